@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
+from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cell import Cell, Damaged, Header, from_bytes, head_from_bytes, is_due, is_same, name_of, to_bytes
@@ -134,7 +134,7 @@ def cells(draw: st.DrawFn) -> Cell:
     if draw(st.booleans()):
         joined = cell.state.joined = Joined(draw(POSITIONS), draw(TIMES), draw(POSITIONS))
         for placed in draw(st.lists(events(), max_size=3)):
-            joined.trail.append(Noted(placed, draw(st.none() | st.lists(NAMES, max_size=2)), draw(st.booleans()), draw(st.booleans())))
+            joined.trail.append(TrailEvent(placed, draw(st.none() | st.lists(NAMES, max_size=2)), draw(st.booleans()), draw(st.booleans())))
     return cell
 
 

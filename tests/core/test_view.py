@@ -10,7 +10,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.cell import key_of
-from topicpolicies_server.core.reading.view import Head, View, wire
+from topicpolicies_server.core.reading.view import Head, View
 
 A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
 GLOBAL_A = PolicyKey(A.topic, Scope.GLOBAL)
@@ -56,7 +56,7 @@ def test_a_change_has_the_previous_version_and_shares_the_documents_bytes() -> N
     folded, change, *_ = view.take(update(A, 2, 7))
     assert folded is not None and change is not None
     assert (change.version, change.previous) == ("0002", "0001")
-    assert wire(change) == document(7)[SETTING]
+    assert change.document == document(7)
     assert change is view.head(A) and change.event is not None and change.event.key == A
 
 

@@ -215,7 +215,7 @@ class Follower:
             self._early.append((self.read, events))
             return
         if not (self._caught_up or self.continues or self._restored is not None) and self.log is not None:
-            self.view.complete_behind(_complete_after(self.log))
+            self.view.complete = _complete_after(self.log)
         try:
             if taken := self.readback.read(events):
                 self._take(taken)

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ..fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
+from ..fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
@@ -224,7 +224,7 @@ def _leftovers(state: KeyState, found: _Documents) -> bytes:
     return marshal.dumps((parts, found.written(count)))
 
 
-def _noted(noted: Noted, found: _Documents) -> tuple[Any, ...]:
+def _noted(noted: TrailEvent, found: _Documents) -> tuple[Any, ...]:
     changed = None if noted.changed is None else tuple(noted.changed)
     return _placed(noted.placed, found, {}), changed, noted.on_absence, noted.certain
 
@@ -379,7 +379,7 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
         state.joined = Joined(first, first_at, dropped)
         for event, changed, on_absence, certain in trail:
             placed = _event_of(key, event, found)
-            state.joined.trail.append(Noted(placed, None if changed is None else list(changed), on_absence, certain))
+            state.joined.trail.append(TrailEvent(placed, None if changed is None else list(changed), on_absence, certain))
 
 
 def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None = None) -> Placed:

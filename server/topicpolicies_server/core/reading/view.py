@@ -32,14 +32,13 @@ from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, resta
 from ..fold.keystate import ALONE
 from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
-from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from .cell import Cell, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
 from .heads import Before, Head
 from .orders import WINDOWS, ActiveKeys, Order, names_of
 
-__all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Taken", "Trace", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Taken", "Trace", "View"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
@@ -120,14 +119,14 @@ class View:
         "_absent",
         "_active",
         "_cells",
-        "_complete",
-        "_context",
-        "_forgotten",
         "_heads",
         "_in_use",
         "_me",
-        "_number",
         "_present",
+        "complete",
+        "context",
+        "forgotten",
+        "number",
         "recent",
     )
 
@@ -148,9 +147,12 @@ class View:
             absences: how many keys without a document are kept; None: ``ABSENCES``.
             in_use: the cells in use of all views of the server; None: those of this view only.
         """
-        self._context = context
-        self._complete = complete
-        self._number = number
+        self.context = context
+        """What the fold must know besides state and event."""
+        self.complete = complete
+        """By partition, the position after which nothing was compacted away; None where that is unknown. Set while the log is loaded."""
+        self.number = number
+        """The number of the last change."""
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
@@ -161,7 +163,8 @@ class View:
         self._heads = 0
         """How many cells have a head."""
         self._absent: OrderedDict[str, None] = OrderedDict()
-        self._forgotten: dict[int, Position] = {}
+        self.forgotten: dict[int, Position] = {}
+        """The position up to which deletions were forgotten, by partition; without partitions where none was."""
         self._present = Order()
         """The names of the keys with a document."""
         self.share(CellsInUse() if in_use is None else in_use)
@@ -170,26 +173,6 @@ class View:
         """Limits the cells in use together with those of other views. To be called before a cell is used."""
         self._in_use = in_use
         self._me = ref(self, in_use.leave)
-
-    @property
-    def number(self) -> int:
-        """The number of the last change."""
-        return self._number
-
-    @property
-    def context(self) -> FoldContext:
-        """The facts that the fold needs besides state and event."""
-        return self._context
-
-    @property
-    def complete(self) -> Sequence[Position | None]:
-        """By partition, the position after which nothing was compacted away; None where that was unknown when the log was loaded."""
-        return self._complete
-
-    @property
-    def forgotten(self) -> Mapping[int, Position]:
-        """The position up to which deletions were forgotten, by partition; without partitions where none was."""
-        return self._forgotten
 
     def __len__(self) -> int:
         return self._heads
@@ -271,8 +254,8 @@ class View:
             self._active[cell.partition].remove(cell.name)
             cell.partition = placed.partition
         state = cell.state
-        context = self._context
-        if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
+        context = self.context
+        if self.complete and (complete := self.complete[placed.partition]) is not None and placed.position > complete:
             if complete == "":  # nothing was ever compacted away
                 if context.joining or context.joined_at is not None:
                     context = context._replace(joining=False, joined_at=None)
@@ -301,7 +284,7 @@ class View:
         Returns:
             When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
-        window = self._context.window_ms
+        window = self.context.window_ms
         missing: list[int] = []
         for name, kept in self._cells.items():
             touched_at = Header.of(kept).touched_at if isinstance(kept, bytes) else kept.touched_at
@@ -310,13 +293,9 @@ class View:
                 missing.append(joined.first_at + window)
         return max(missing, default=None)
 
-    def complete_behind(self, positions: Sequence[Position | None]) -> None:
-        """Sets, by partition, the position after which nothing was compacted away; to be called while the log is loaded."""
-        self._complete = positions
-
     def loaded(self) -> None:
         """Notes that the log as it was when it was opened has been taken: from now on a key without events is truly absent."""
-        self._context = self._context._replace(joining=False)
+        self.context = self.context._replace(joining=False)
 
     def succeed(self, older: View, positions: Sequence[Position]) -> list[Head]:
         """Takes over what only an older view knows that this one replaces, after its log was opened anew.
@@ -335,7 +314,7 @@ class View:
                 if not _same_head(head, told):
                     fresh.append((head, told))
         changes: list[Head] = []
-        self._forgotten = dict(older.forgotten)
+        self.forgotten = dict(older.forgotten)
         for name, before in older._cells.items():
             if _number_of(self._cells.get(name)) or (head := _head_of(name, before)) is None:
                 continue
@@ -360,7 +339,7 @@ class View:
         names, cells = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
         times = {partition: active.now for partition, active in self._active.items() if active.now is not None}
         resting = [kept if isinstance(kept, bytes) else to_bytes(kept) for kept in cells]
-        return Copy(names, resting, self._number, dict(self._forgotten), times, self.recent.all())
+        return Copy(names, resting, self.number, dict(self.forgotten), times, self.recent.all())
 
     def restore(self, copy: Copy) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
@@ -368,10 +347,10 @@ class View:
         Raises:
             ValueError: a cell is not what ``copy`` returns.
         """
-        self._number, self._forgotten = copy.number, dict(copy.forgotten)
+        self.number, self.forgotten = copy.number, dict(copy.forgotten)
         there: list[str] = []
         active: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
-        idle_before = {partition: now - WINDOWS * self._context.window_ms for partition, now in copy.times.items()}
+        idle_before = {partition: now - WINDOWS * self.context.window_ms for partition, now in copy.times.items()}
         headers = list(map(Header.of, copy.cells))
         numbers = [header.number for header in headers]
         for at in sorted(range(len(headers)), key=numbers.__getitem__):
@@ -436,8 +415,8 @@ class View:
         return _head_of(name, kept) if kept is not None else None
 
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
-        self._number += 1
-        change = Head(cell.key, document, version, previous, placed, self._number, cell.partition)
+        self.number += 1
+        change = Head(cell.key, document, version, previous, placed, self.number, cell.partition)
         self._show(cell, change)
         return change
 
@@ -464,7 +443,7 @@ class View:
         if isinstance(kept, bytes) and not (header := Header.of(kept)).is_owed:
             self._cells[name] = kept[: header.end]
         elif (cell := self._use(name)) is not None:
-            cell.state.trim(now, self._context.window_ms)
+            cell.state.trim(now, self.context.window_ms)
 
     def _forget(self) -> None:
         """Forgets the keys that have been absent longest, but none for which a repair is due or an event may still come."""
@@ -478,7 +457,7 @@ class View:
             del self._cells[name], self._absent[name]
             if head is not None:
                 self._heads -= 1
-                self._forgotten[head.partition] = max(self._forgotten.get(head.partition, ""), head.position)
+                self.forgotten[head.partition] = max(self.forgotten.get(head.partition, ""), head.position)
             if len(self._absent) <= self._absences:
                 return
 
@@ -505,11 +484,6 @@ def _has_leftovers(kept: Kept) -> bool:
         return Header.of(kept).end != len(kept)
     state = kept.state
     return state.owed is not None or state.older is not None or state.seen is not None or state.joined not in (None, ALONE)
-
-
-def wire(change: Head) -> bytes | None:
-    """Returns the serialized document of a head; None: there is no document."""
-    return None if change.document is None else documents.wire(change.document)
 
 
 def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
