@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "clients" / "python"), str(ROOT / "server")]
 from topicpolicies.v1.policies_pb2 import DispatchRate, RetentionPolicies, TopicPolicies  # noqa: E402
 from topicpolicies_server.core import rules  # noqa: E402
 from topicpolicies_server.core.changes import plan  # noqa: E402
-from topicpolicies_server.core.changes.change import compile_change, touched_by  # noqa: E402
+from topicpolicies_server.core.changes.change import compile_change  # noqa: E402
 from topicpolicies_server.core.names import PolicyKey, Scope  # noqa: E402
 from topicpolicies_server.core.policies.documents import split  # noqa: E402
 
@@ -56,7 +56,7 @@ def measure(name: str, policies: TopicPolicies, paths: Sequence[str]) -> None:
         microseconds(compile_unseen, 1_000),
         microseconds(lambda: change.apply(head), 4_000),
         microseconds(lambda: change.reads(head), 4_000),
-        microseconds(lambda: touched_by(change.paths, head, after), 4_000),
+        microseconds(lambda: plan.touched_by(change.paths, head, after), 4_000),
         microseconds(lambda: (rules.judge(KEY, change, head, after, None), rules.reads(KEY, change, head, after)), 4_000),
     )
     print(f"{name:24}" + "".join(f"{figure:12.1f}" for figure in figures))

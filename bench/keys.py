@@ -151,7 +151,7 @@ def _watching(namespace: Namespace, selection: Selection, mode: Mode, keys: Iter
 
         def work() -> None:
             hub.publish(change)
-            hub.moved(token)
+            hub.token = token
             taken = watcher.take(64).changes
             assert taken == [change]
 

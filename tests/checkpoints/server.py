@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.core.views import heads_of
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.checkpoints import Checkpoints, Pace
 from topicpolicies_server.checkpoints.file import path_of
@@ -112,7 +113,7 @@ def view_of(registry: Registry) -> View:
 
 def shown(view: View) -> dict[object, object]:
     """Returns the heads of a view by key, in the order of their last change."""
-    return {head.key: (head.document, head.version, head.previous, head.place) for head in view.heads()}
+    return {head.key: (head.document, head.version, head.previous, head.position) for head in heads_of(view)}
 
 
 async def filled(server: Server, keys: int = 5) -> dict[object, object]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.core.views import heads_of
 from topicpolicies_server.checkpoints import Pace
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.reading.cell import name_of
@@ -130,11 +131,11 @@ async def test_what_the_logs_reader_has_not_confirmed_is_in_no_checkpoint(tmp_pa
 def all_of(view: View) -> dict[str, object]:
     """Returns the state of a view that matters: heads in their order, the state of each key, and the recent requests."""
     found: dict[str, object] = {}
-    for head in view.heads():
+    for head in heads_of(view):
         state = view.state(head.key)
         assert state is not None
         slots = {name: plain(getattr(state, name)) for name in KeyState.__slots__}
-        found[name_of(head.key)] = plain(head.document), head.version, head.place, slots
+        found[name_of(head.key)] = plain(head.document), head.version, head.position, slots
     found["recent"] = list(view.recent._requests.items())
     return found
 

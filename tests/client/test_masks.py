@@ -77,7 +77,7 @@ def test_the_mask_between_two_documents_turns_one_into_the_other_and_each_path_i
 ) -> None:
     paths = paths_between(before, after)
     assert (not paths) == (before == after)
-    mask, violations = read(paths, TopicPolicies.DESCRIPTOR)
+    mask, violations = read(paths)
     assert violations == ()
     assert len(mask) == len(paths)
     result = TopicPolicies()
@@ -96,7 +96,7 @@ def test_the_mask_between_two_documents_has_only_paths_of_changed_fields(
 ) -> None:
     after = TopicPolicies()
     after.CopyFrom(before)
-    apply(read(changed, TopicPolicies.DESCRIPTOR)[0], after, source)
+    apply(read(changed)[0], after, source)
     named = [parse_path(text) for text in changed]
     for text in paths_between(before, after):
         path = parse_path(text)

@@ -21,7 +21,7 @@ def test_the_mask_between_two_documents_is_that_of_the_vector_and_turns_one_into
     before, after = (ParseDict(vector[each], TopicPolicies()) for each in ("before", "after"))
     assert sorted(paths_between(before, after)) == sorted(vector["mask"])
     if vector["mask"]:
-        mask, violations = read(vector["mask"], TopicPolicies.DESCRIPTOR)
+        mask, violations = read(vector["mask"])
         assert violations == ()
         apply(mask, before, after)
     assert before == after

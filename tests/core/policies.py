@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.changes.completion import KINDS, MAP_KEYS
+from topicpolicies_server.core.changes.completion import KINDS
 from topicpolicies_server.core.changes.fields import Form, fields
 from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, GROUPS, Settings, split
 
@@ -169,5 +169,5 @@ def _all_leaves(name: str) -> list[str]:
 
 def _keys(field: FieldDescriptor) -> list[str]:
     if field.full_name.startswith(f"{TopicPolicies.DESCRIPTOR.full_name}."):
-        return sorted(MAP_KEYS.get(field.full_name, KEYS))
+        return sorted(fields(field.containing_type)[field.name].keys or KEYS)
     return list(_CONFIGURATION_KEYS)

@@ -11,7 +11,8 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.changes import completion
 from topicpolicies_server.core.changes import masks as field_masks
-from topicpolicies_server.core.changes.change import Change, compile_change, touched_by
+from topicpolicies_server.core.changes.change import Change, compile_change
+from topicpolicies_server.core.changes.plan import touched_by
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.documents import LISTS, Settings, digest, join, merged, split
 from topicpolicies_server.core.rules import RULES
@@ -74,7 +75,7 @@ def test_only_masked_settings_are_touched(change: Change, head: Settings | None)
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
-    touched = set(change.touched(head, after))
+    touched = set(touched_by(change.paths, head, after))
     before = head or {}
     assert {name: value for name, value in after.items() if name not in touched} == {
         name: value for name, value in before.items() if name not in touched
@@ -108,7 +109,7 @@ def test_compiling_does_not_modify_the_request(source: TopicPolicies, paths: lis
 def test_a_change_of_settings_has_the_result_of_its_mask_applied_to_the_message(
     source: TopicPolicies, paths: list[str], head: Settings | None
 ) -> None:
-    mask, _ = field_masks.read(paths, TopicPolicies.DESCRIPTOR, keys=completion.MAP_KEYS)
+    mask, _ = field_masks.read(paths)
     given_values = TopicPolicies()
     field_masks.apply(mask, given_values, source)
     problems = completion.check(given_values)
@@ -160,7 +161,7 @@ def test_a_change_compiled_from_its_canonical_paths_is_the_same_change(change: C
     paths = [parse_path(text) for text in change.paths]
     assert paths == sorted(set(paths))
     assert not any(one != other and one == other[: len(one)] for one in paths for other in paths)
-    again = compile_change(change._given, change.paths, {})
+    again = compile_change(change.given, change.paths, {})
     assert again.paths == change.paths
     assert (again.settings, again.partial, again.families, again.whole) == (
         change.settings,

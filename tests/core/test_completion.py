@@ -13,7 +13,7 @@ from hypothesis import given
 from tests.core.policies import EXTRAS, masks, policies
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.changes.completion import KINDS, MAP_KEYS, check, complete
+from topicpolicies_server.core.changes.completion import KINDS, check, complete
 from topicpolicies_server.core.changes.fields import Form, fields, unknown_fields
 from topicpolicies_server.core.changes.masks import read
 
@@ -21,7 +21,7 @@ PROTO = FilePath(__file__).parents[2] / "proto" / "topicpolicies" / "v1" / "poli
 
 
 def completed(policies: TopicPolicies, *texts: str) -> list[tuple[str, str]]:
-    mask, violations = read(texts, TopicPolicies.DESCRIPTOR, keys=MAP_KEYS)
+    mask, violations = read(texts)
     assert violations == ()
     return [(violation.field, violation.reason) for violation in complete(policies, mask)]
 
@@ -111,7 +111,7 @@ def test_an_incomplete_object_is_refused_with_the_names_of_the_missing_leaves() 
     document.retention_policies.retention_size_in_mb = 1
     document.persistence.bookkeeper_ensemble = 3
     document.back_log_quota_map["message_age"].limit_time = 60
-    mask, _ = read(["*"], TopicPolicies.DESCRIPTOR)
+    mask, _ = read(["*"])
     violations = {violation.field: violation for violation in complete(document, mask)}
     assert {violation.reason for violation in violations.values()} == {"HALF_OBJECT"}
     assert "retention_time_in_minutes" in violations["policies.retention_policies"].description

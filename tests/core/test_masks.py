@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.policies import EXTRAS, masks, policies
 from topicpolicies.masks import Path
 from topicpolicies.v1.policies_pb2 import BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION, TopicPolicies
-from topicpolicies_server.core.changes.completion import MAP_KEYS
 from topicpolicies_server.core.changes.fields import Form, fields
 from topicpolicies_server.core.changes.masks import MAX_MASK_LENGTH, MAX_PATH_LENGTH, MAX_PATHS, Mask, apply, covers, populated, read
 
@@ -23,13 +20,13 @@ DOCUMENT = TopicPolicies.DESCRIPTOR
 
 
 def read_all(*texts: str) -> Mask:
-    mask, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
+    mask, violations = read(texts)
     assert violations == ()
     return mask
 
 
 def reasons(*texts: str) -> dict[str, str]:
-    _, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
+    _, violations = read(texts)
     return {violation.field: violation.reason for violation in violations}
 
 
@@ -92,12 +89,12 @@ def test_a_wildcard_among_other_paths_is_refused() -> None:
 
 
 def test_a_path_in_json_spelling_is_refused_with_the_right_spelling() -> None:
-    _, (violation,) = read(["messageTTLInSeconds"], DOCUMENT)
+    _, (violation,) = read(["messageTTLInSeconds"])
     assert '"message_ttl_in_seconds"' in violation.description
 
 
 def test_an_error_repeats_only_the_beginning_of_a_long_path() -> None:
-    _, (violation,) = read(["x" * 4_000], DOCUMENT)
+    _, (violation,) = read(["x" * 4_000])
     assert len(violation.description) < 500
 
 
@@ -122,7 +119,7 @@ def test_a_path_absorbs_its_repetitions_and_the_paths_below_it() -> None:
 
 @given(st.lists(st.text() | st.text(alphabet="ab.`*_/ \ud800") | masks().map(lambda paths: paths[0]), max_size=8))
 def test_reading_a_mask_raises_nothing_whatever_the_paths(texts: list[str]) -> None:
-    mask, violations = read(texts, DOCUMENT, keys=MAP_KEYS)
+    mask, violations = read(texts)
     blamed = {violation.field for violation in violations}
     assert all(violation.description for violation in violations)
     assert bool(mask) or len(blamed) == len(texts)
@@ -293,64 +290,8 @@ def test_an_object_of_which_every_leaf_is_set_is_populated_as_a_whole() -> None:
 
 def test_naming_all_leaves_covers_an_object_and_naming_some_does_not() -> None:
     size, time = "retention_policies.retention_size_in_mb", "retention_policies.retention_time_in_minutes"
-    assert covers(read_all(size, time), ("retention_policies",), DOCUMENT)
-    assert not covers(read_all(size), ("retention_policies",), DOCUMENT)
-    assert covers(read_all("subscription_policies.s.dispatch_rate"), ("subscription_policies", "s"), DOCUMENT)
-    assert not covers(read_all("subscription_policies.t.dispatch_rate"), ("subscription_policies", "s"), DOCUMENT)
-    assert not covers(read_all("offload_policies.managed_ledger_extra_configurations.k"), ("offload_policies",), DOCUMENT)
-
-
-# Any message: fields without presence, other map keys, lists of objects
-
-
-def a_type() -> Any:
-    """Returns a message type with kinds of fields that policies do not have."""
-    file = descriptor_pb2.FileDescriptorProto(name="tests/core/masks.proto", package="tests.core.masks", syntax="proto3")
-    message = file.message_type.add(name="Odd")
-    message.field.add(name="plain", number=1, type=5, label=1)
-    for number, (name, kind) in enumerate({"by_int": 5, "by_uint": 4, "by_bool": 8}.items(), start=2):
-        message.field.add(
-            name=name, number=number, type=11, label=3, type_name=f".tests.core.masks.Odd.{name.title().replace('_', '')}Entry"
-        )
-        entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
-        entry.options.map_entry = True
-        entry.field.add(name="key", number=1, type=kind, label=1)
-        entry.field.add(name="value", number=2, type=9, label=1)
-    message.field.add(name="items", number=5, type=11, label=3, type_name=".tests.core.masks.Odd")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tests.core.masks.Odd"))
-
-
-def test_any_message_can_be_masked() -> None:
-    odd = a_type()
-    mask, violations = read(["plain", "by_int.`-3`", "by_bool.true", "by_uint.7", "items"], odd.DESCRIPTOR)
-    assert violations == ()
-    target: Any = odd(plain=1, by_int={-3: "old", 4: "kept"}, by_bool={True: "old"}, items=[odd(plain=1)])
-    source: Any = odd(by_int={-3: "new"}, by_uint={7: "new", 8: "not masked"}, items=[odd(plain=2), odd(plain=3)])
-    apply(mask, target, source)
-    assert target == odd(by_int={-3: "new", 4: "kept"}, by_uint={7: "new"}, items=[odd(plain=2), odd(plain=3)])
-    assert sorted(populated(odd(plain=3, by_int={-3: "x"}, by_bool={False: "x"}))) == [("by_bool", "false"), ("by_int", "-3"), ("plain",)]
-
-
-@pytest.mark.parametrize("text", ["by_int.x", "by_int.2147483648", "by_uint.`-1`", "by_bool.yes", "by_int.``", "by_int." + "9" * 300])
-def test_map_keys_of_other_types_are_validated(text: str) -> None:
-    _, (violation,) = read([text], a_type().DESCRIPTOR)
-    assert violation.reason == "INVALID_MAP_KEY"
-
-
-def test_a_path_into_the_elements_of_a_list_is_refused() -> None:
-    _, (violation,) = read(["items.plain"], a_type().DESCRIPTOR)
-    assert violation.reason == "INDEX_INTO_LIST"
-
-
-def test_recursive_types_are_followed_as_far_as_the_path_goes() -> None:
-    mask, violations = read(["fields.a.struct_value.fields.b.number_value"], Struct.DESCRIPTOR)
-    assert violations == ()
-    target: Any = Struct()
-    source: Any = Struct()
-    target["a"] = {"b": 1, "c": 2}
-    source["a"] = {"b": 5, "c": 6}
-    apply(mask, target, source)
-    assert target["a"]["b"] == 5
-    assert target["a"]["c"] == 2
+    assert covers(read_all(size, time), ("retention_policies",))
+    assert not covers(read_all(size), ("retention_policies",))
+    assert covers(read_all("subscription_policies.s.dispatch_rate"), ("subscription_policies", "s"))
+    assert not covers(read_all("subscription_policies.t.dispatch_rate"), ("subscription_policies", "s"))
+    assert not covers(read_all("offload_policies.managed_ledger_extra_configurations.k"), ("offload_policies",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.reading.pages import MOST, Order
+from topicpolicies_server.core.reading.orders import MOST, Order
 
 
 def key(number: int) -> str:
@@ -26,12 +26,6 @@ def test_an_order_has_the_keys_of_a_sorted_set(toggled: list[int], start: int) -
     assert list(keys.after(None)) == [key(number) for number in sorted(expected)]
     assert list(keys.after(key(start))) == [key(number) for number in sorted(expected) if number > start]
     assert list(keys.after(key(start), including=True)) == [key(number) for number in sorted(expected) if number >= start]
-    filled = Order(most=4)
-    in_order = [key(number) for number in sorted(expected)]
-    filled.fill(in_order[:7])
-    filled.fill(in_order[7:])
-    filled.add(key(61))
-    assert list(filled.after(None)) == [key(number) for number in (*sorted(expected), 61)] and len(filled) == len(expected) + 1
 
 
 def test_keys_that_are_added_in_order_fill_their_blocks() -> None:
@@ -57,7 +51,8 @@ class Counted(str):
 
 def test_adding_and_finding_a_key_takes_a_few_binary_searches_among_many_keys() -> None:
     keys = Order()
-    keys.fill([Counted(key(number)) for number in range(0, 20_000, 2)])
+    for number in range(0, 20_000, 2):
+        keys.add(Counted(key(number)))
     added = [Counted(key(number)) for number in range(1, 101, 2)]
     Counted.compared = 0
     for each in added:

@@ -99,18 +99,3 @@ def test_no_more_requests_are_restored_than_are_kept() -> None:
         before.add(KEY, request(number))
     after.restore(before.all())
     assert after.all() == before.all()[-10:]
-
-
-def test_restoring_a_request_that_was_applied_twice_keeps_its_last_answer_in_the_last_place() -> None:
-    rows = [RecentRequests(), RecentRequests()]
-    rows[0].add(KEY, request(1))
-    rows[0].add(KEY, request(2))
-    rows[1].add(KEY, request(3))
-    rows[1].add(KEY, request(1)._replace(version="2"))
-    restored = RecentRequests(most=3)
-    for row in rows:
-        restored.restore(row.all())
-    assert restored.find(KEY, "r1") == request(1)._replace(version="2")
-    restored.add(KEY, request(5))
-    assert restored.find(KEY, "r1") is not None, "it is not the oldest"
-    assert restored.find(KEY, "r2") is None

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading import watch
-from topicpolicies_server.core.reading.cells import CellsInUse, Trace
-from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.core.reading.view import CellsInUse, Head, Trace, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 
 from .test_view import update
@@ -39,8 +39,10 @@ class World:
         self.row = 0
         self.newest: dict[PolicyKey, Placed] = {}
 
-    def _view(self) -> View:
-        return View(FoldContext(W, sole_writer=False), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
+    def _view(self, number: int = 0) -> View:
+        return View(
+            FoldContext(W, sole_writer=False), (), number, absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100]))
+        )
 
     @property
     def token(self) -> Token:
@@ -48,7 +50,7 @@ class World:
 
     def heads(self, selection: Selection) -> dict[PolicyKey, str]:
         """The version of each document that there is."""
-        return {head.key: head.version for head in self.view.heads() if head.document is not None and selection.includes(head.key)}
+        return {head.key: head.version for head in heads_of(self.view) if head.document is not None and selection.includes(head.key)}
 
     def change(self) -> None:
         key = self.chance.choice(self.keys)
@@ -62,11 +64,11 @@ class World:
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
-        self.hub.moved(self.token)
+        self.hub.token = self.token
 
     def open_anew(self) -> None:
         """The log is opened anew: compaction has left the newest of each key, and no deletions."""
-        view = self._view()
+        view = self._view(self.view.number)
         for placed in sorted(self.newest.values(), key=lambda placed: placed.position):
             if placed.event is not None and placed.event.document is not None:
                 view.take(placed)
@@ -78,7 +80,7 @@ class World:
         if what < 0.7:
             self.change()
         elif what < 0.97:
-            self.view._cells.limit()
+            self.view.limit()
         else:
             self.open_anew()
 
@@ -183,7 +185,7 @@ def test_whoever_resumes_has_the_state_of_the_moment_at_which_he_is_synced_and_g
     for _ in range(chance.choice([5, 60])):
         world.go_on()
     token, selection = world.token, _selection(chance)
-    before = {head.key: head for head in world.view.heads() if selection.includes(head.key)}
+    before = {head.key: head for head in heads_of(world.view) if selection.includes(head.key)}
     for _ in range(chance.choice([0, 3, 40])):
         world.go_on()
     try:
@@ -227,7 +229,7 @@ def _many(count: int) -> tuple[View, WatchHub]:
     view = View(FoldContext(sole_writer=True))
     for row in range(1, count + 1):
         view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), row, row % 100))
-    view._cells.limit()
+    view.limit()
     return view, WatchHub(view, Token(LOG, (f"{count:04d}",)), horizon=("",))
 
 

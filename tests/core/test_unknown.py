@@ -50,20 +50,6 @@ def test_outside_the_mask_and_in_leaves_of_a_newer_broker_they_do_not_count() ->
     assert compile_change(extras, [], {}).paths == ("dispatch_rate.dispatch_throttling_rate_in_msg",)
 
 
-@pytest.mark.parametrize("entry", [b"\x0a\x01s\x12\x00", b"\x0a\x01s", b""], ids=["key and value", "key", "neither"])
-def test_an_entry_of_a_map_is_not_lost_because_of_a_field_beside_key_and_value(entry: bytes) -> None:
-    number = TopicPolicies.DESCRIPTOR.fields_by_name["subscription_policies"].number
-    known = TopicPolicies(max_producer_per_topic=1)
-    known.subscription_policies["t"].SetInParent()
-    document = TopicPolicies.FromString(known.SerializeToString() + record(number, entry + NEWER))
-    assert list(document.subscription_policies) == ["t"], "Protobuf takes the entry for an unknown field"
-    assert refused(document) == [("policies", "UNKNOWN_FIELD")]
-    assert refused(document, "*") == [("policies", "UNKNOWN_FIELD")]
-    assert refused(document, "subscription_policies") == [("policies", "UNKNOWN_FIELD")]
-    assert refused(document, "subscription_policies.s") == [("policies", "UNKNOWN_FIELD")], "it is not taken for a removal"
-    assert compile_change(document, ["max_producer_per_topic"], {}).paths == ("max_producer_per_topic",)
-
-
 def test_a_field_is_named_once_for_each_object_however_often_it_is_there() -> None:
     document = with_rate(RATE + NEWER * 3, NEWER * 2)
     assert refused(document, "*") == [("policies", "UNKNOWN_FIELD"), ("policies.dispatch_rate", "UNKNOWN_FIELD")]

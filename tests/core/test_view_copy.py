@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_cell import seen_in
+from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading import view as viewing
-from topicpolicies_server.core.reading.cells import CellsInUse
-from topicpolicies_server.core.reading.view import Copy, View
+from topicpolicies_server.core.reading.view import CellsInUse, Copy, View
 
 CONTEXT = FoldContext(sole_writer=True)
 BOTH = frozenset(Scope)
@@ -42,7 +42,7 @@ def restored(view: View) -> View:
 def all_of(view: View) -> object:
     page, more = view.page(BOTH, None, 10_000)
     return [
-        [seen_in(head) for head in view.heads()],
+        [seen_in(head) for head in heads_of(view)],
         [head.key for head in page],
         more,
         len(view),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
@@ -57,7 +58,7 @@ class World:
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
-        self.hub.moved(self.token)
+        self.hub.token = self.token
 
     def reopen(self, numbers: list[int]) -> None:
         """Opens the log again: these keys were changed meanwhile, and a compaction left the newest event of each key and no deletions."""
@@ -69,7 +70,7 @@ class World:
             self.positions[placed.partition] = placed.position
         self.gaps.append((stood, list(self.positions)))
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
-        view = View(FoldContext(window_ms=2), absences=self.absences)
+        view = View(FoldContext(window_ms=2), (), self.view.number, absences=self.absences)
         for placed in sorted(newest.values(), key=lambda placed: placed.position):
             if placed.event is not None and placed.event.document is not None:
                 view.take(placed)
@@ -138,7 +139,7 @@ class Reader:
     def check(self, selection: Selection) -> None:
         """Checks that the reader, which has taken everything, knows exactly the selected documents."""
         shown = {key: change.version for key, change in self.known.items() if change.document is not None}
-        there = {head.key: head.version for head in self.world.view.heads() if head.document is not None}
+        there = {head.key: head.version for head in heads_of(self.world.view) if head.document is not None}
         assert shown == {key: version for key, version in there.items() if selection.includes(key)}
         assert self.watcher.token == self.world.hub.token
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.views import states_of
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_document, a_key
 from topicpolicies_server.core.fold.fold import FoldContext
@@ -137,7 +138,7 @@ def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
         view.take(placed)
     view.loaded()
     return {
-        key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest) for key, state in view.states()
+        key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest) for key, state in states_of(view)
     }
 
 

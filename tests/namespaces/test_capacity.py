@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from tests.core.views import heads_of
 from tests.memory_log import MemoryLog, MemoryNamespaceLog
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -15,8 +16,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.cells import CellsInUse
-from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
@@ -296,12 +296,12 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
         view = View(FoldContext(joining=True, sole_writer=True), in_use=CellsInUse(0))
         for number in range(keys):
             view.take(Placed(0, f"4{10_000 + number}", event(number), 1_790_000_000_000 + number))
-        view._cells.limit()
+        view.limit()
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    size = sum(documents.size(head.document or {}) for head in view.heads())
+    size = sum(documents.size(head.document or {}) for head in heads_of(view))
     assert len(view) == keys and size > 0
     estimate = keys * KEY_BYTES + size * DOCUMENT_BYTES
     assert taken / 2 < estimate < 2 * taken, (taken, estimate)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.core.test_view import update
+from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position
@@ -64,7 +65,7 @@ class Log:
         view = View(CONTEXT)
         for placed in (placed for entries in self.entries for placed in entries):
             view.take(placed)
-        return {head.key: head.version for head in view.heads() if head.document is not None}
+        return {head.key: head.version for head in heads_of(view) if head.document is not None}
 
     def changes(self, partition: int) -> list[Position]:
         """Returns the positions of a partition's events that changed a head."""
@@ -89,7 +90,7 @@ class Sidecar:
     def open(self) -> None:
         """Opens the log, for the first time or again."""
         log, hub = self.log, self.hub
-        view = View(CONTEXT, absences=self.absences)
+        view = View(CONTEXT, (), 0 if hub is None else hub.view.number, absences=self.absences)
         left = [log.left(partition) for partition in range(PARTITIONS)]
         while any(left):  # each partition is read at its own pace
             view.take(self.chance.choice([events for events in left if events]).pop(0))
@@ -120,12 +121,12 @@ class Sidecar:
             if change is not None:
                 self.hub.publish(change)
             self.positions[partition] = placed.position
-            self.hub.moved(Token(LOG, tuple(self.positions)))
+            self.hub.token = Token(LOG, tuple(self.positions))
 
     def check(self) -> None:
         """Checks that the heads of the view are those of the fold."""
         assert self.hub is not None
-        for head in self.hub.view.heads():
+        for head in heads_of(self.hub.view):
             state = self.hub.view.state(head.key)
             assert state is not None and (state.document, state.version) == (head.document, head.version)
 
@@ -251,7 +252,7 @@ class Lister:
     def page(self, sidecar: Sidecar) -> None:
         assert sidecar.hub is not None
         view = sidecar.hub.view
-        there = {head.key for head in view.heads() if head.document is not None}
+        there = {head.key for head in heads_of(view) if head.document is not None}
         self.throughout = there if self.throughout is None else self.throughout & there
         heads, more = view.page(frozenset(Scope), self.after, 2)
         assert all(head.document is not None for head in heads)

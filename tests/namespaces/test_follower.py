@@ -20,6 +20,7 @@ from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.capacity import Capacity
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, simulate
@@ -148,7 +149,7 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_logged_and_the_rest_of_i
     assert "skipped an unreadable entry at 12: it can't be applied (ZeroDivisionError)" in caplog.text
 
 
-@pytest.mark.parametrize(("owner", "name"), [(Sequencer, "folded"), (WatchHub, "publish"), (WatchHub, "moved"), (Activity, "folded")])
+@pytest.mark.parametrize(("owner", "name"), [(Sequencer, "folded"), (WatchHub, "publish"), (Progress, "moved"), (Activity, "folded")])
 def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_batch_is_lost(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str
 ) -> None:
@@ -173,7 +174,7 @@ def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_bat
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Watcher, "owe"), (Sequencer, "folded"), (WatchHub, "moved")]
+    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Watcher, "owe"), (Sequencer, "folded"), (Progress, "moved")]
 )
 @pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
 def test_if_handling_an_entry_fails_watchers_still_get_its_change(

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.core.views import heads_of
 from tests.simulation.kept import Disk, SimulatedCheckpoints
 from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.core.errors import PolicyError
@@ -194,11 +195,11 @@ def test_the_first_checkpoint_of_a_log_that_others_write_too_has_all_keys_and_re
         await loaded_anew(bench)
         assert not resumed(bench), "there is no checkpoint yet"
         await asyncio.sleep(5)
-        expected = [(head.key, head.version, dict(head.document or {})) for head in served(bench).view.heads()]
+        expected = [(head.key, head.version, dict(head.document or {})) for head in heads_of(served(bench).view)]
         assert len(expected) == TOPICS
         await loaded_anew(bench)
         assert resumed(bench)
-        assert [(head.key, head.version, dict(head.document or {})) for head in served(bench).view.heads()] == expected
+        assert [(head.key, head.version, dict(head.document or {})) for head in heads_of(served(bench).view)] == expected
         for number in range(TOPICS):
             again = await bench.set(number % 100 + 1, key=key_of(number), request_id=f"the request {number}")
             assert again.replayed

@@ -17,7 +17,7 @@ from topicpolicies_server.access import NOBODY, Caller, Permission
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.reading.cells import Cells
+from topicpolicies_server.core.reading import view
 from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.answers import Wire
@@ -341,17 +341,17 @@ def test_other_tasks_have_turns_while_very_many_topics_are_left_out(monkeypatch:
 
 def test_a_watch_looks_up_disabled_topics_by_their_names_without_reading_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    head_of = Cells.head_of
+    head_of = view._head_of
 
-    def counted(cells: Cells, name: str, kept: Any) -> Head | None:
+    def counted(name: str, kept: Any) -> Head | None:
         looked.append(name)
-        return head_of(cells, name, kept)
+        return head_of(name, kept)
 
     async def scenario(bench: Bench) -> None:
         keys = [PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL) for number in range(500)]
         for key in keys:
             await bench.set(1, key=key)
-        monkeypatch.setattr(Cells, "head_of", counted)
+        monkeypatch.setattr(view, "_head_of", counted)
         disabled = Disabled()
         watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]), 10, 10.0)
         stream = stream_of(WatchResources(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))

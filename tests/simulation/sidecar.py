@@ -19,7 +19,7 @@ from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.reading.cells import CellsInUse
+from topicpolicies_server.core.reading.view import CellsInUse
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry

@@ -18,7 +18,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
-from ..core.rules.checks import full_name
+from ..core.rules.table import full_name
 from .cache import Cache
 from .disabled_property import PROPERTY, DisabledProperty
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..core.reading.cells import CellsInUse
+from ..core.reading.view import CellsInUse
 from ..logs.change_log import LogError, beyond
 
 _LOG = logging.getLogger(__name__)

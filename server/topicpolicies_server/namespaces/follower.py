@@ -22,6 +22,7 @@ from ..checkpoints import Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
+from ..core.reading.cell import key_of
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Before, Head, View
 from ..core.reading.watch import Token, WatchHub
@@ -162,7 +163,8 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
+            number = older.view.number if older is not None else 0
+            self.view = View(self._context, complete, number, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         self._count()
         if self._recorder is not None:
@@ -212,7 +214,7 @@ class Follower:
             self._early.append((self.read, events))
             return
         if not (self._caught_up or self.continues or self._restored is not None) and self.log is not None:
-            self.view.complete_behind(_complete_after(self.log))
+            self.view.complete = _complete_after(self.log)
         try:
             if taken := self.readback.read(events):
                 self._take(taken)
@@ -342,7 +344,7 @@ class Follower:
         if self.hub is not None:
             assert self.log is not None and self.readback is not None, "open"
             positions = self.readback.positions
-            self.hub.moved(Token(self.log.identity, tuple(positions)))
+            self.hub.token = Token(self.log.identity, tuple(positions))
             self._updates.progress.moved(positions)
         self._count()
 
@@ -431,7 +433,7 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         behind = known_behind(log.complete_after, follower.view, token.positions)
         return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
     if follower.continues:
-        hub.moved(token)
+        hub.token = token
     elif hub.token.log == identity:
         follower.passed(hub.token.widened(log.partitions).positions)
         token = Token(identity, tuple(follower.positions))
@@ -439,7 +441,6 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         changes = follower.view.succeed(older.view, token.positions)
         hub.succeed(follower.view, token, changes if older.trusted else _with_unsent(changes, hub.token, follower), behind)
     else:
-        follower.view.supersede(older.view)
         hub.succeed(follower.view, token, ())
     return hub
 
@@ -448,7 +449,7 @@ def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> li
     """Returns the changes since the view before, and all behind the watchers' token: the view before may have had them already."""
     changed = {change.key for change in changes}
     view = follower.view
-    found = [trace for trace in view.traces() if trace.key in changed or sent.is_before(trace)]
+    found = [trace for trace in view.traces() if key_of(trace.name) in changed or sent.is_before(trace)]
     found.reverse()
     return view.traced(found)
 

@@ -16,7 +16,7 @@ from tests.core.fold.model.clusters import Clusters
 from tests.core.fold.model.exhaustive import Search
 from tests.core.fold.model.kinds import WORLDS, WorldKind
 from tests.core.fold.model.world import Broken, World
-from topicpolicies_server.core.changes.change import touched_by
+from topicpolicies_server.core.changes.plan import touched_by
 from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold import inference, joining, operation
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState

@@ -16,7 +16,7 @@ from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.core.reading.cell import Cell, name_of, rest, wake
+from topicpolicies_server.core.reading.cell import Cell, from_bytes, name_of, to_bytes
 
 KINDS = ("sidecars", "mixed", "schemas", "joining late", "joining", "foreign", "orphaned")
 Fold = Callable[[KeyState, Placed, FoldContext], Folded]
@@ -30,7 +30,7 @@ def passing(fold: Fold, chance: random.Random, counts: Counter[str]) -> Fold:
             return fold(state, placed, context)
         counts["with a trail" if state.joined is not None and state.joined.trail else "without"] += 1
         key = placed.event.key
-        other = wake(name_of(key), rest(Cell(key, name_of(key), 0, state))).state
+        other = from_bytes(name_of(key), to_bytes(Cell(key, name_of(key), 0, state))).state
         original = copied(state)
         expected = fold(original, placed, context)
         assert fold(other, placed, context) == expected

@@ -38,11 +38,9 @@ from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
 from ..reasons import ViolationReason
 from . import completion, masks
-from .fields import MOST_NAMED, has_unknown_fields, lost_entries, unknown_fields
+from .fields import MOST_NAMED, has_unknown_fields, unknown_fields
 from .masks import Mask
-from .plan import Plan, paths_of, plan_of, touched_by
-
-__all__ = ["Change", "compile_change", "touched_by"]
+from .plan import Plan, paths_of, plan_of
 
 _LIST_CHANGES: Mapping[int, ListChange | None] = {
     ListOperation.LIST_OPERATION_UNSPECIFIED: None,
@@ -80,8 +78,8 @@ class Change:
     """The new values of whole settings; None clears. Includes the entries of the families and, if ``whole``, all settings."""
     _masks: Mapping[Setting, Mask]
     """The paths that name each setting or leaves of it."""
-    _given: TopicPolicies
-    """The masked values of the request, and nothing else. Must not be changed."""
+    given: TopicPolicies
+    """The masked values of the request; empty if it names only numbers, flags and texts at the top. Must not be changed."""
 
     def apply(self, settings: Settings | None) -> dict[Setting, bytes]:
         """Returns the document after the change.
@@ -115,11 +113,6 @@ class Change:
             _put(after, setting, self._edited(setting, before.get(setting, b""), violations))
         return after
 
-    @property
-    def given(self) -> TopicPolicies:
-        """The masked values of the request; empty if it names only numbers, flags and texts at the top. Must not be changed."""
-        return self._given
-
     def reads(self, settings: Settings | None) -> dict[Setting, str]:
         """Returns the digests of the settings that ``apply`` reads: its result is valid only while they are the same (``Stamp.reads``)."""
         before: Settings = settings or {}
@@ -128,15 +121,11 @@ class Change:
             return {}
         return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
 
-    def touched(self, head: Settings | None, document: Settings | None) -> list[Setting]:
-        """Returns the settings that the fold takes from the document that this change produced (``touched_by``)."""
-        return touched_by(self.paths, head, document)
-
     def _edited(self, setting: Setting, old: bytes, violations: list[Violation]) -> bytes | None:
         """Returns a setting's value after the change, which needs the setting to be parsed."""
         part = TopicPolicies.FromString(old)
         mask = self._masks.get(setting) or paths_of(setting)
-        masks.apply(mask, part, self._given)
+        masks.apply(mask, part, self.given)
         if setting == OFFLOAD:
             violations += restore(part, old)
         incomplete = completion.complete(part, mask)
@@ -165,7 +154,6 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
     violations = [*plan.violations, *unknown]
     if paths and plan.objects and has_unknown_fields(source):
         violations += islice((violation for path in plan.objects for violation in _unknown_fields(path, source)), MOST_NAMED)
-        violations += lost_entries(source, {path[0] for path in plan.objects if path})
     given = TopicPolicies()
     masks.apply(plan.mask, given, source)
     violations += completion.check(given)

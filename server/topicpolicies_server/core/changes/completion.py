@@ -28,7 +28,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 
 from ..errors import Violation
 from ..reasons import ViolationReason
-from .fields import Form, fields
+from .fields import Field, Form, fields
 from .masks import Mask
 
 
@@ -72,11 +72,6 @@ KINDS: Mapping[object, Kind] = {
 }
 """How each type of object in a document is completed, by the type's descriptor."""
 
-MAP_KEYS: Mapping[str, frozenset[str]] = {
-    pb.TopicPolicies.DESCRIPTOR.fields_by_name["back_log_quota_map"].full_name: frozenset({"destination_storage", "message_age"}),
-}
-"""The allowed keys of maps that do not allow every key (``BacklogQuota.BacklogQuotaType``), by the map field's full name."""
-
 
 def check(message: Message, at: Path = ()) -> list[Violation]:
     """Checks each value of a message that a caller sent, and drops from it, in place, the values without a meaning.
@@ -94,7 +89,7 @@ def check(message: Message, at: Path = ()) -> list[Violation]:
                 message.ClearField(field.name)
         elif known.form is Form.MAP:
             for key in list(value):
-                violations += _check_key(field, key, path)
+                violations += _check_key(known, key, path)
                 if known.object is not None:
                     violations += check(value[key], (*path, key))
                     if _says_nothing(value[key]):
@@ -173,12 +168,11 @@ def _says_nothing(message: Message) -> bool:
     return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not message.ByteSize()
 
 
-def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:
-    allowed = MAP_KEYS.get(field.full_name)
+def _check_key(field: Field, key: str, at: Path) -> list[Violation]:
     if not key:
         problem = f'A key of "{field.name}" must not be empty.'
-    elif allowed is not None and key not in allowed:
-        problem = f'"{field.name}" has only the keys {", ".join(sorted(allowed))}.'
+    elif field.keys is not None and key not in field.keys:
+        problem = f'"{field.name}" has only the keys {", ".join(sorted(field.keys))}.'
     else:
         return []
     return [Violation(_blamed((*at, key)), ViolationReason.INVALID_MAP_KEY, problem)]

@@ -7,10 +7,10 @@ fields is made as a whole, which takes a quarter of a second for a message of on
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -20,8 +20,6 @@ from topicpolicies.masks import Path, format_path
 from ..errors import Violation
 from ..policies.documents import EXTRAS_FIELD, read_varint
 from ..reasons import ViolationReason
-
-MapKey: TypeAlias = str | int | bool
 
 
 class Form(enum.Enum):
@@ -44,11 +42,11 @@ class Field(NamedTuple):
     form: Form
     object: Descriptor | None
     """The type of the object, or of the map's values; None if there is no object."""
-    has_presence: bool
-    """Whether an unset field can be distinguished from zero."""
-    key: Callable[[str], MapKey]
-    """Converts a segment of a path to a key of the map; raises ValueError if it is not one."""
-    full_name: str
+    keys: frozenset[str] | None
+    """The only keys that the map may have (``BacklogQuota.BacklogQuotaType``); None: it may have any."""
+
+
+_KEYS = {"back_log_quota_map": frozenset({"destination_storage", "message_age"})}
 
 
 @cache
@@ -59,43 +57,13 @@ def fields(descriptor: Descriptor) -> Mapping[str, Field]:
 
 def _field(field: FieldDescriptor) -> Field:
     form, target = Form.SCALAR, field.message_type
-    key: Callable[[str], MapKey] = _text_key
     if target is not None and target.GetOptions().map_entry:
-        form, key = Form.MAP, _key_reader(target.fields_by_name["key"])
-        target = target.fields_by_name["value"].message_type
+        form, target = Form.MAP, target.fields_by_name["value"].message_type
     elif field.is_repeated:
         form = Form.LIST
     elif target is not None:
         form = Form.OBJECT
-    return Field(field.name, form, target, field.has_presence, key, field.full_name)
-
-
-def _text_key(text: str) -> MapKey:
-    return text
-
-
-def _bool_key(text: str) -> MapKey:
-    if text not in ("true", "false"):
-        raise ValueError("true or false is needed")
-    return text == "true"
-
-
-def _key_reader(field: FieldDescriptor) -> Callable[[str], MapKey]:
-    kind = field.cpp_type
-    if kind == FieldDescriptor.CPPTYPE_STRING:
-        return _text_key
-    if kind == FieldDescriptor.CPPTYPE_BOOL:
-        return _bool_key
-    bits = 32 if kind in (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_UINT32) else 64
-    signed = kind in (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_INT64)
-    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-
-    def integer_key(text: str) -> MapKey:
-        if not text.isascii() or not text.removeprefix("-").isdecimal() or not least <= int(text[:24]) <= most:
-            raise ValueError(f"an integer from {least} to {most} is needed")
-        return int(text)
-
-    return integer_key
+    return Field(field.name, form, target, _KEYS.get(field.name))
 
 
 # --- fields that the definition lacks ---
@@ -150,34 +118,20 @@ def _unknown_fields(message: Message, at: Path) -> Iterator[Violation]:
                 yield from _unknown_fields(value[key], (*at, field.name, key))
 
 
-def lost_entries(message: Message, names: Collection[str]) -> Iterator[Violation]:
-    """Yields a violation for each map of these names that lacks an entry which a caller sent (``_unknown_numbers``)."""
-    maps = {message.DESCRIPTOR.fields_by_name[name].number for name in names if fields(message.DESCRIPTOR)[name].form is Form.MAP}
-    for number in sorted(maps.intersection(_unknown_numbers(message)) if maps else ()):
-        yield _violation(number, message, ())
-
-
 def _violation(number: int, message: Message, at: Path) -> Violation:
     problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out."
     return Violation(f"policies.{format_path(at)}" if at else "policies", ViolationReason.UNKNOWN_FIELD, problem)
 
 
 def _unknown_numbers(message: Message) -> Iterator[int]:
-    """Yields the number of each field of a message itself that this definition lacks, in the order of its bytes.
-
-    Also that of a map that lacks an entry: Protobuf takes an entry with a field beside key and value for an unknown field itself.
-    """
-    raw, known, entries = message.SerializeToString(), _tags(message.DESCRIPTOR), _entries(message)
+    """Yields the number of each field of a message itself that this definition lacks, in the order of its bytes."""
+    raw, known = message.SerializeToString(), _tags(message.DESCRIPTOR)
     at = depth = 0
     while at < len(raw):
         tag, at = read_varint(raw, at)
         kind = tag & 7
         if not depth and kind != _END and tag not in known and tag >> 3 != EXTRAS_FIELD:
             yield tag >> 3
-        if not depth and tag in entries:
-            entries[tag] -= 1
-            if entries[tag] < 0:
-                yield tag >> 3
         if kind == _VARINT:
             _, at = read_varint(raw, at)
         elif kind == _LENGTH:
@@ -186,13 +140,6 @@ def _unknown_numbers(message: Message) -> Iterator[int]:
         else:
             at += _SIZES.get(kind, 0)
             depth += (kind == _BEGIN) - (kind == _END)
-
-
-def _entries(message: Message) -> dict[int, int]:
-    """Returns how many entries each map of a message has, by the tag of its field."""
-    descriptor = message.DESCRIPTOR
-    maps = [descriptor.fields_by_name[name] for name, field in fields(descriptor).items() if field.form is Form.MAP]
-    return {field.number << 3 | _LENGTH: len(getattr(message, field.name)) for field in maps}
 
 
 @cache

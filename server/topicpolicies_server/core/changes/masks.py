@@ -1,4 +1,4 @@
-"""Field masks on any message type: reading, checking and applying them (AIP-134, AIP-161).
+"""Field masks on documents: reading, checking and applying them (AIP-134, AIP-161).
 
 ``google.protobuf.FieldMask`` is only a list of strings. Protobuf's own ``MergeMessage`` appends to lists, ignores clears below an unset
 parent, fails half-way through an unknown path, and can't name map keys. Here a mask is read and checked as a whole before any field is
@@ -17,18 +17,20 @@ are not copied.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from topicpolicies.masks import Path, PathError, format_path, key_text, parse_path
+from topicpolicies.masks import Path, PathError, format_path, parse_path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Violation
 from ..reasons import ViolationReason
 from .fields import Field, Form, fields
 
+_DOCUMENT = TopicPolicies.DESCRIPTOR
 Mask: TypeAlias = tuple[Path, ...]
 """Checked paths in sorted order, none of which contains another."""
 MAX_PATHS = 1_000
@@ -41,27 +43,12 @@ _SHOWN = 120
 """Most characters of a path that an error message repeats."""
 
 
-def read(
-    texts: Sequence[str],
-    descriptor: Descriptor,
-    *,
-    keys: Mapping[str, frozenset[str]] | None = None,
-    field: str = "update_mask.paths",
-) -> tuple[Mask, tuple[Violation, ...]]:
-    """Reads a mask. Returns the valid paths, without those that another path contains, and the violations of the others.
-
-    Args:
-        texts: the paths as they were sent.
-        descriptor: the message type that the paths are followed in.
-        keys: the allowed keys of maps that do not allow every key, by the map field's full name.
-        field: the request's field that violations name, with an index: ``update_mask.paths[2]``.
-    """
+def read(texts: Sequence[str]) -> tuple[Mask, tuple[Violation, ...]]:
+    """Reads a mask of a document. Returns the valid paths, without those that another path contains, and the violations of the others."""
+    field = "update_mask.paths"
     if len(texts) > MAX_PATHS:
-        return (), (
-            Violation(
-                field, ViolationReason.TOO_MANY_PATHS, f"A mask has at most {MAX_PATHS} paths; mask whole maps or send several updates."
-            ),
-        )
+        problem = f"A mask has at most {MAX_PATHS} paths; mask whole maps or send several updates."
+        return (), (Violation(field, ViolationReason.TOO_MANY_PATHS, problem),)
     if sum(map(len, texts)) > MAX_MASK_LENGTH:
         problem = f"The paths of a mask have at most {MAX_MASK_LENGTH} characters together; mask whole maps or send several updates."
         return (), (Violation(field, ViolationReason.MASK_TOO_LONG, problem),)
@@ -70,7 +57,7 @@ def read(
     wildcard = -1
     for index, text in enumerate(texts):
         try:
-            path = _read(text, descriptor, keys or {})
+            path = _read(text)
         except PathError as error:
             shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
             violations.append(
@@ -86,7 +73,7 @@ def read(
     return _absorbed(paths), tuple(violations)
 
 
-def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]]) -> Path:
+def _read(text: str) -> Path:
     if len(text) > MAX_PATH_LENGTH:
         raise PathError(ViolationReason.PATH_TOO_LONG, f"it has more than {MAX_PATH_LENGTH} characters")
     path = parse_path(text)
@@ -94,7 +81,7 @@ def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]])
         text.encode()
     except UnicodeEncodeError:
         raise PathError(ViolationReason.MALFORMED_PATH, "it is not valid Unicode") from None
-    message: Descriptor | None = descriptor
+    message: Descriptor | None = _DOCUMENT
     segments = iter(path)
     before = ""
     form = Form.OBJECT
@@ -113,21 +100,16 @@ def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]])
         if form is Form.MAP:
             key = next(segments, None)
             if key is not None:
-                _check_key(field, key, keys)
+                _check_key(field, key)
                 before, form = key, Form.OBJECT
     return path
 
 
-def _check_key(field: Field, key: str, keys: Mapping[str, frozenset[str]]) -> None:
-    try:
-        field.key(key)
-    except ValueError as error:
-        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{key[:_SHOWN]}" is not a key of "{field.name}": {error}') from None
-    allowed = keys.get(field.full_name)
+def _check_key(field: Field, key: str) -> None:
     if not key:
         raise PathError(ViolationReason.INVALID_MAP_KEY, f'a key of "{field.name}" must not be empty')
-    if allowed is not None and key not in allowed:
-        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(allowed))}')
+    if field.keys is not None and key not in field.keys:
+        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(field.keys))}')
 
 
 def _unknown(segment: str, message: Descriptor) -> str:
@@ -167,7 +149,7 @@ def populated(message: Message, at: Path = ()) -> list[Path]:
         if known.form is Form.OBJECT:
             found = populated(value, path)
         elif known.form is Form.MAP:
-            found = [leaf for key in value for leaf in _entry(known, value[key], (*path, key_text(key)))]
+            found = [leaf for key in value for leaf in _entry(known, value[key], (*path, key))]
         elif known.form is Form.SCALAR and field.enum_type is not None and value == 0:
             found = []
         complete += found == [path]
@@ -191,15 +173,15 @@ def apply(mask: Mask, target: Message, source: Message) -> None:
 
 
 def is_set(path: Path, message: Message) -> bool:
-    """Returns whether a message has a value at a path: by presence if the field has it, otherwise if it is not zero and not empty."""
+    """Returns whether a message has a value at a path; a list or a map has one if it is not empty."""
     field = fields(message.DESCRIPTOR)[path[0]]
     rest = path[1:]
     if field.form is Form.MAP and rest:
         entries = getattr(message, field.name)
-        key = field.key(rest[0])
+        key = rest[0]
         return key in entries and (len(rest) == 1 or is_set(rest[1:], entries[key]))
     if not rest:
-        return message.HasField(field.name) if field.has_presence else bool(getattr(message, field.name))
+        return message.HasField(field.name) if field.form in (Form.SCALAR, Form.OBJECT) else bool(getattr(message, field.name))
     return message.HasField(field.name) and is_set(rest, getattr(message, field.name))
 
 
@@ -213,34 +195,34 @@ def find(path: Path, message: Message) -> Any:
     field: Field | None = None
     for segment in path:
         if field is not None and field.form is Form.MAP:
-            value, field = value[field.key(segment)], None
+            value, field = value[segment], None
         else:
             field = fields(value.DESCRIPTOR)[segment]
             value = getattr(value, segment)
     return value
 
 
-def object_at(path: Path, descriptor: Descriptor) -> Descriptor | None:
+def object_at(path: Path) -> Descriptor | None:
     """Returns the type of the object that a path names; None if the path names a plain value, a list or a map."""
-    target: Descriptor | None = descriptor
+    target: Descriptor | None = _DOCUMENT
     field: Field | None = None
     for segment in path:
         if field is not None and field.form is Form.MAP:
             field = None
             continue
-        assert target is not None  # the path was read for this type
+        assert target is not None  # the path was read
         field = fields(target)[segment]
         target = field.object
     return None if field is not None and field.form is not Form.OBJECT else target
 
 
-def covers(mask: Sequence[Path], path: Path, descriptor: Descriptor) -> bool:
+def covers(mask: Sequence[Path], path: Path) -> bool:
     """Returns whether a mask contains a path: names the path itself, one above it, or each leaf of the object there."""
     if any(path[: len(named)] == named for named in mask):
         return True
     below = [named for named in mask if named[: len(path)] == path]
-    target = object_at(path, descriptor) if below else None
-    return target is not None and all(covers(below, (*path, name), descriptor) for name in fields(target))
+    target = object_at(path) if below else None
+    return target is not None and all(covers(below, (*path, name)) for name in fields(target))
 
 
 def _set(path: Path, target: Message, source: Message) -> None:
@@ -250,7 +232,7 @@ def _set(path: Path, target: Message, source: Message) -> None:
     if not rest:
         _put(field, target, source)
     elif field.form is Form.MAP:
-        key = field.key(rest[0])
+        key = rest[0]
         ours, theirs = getattr(target, field.name), getattr(source, field.name)
         if len(rest) == 1:
             _put_entry(field, ours, theirs, key)
@@ -268,7 +250,7 @@ def _clear(path: Path, target: Message) -> None:
         target.ClearField(field.name)
     elif field.form is Form.MAP:
         entries = getattr(target, field.name)
-        key = field.key(rest[0])
+        key = rest[0]
         if key not in entries:
             return
         if len(rest) == 1:

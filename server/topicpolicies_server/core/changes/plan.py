@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topicpolicies.masks import Path, PathError, parse_path
-from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Violation
 from ..policies import documents
 from ..policies.documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Setting, Settings
 from . import masks
-from .completion import MAP_KEYS
 from .masks import Mask
 
 _REMEMBERED = 4_096
@@ -88,7 +86,7 @@ def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings
 
 
 def _plan(paths: tuple[str, ...]) -> Plan:
-    mask, violations = masks.read(paths, TopicPolicies.DESCRIPTOR, keys=MAP_KEYS)
+    mask, violations = masks.read(paths)
     by_setting: dict[Setting, list[Path]] = {}
     families = frozenset(path[0] for path in mask if len(path) == 1 and path[0] in MAPS)
     for path in mask:
@@ -106,7 +104,7 @@ def _plan(paths: tuple[str, ...]) -> Plan:
         partial,
         families,
         tuple(path for path in mask if not path or path[0] in families or _setting(path) not in partial),
-        tuple(path for path in mask if path in maps or masks.object_at(path, TopicPolicies.DESCRIPTOR)),
+        tuple(path for path in mask if path in maps or masks.object_at(path)),
         tuple(path[0] for path in mask) if not violations and all(map(_is_scalar, mask)) else (),
     )
 
@@ -121,7 +119,7 @@ def _is_scalar(path: Path) -> bool:
 
 def _names_all(setting: Setting, named: Sequence[Path]) -> bool:
     """Returns whether paths name a whole setting, or each of its leaves."""
-    return all(masks.covers(named, path, TopicPolicies.DESCRIPTOR) for path in paths_of(setting))
+    return all(masks.covers(named, path) for path in paths_of(setting))
 
 
 def _targets(paths: tuple[str, ...]) -> tuple[bool, tuple[Setting, ...], frozenset[str]]:

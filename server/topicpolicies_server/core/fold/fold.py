@@ -58,7 +58,7 @@ from .joining import (
     note_in_trail,
     without_versions,
 )
-from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, restatement
+from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Owed, Superseded, TrailEvent, absent_since, restatement
 from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
@@ -159,7 +159,7 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             folded = learned or judge(state, placed, event, stamp)
             sure = learned is not None or check_certainty(state, placed.published_at, context.window_ms, stamp=local)
         if state.joined is not None or state.since:
-            note_in_trail(state, Noted(placed, certain=sure), context.window_ms)
+            note_in_trail(state, TrailEvent(placed, certain=sure), context.window_ms)
     knows_before = not (first and stamp.base)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=knows_before)
     head = state.document
@@ -225,7 +225,7 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
         believe(state, claimed, stamp)
         version = "" if first else version
         if state.since == placed.position:
-            note_in_trail(state, Noted(placed), context.window_ms)
+            note_in_trail(state, TrailEvent(placed), context.window_ms)
     elif state.newest is not None:
         learn_from_restatement(state, claimed, stamp)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=not first)
@@ -247,7 +247,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
     if document is None or event.action is Action.DELETE:
         return _gone(state, placed, context)
     if first:
-        note_in_trail(state, Noted(placed, certain=False), context.window_ms)
+        note_in_trail(state, TrailEvent(placed, certain=False), context.window_ms)
         folded = move(state, placed, document)._replace(previous="")
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
         state.due = False
@@ -269,7 +269,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         result = changed_by(state.document, document, changed, on_absence=on_absence)
         folded = move(state, placed, result)._replace(unexplained=inferred.unexplained, ambiguous=inferred.ambiguous)
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
-    note_in_trail(state, Noted(placed, changed, on_absence, sure), context.window_ms)
+    note_in_trail(state, TrailEvent(placed, changed, on_absence, sure), context.window_ms)
     state.due = result != document or result != state.live
     stale = result is not document and any(compares(name, event.known) for name in differing(result, document))
     return folded._replace(settings=tuple(changed), stale=stale)
@@ -299,7 +299,7 @@ def _gone(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
     folded = Folded(Status.IGNORED, state.version, state.version)
     if state.document is not None:
         folded = move(state, placed, None)
-    note_in_trail(state, Noted(placed), context.window_ms)
+    note_in_trail(state, TrailEvent(placed), context.window_ms)
     state.advance(None, "", placed.published_at, context.window_ms, context.sole_writer)
     state.due = False
     return folded

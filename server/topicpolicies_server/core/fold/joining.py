@@ -61,7 +61,7 @@ from collections.abc import Sequence
 from ..policies.documents import Settings
 from ..policies.events import Action, Event, Placed, Position, Remembered, Stamp
 from .inference import Inference
-from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
+from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, TrailEvent
 from .operation import Folded, apply, changed_by, judge, move, pipelined, restates
 
 BELIEVED_AFTER = 3
@@ -85,7 +85,7 @@ def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int 
     state.joined = Joined(dropped=first) if late else Joined(first, placed.published_at, first)
 
 
-def note_in_trail(state: KeyState, noted: Noted, window_ms: int) -> None:
+def note_in_trail(state: KeyState, noted: TrailEvent, window_ms: int) -> None:
     """Adds an event to the trail of a key whose history was not seen from its beginning; ``state.upto`` must still be the event before."""
     known = state.joined
     if known is ALONE or (known is None and not state.since):
@@ -210,7 +210,7 @@ def _know(state: KeyState, stamp: Stamp) -> None:
         state.since = stamp.seen.since
 
 
-def _after(state: KeyState, upto: Position) -> list[Noted] | None:
+def _after(state: KeyState, upto: Position) -> list[TrailEvent] | None:
     """Returns the events after a position; None: not all of them were seen, or are kept."""
     if upto >= state.upto:
         return []
@@ -220,7 +220,7 @@ def _after(state: KeyState, upto: Position) -> list[Noted] | None:
     return known.trail[bisect_right(known.trail, upto, key=_position) :]
 
 
-def _first_of_ours(state: KeyState) -> tuple[Noted, Event, Stamp] | None:
+def _first_of_ours(state: KeyState) -> tuple[TrailEvent, Event, Stamp] | None:
     """Returns the first event that was seen, if it is ours, rests on nothing in flight, and all events are kept since; otherwise None."""
     known = state.joined
     noted = known.trail[0] if known is not None and known.trail else None
@@ -248,7 +248,7 @@ def _put_for_first(state: KeyState, stamp: Stamp) -> None:
         state.joined.trail[: restates(before)] = [now]  # an operation is kept behind it
 
 
-def _position(noted: Noted) -> Position:
+def _position(noted: TrailEvent) -> Position:
     return noted.placed.position
 
 
@@ -275,7 +275,7 @@ def without_versions(requests: Sequence[Remembered]) -> tuple[Remembered, ...]:
     return tuple(Remembered(request.request_id, request.digest, "", "") for request in requests)
 
 
-def _fold_again(state: KeyState, later: Sequence[Noted]) -> None:
+def _fold_again(state: KeyState, later: Sequence[TrailEvent]) -> None:
     """Folds again the events that a writer had not seen, on top of the head that it restated."""
     for noted in later:
         placed, event = noted.placed, noted.placed.event

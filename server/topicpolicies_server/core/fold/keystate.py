@@ -48,7 +48,7 @@ class Owed(NamedTuple):
     """Until when these events are expected, in milliseconds since 1970."""
 
 
-class Noted(NamedTuple):
+class TrailEvent(NamedTuple):
     """An event that may have to be folded again, on top of a head that another writer restates (``core/fold/joining``)."""
 
     placed: Placed
@@ -72,7 +72,7 @@ class Joined:
         """When the first event that was seen was published, in milliseconds since 1970; 0 with an empty ``first``."""
         self.dropped = dropped
         """The position after which the trail is complete: that of the first event that was seen, or of the newest that was dropped."""
-        self.trail: list[Noted] = []
+        self.trail: list[TrailEvent] = []
         """The events of the last W that may have to be folded again, oldest first."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from ..changes.change import touched_by
+from ..changes.plan import touched_by
 from ..policies.documents import WHOLE, Setting, Settings, digest, merged, subtract, union, whole_digest
 from ..policies.events import ABSENT, Event, ListChange, Placed, Position, Remembered, Stamp, StampKind
 from .keystate import ALONE, REMEMBERED_REQUESTS, KeyState

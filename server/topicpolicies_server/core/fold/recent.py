@@ -59,31 +59,23 @@ class RecentRequests:
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """Returns what became of a request; None if it was not applied, or not lately."""
         answer = self._requests.get(_name(key, request_id))
-        return None if answer is None else _remembered(request_id, answer)
+        return None if answer is None else Remembered(request_id, *answer.rsplit(" ", 2))
 
     def all(self) -> list[Texts]:
         """Returns all requests as they are kept, the oldest first."""
         return list(self._requests.items())
 
     def restore(self, kept: Sequence[Texts]) -> None:
-        """Adds requests that another process kept, oldest first, as newer than those here. If one is known already, the last answer stays.
+        """Adds requests that another process kept, oldest first.
 
         Raises:
             ValueError, TypeError: these are not requests as they are kept.
         """
-        requests, before = self._requests, len(self._requests)
-        requests.update(kept)
-        if len(requests) - before < len(kept):  # one was known already: the other process had dropped it, and applied it again
-            for name, _ in kept:
-                requests.move_to_end(name)
-        while len(requests) > self.most:
-            requests.popitem(last=False)
+        self._requests.update(kept)
+        while len(self._requests) > self.most:
+            self._requests.popitem(last=False)
 
 
 def _name(key: PolicyKey, request_id: str) -> str:
     """Returns the name of a request of a key; the length of the id comes first, so that no two requests have the same name."""
     return f"{chr(len(request_id))}{request_id}{'G' if key.scope is Scope.GLOBAL else 'L'}{key.topic}"
-
-
-def _remembered(request_id: str, answer: str) -> Remembered:
-    return Remembered(request_id, *answer.rsplit(" ", 2))

@@ -2,8 +2,7 @@
 
 - ``heads``: what callers and watchers are shown of a policy key
 - ``cell``: all that a view keeps of a policy key, as an object in use or as bytes at rest
-- ``cells``: the cells of a view, few of them in use; and those that had events lately
-- ``pages``: the keys with a document, in order, for pages
+- ``orders``: the keys of a view by name, for pages; and those that had events lately
 - ``view``: the heads of one namespace; built from the modules above
 - ``readback``: one order for the events that are acknowledged and those that are read
 - ``tokens``: what a watcher wants, where it stands, and from where it can resume

@@ -1,11 +1,10 @@
-"""One policy key of a view: an object while it is in use, bytes while it rests. Bytes are how 100,000 topics fit into memory.
+"""One policy key of a view: an object while it is in use, bytes while it is at rest. Bytes are how 100,000 topics fit into memory.
 
-**Putting a cell to rest and waking it changes nothing that matters**: the state folds every further event as before, and the head has the
-same document, version, previous version, number and place, so that watchers and answers show the same. Of the head's event, what only the
-fold needs is not kept (``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``, ``seen``,
-``known``, ``clusters``, ``trace_state``), and of the head neither ``before`` nor bytes for watchers.
+**Turning a cell into bytes and back changes nothing that matters**: the state folds every further event as before, and the head has the
+same document, version, previous version, number and position, so that watchers and answers show the same. Of the head's event, the requests
+that it carries are not kept (the state has them), and of the head neither ``before`` nor bytes for watchers.
 
-The bytes are ``_HEADER``, the head's position, and two tuples as ``marshal`` writes them: what is kept for ever, and what is needed only
+The bytes are a ``Header``, the head's position, and two tuples as ``marshal`` writes them: what is kept for ever, and what is needed only
 for a while after the key's events, last, so that it can be cut off. ``marshal`` is bound to a release of Python, and damaged bytes raise
 ``Damaged`` or are read as something else: whoever stores them must know the release, and have a checksum.
 """
@@ -16,20 +15,18 @@ import marshal
 import re
 import struct
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from ..fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
+from ..fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import Action, Event, ListChange, Placed, Position, Remembered, Seen, Stamp, StampKind
 from .heads import Head
 
-_HEADER = struct.Struct(">BQHHqIIB")
-"""Flags, the head's number, the partitions of the key's last event and of the head's, when the last event was published, the size of the
-head's document, where the second tuple begins, and the length of the head's position."""
-_NUMBER_AT = 1
-_DUE, _DOCUMENT, _PLACED, _OWED = 1, 2, 4, 8
+_HEADER = struct.Struct(">BQHHqIB")
+_DUE, _DOCUMENT, _OWED = 1, 2, 4
+_NUMBER_ENDS = 9
 _DAMAGES = (struct.error, LookupError, ValueError, TypeError, EOFError, MemoryError, AttributeError)
 _KINDS = {kind.value: kind for kind in StampKind}
 _ACTIONS = {int(action): action for action in Action}
@@ -80,53 +77,48 @@ class Cell:
 Kept: TypeAlias = "Cell | bytes"
 
 
-# --- fields of a cell, in use or at rest ----------------------------------------------------------------------------
+class Header(NamedTuple):
+    """The beginning of a cell at rest: what can be known of it without reading all of it."""
 
+    flags: int
+    number: int
+    """The number of the head; 0: there is no head."""
+    partition: int
+    """The partition of the key's last event."""
+    head_partition: int
+    """The partition of the head's event."""
+    touched_at: int
+    """When the key's last event was published, in milliseconds since 1970."""
+    end: int
+    """Where begins what is needed only for a while after the key's events."""
+    length: int
+    """The length of the head's position, which follows."""
 
-def number_of(kept: Kept) -> int:
-    """Returns the number of the head; 0: there is no head."""
-    if isinstance(kept, bytes):
-        return int.from_bytes(kept[_NUMBER_AT : _NUMBER_AT + 8], "big")
-    return kept.head.number if kept.head is not None else 0
+    @classmethod
+    def of(cls, data: bytes) -> Header:
+        """Reads the header of a cell at rest.
 
+        Raises:
+            Damaged: the bytes are too few.
+        """
+        try:
+            return cls._make(_HEADER.unpack_from(data))
+        except struct.error as error:
+            raise Damaged(str(error)) from error
 
-def facts(data: bytes) -> tuple[int, bool, int, int, bool]:
-    """Returns what is known of a cell at rest without waking it.
+    @property
+    def has_document(self) -> bool:
+        """Whether the head has a document."""
+        return bool(self.flags & _DOCUMENT)
 
-    Returns:
-        The head's number (0: there is none), whether it has a document, partition and time (in milliseconds since 1970) of the key's last
-        event, and whether the cell has what is needed only for a while after that.
+    @property
+    def is_owed(self) -> bool:
+        """Whether events are owed to the key (``KeyState.owed``), perhaps also once it is idle."""
+        return bool(self.flags & _OWED)
 
-    Raises:
-        Damaged: the bytes are too few for a cell.
-    """
-    try:
-        flags, number, partition, _, touched_at, _, end, _ = _HEADER.unpack_from(data)
-    except struct.error as error:
-        raise Damaged(str(error)) from error
-    return number, bool(flags & _DOCUMENT), partition, touched_at, end != len(data)
-
-
-def last_event(kept: Kept) -> tuple[int, int]:
-    """Returns the partition of the key's last event, and when that was published, in milliseconds since 1970."""
-    if isinstance(kept, bytes):
-        _, _, partition, _, touched_at, *_ = _HEADER.unpack_from(kept)
-        return partition, touched_at
-    return kept.partition, kept.touched_at
-
-
-def document_size(kept: Kept) -> int | None:
-    """Returns the size of the head's document in bytes (``documents.size``); None: there is none."""
-    if isinstance(kept, bytes):
-        header = _HEADER.unpack_from(kept)
-        return header[5] if header[0] & _DOCUMENT else None
-    return None if kept.head is None or kept.head.document is None else kept.head.size
-
-
-def place_of(data: bytes) -> tuple[int, Position, bool]:
-    """Returns partition and position of the head of a cell at rest, and whether an event made it."""
-    flags, _, _, partition, _, _, _, length = _HEADER.unpack_from(data)
-    return partition, data[_HEADER.size : _HEADER.size + length].decode("utf-8", "surrogatepass"), bool(flags & _PLACED)
+    def position(self, data: bytes) -> Position:
+        """Returns the position of the head of the cell whose header this is."""
+        return data[_HEADER.size : _HEADER.size + self.length].decode("utf-8", "surrogatepass")
 
 
 def is_due(kept: Kept) -> bool:
@@ -134,27 +126,14 @@ def is_due(kept: Kept) -> bool:
     return bool(kept[0] & _DUE) if isinstance(kept, bytes) else kept.state.due
 
 
-def has_leftovers(data: bytes) -> bool:
-    """Returns whether a cell at rest has what is needed only for a while after the key's events."""
-    return bool(_HEADER.unpack_from(data)[6] != len(data))
+def is_same(kept: Kept | None, other: Kept | None) -> bool:
+    """Returns whether two cells are at rest, with a head, and equal but for its number. If not, they may still have equal heads."""
+    if not isinstance(kept, bytes) or not isinstance(other, bytes):
+        return False
+    return kept[:1] == other[:1] and kept[_NUMBER_ENDS:] == other[_NUMBER_ENDS:] and Header.of(kept).number > 0
 
 
-def is_owed(data: bytes) -> bool:
-    """Returns whether events are owed to a cell at rest (``KeyState.owed``), perhaps also once it is idle."""
-    return bool(data[0] & _OWED)
-
-
-def without_leftovers(data: bytes) -> bytes:
-    """Returns a cell at rest, to which no events are owed, as ``KeyState.trim`` leaves it once the key is idle."""
-    return data[: _HEADER.unpack_from(data)[6]]
-
-
-def renumbered(data: bytes, number: int) -> bytes:
-    """Returns a cell at rest with another number of its head."""
-    return data[:_NUMBER_AT] + number.to_bytes(8, "big") + data[_NUMBER_AT + 8 :]
-
-
-# --- to rest --------------------------------------------------------------------------------------------------------
+# --- to bytes --------------------------------------------------------------------------------------------------------
 
 
 class _Documents:
@@ -192,7 +171,7 @@ def _is_like(document: Settings, other: Settings) -> bool:
     return document is other or (document == other and list(document) == list(other))
 
 
-def rest(cell: Cell) -> bytes:
+def to_bytes(cell: Cell) -> bytes:
     """Returns a cell as bytes. The cell must not change meanwhile."""
     state, head = cell.state, cell.head
     known: dict[str, str] = {}
@@ -200,15 +179,13 @@ def rest(cell: Cell) -> bytes:
     found = _Documents()
     first = found.index(state.document)
     flags = state.due * _DUE | (state.owed is not None) * _OWED
-    number = partition = size = 0
-    place, head_fields, event = "", None, None
+    number = partition = 0
+    position, head_fields = "", None
     if head is not None:
-        number, partition, place, size = head.number, head.partition, head.place, head.size
+        number, partition, position = head.number, head.partition, head.position
         shown = found.index(head.document)
         flags |= (shown is not None) * _DOCUMENT
-        if head.placed is not None:
-            flags |= _PLACED
-            event = _placed(head.placed, found, known, state.remembered)
+        event = None if head.placed is None else _placed(head.placed, found, known, state.remembered)
         head_fields = shown, same(head.version, head.version), same(head.previous, head.previous), event
     kept = (
         first,
@@ -224,9 +201,9 @@ def rest(cell: Cell) -> bytes:
         head_fields,
     )
     text = marshal.dumps((kept, found.written()))
-    at = place.encode("utf-8", "surrogatepass")
+    at = position.encode("utf-8", "surrogatepass")
     end = _HEADER.size + len(at) + len(text)
-    header = _HEADER.pack(flags, number, cell.partition, partition, cell.touched_at, size, end, len(at))
+    header = _HEADER.pack(flags, number, cell.partition, partition, cell.touched_at, end, len(at))
     return b"".join((header, at, text, _leftovers(state, found)))
 
 
@@ -247,7 +224,7 @@ def _leftovers(state: KeyState, found: _Documents) -> bytes:
     return marshal.dumps((parts, found.written(count)))
 
 
-def _noted(noted: Noted, found: _Documents) -> tuple[Any, ...]:
+def _noted(noted: TrailEvent, found: _Documents) -> tuple[Any, ...]:
     changed = None if noted.changed is None else tuple(noted.changed)
     return _placed(noted.placed, found, {}), changed, noted.on_absence, noted.certain
 
@@ -259,22 +236,20 @@ def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: 
         placed: the event.
         found: gets its document.
         known: the texts of the cell.
-        requests: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so all of it is kept.
+        requests: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so its own are kept.
     """
     event = placed.event
-    event_fields: tuple[Any, ...] | None = None
+    event_fields = None
     if event is not None:
         stamp = None if event.stamp is None else _stamp(event.stamp, known, requests)
-        event_fields = int(event.action), found.index(event.document), event.replicated, stamp
-        if requests is None:
-            event_fields += event.known, event.clusters
+        event_fields = int(event.action), found.index(event.document), stamp, event.known, event.replicated, event.clusters
     return (
         placed.partition,
         known.setdefault(placed.position, placed.position),
+        event_fields,
         placed.published_at,
         placed.producer,
         placed.problem,
-        event_fields,
     )
 
 
@@ -283,18 +258,23 @@ def _stamp(stamp: Stamp, known: dict[str, str], requests: Sequence[Remembered] |
     asked: tuple[str | None, str | None] = same(stamp.request_id, stamp.request_id), same(stamp.digest, stamp.digest)
     if requests and asked == requests[-1][:2]:
         asked = None, None  # the last of the requests
-    mask = tuple([_CODES.get(path, path) for path in stamp.mask])
-    fields: tuple[Any, ...] = (
-        same(stamp.event_id, stamp.event_id), stamp.kind.value, *asked,
-        stamp.actor, stamp.reason, mask, stamp.principal, stamp.claimed, stamp.trace_parent,
-    )  # fmt: skip
-    if requests is None:
-        operands = tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()])
-        remembered = tuple([tuple(request) for request in stamp.remembered])
-        seen = None if stamp.seen is None else tuple(stamp.seen)
-        reads = tuple(stamp.reads.items())
-        fields += stamp.base, stamp.etag, stamp.skip_if_absent, reads, operands, remembered, stamp.head_version, seen, stamp.trace_state
-    return fields
+    return (
+        same(stamp.event_id, stamp.event_id),
+        stamp.kind.value,
+        *asked,
+        stamp.actor,
+        stamp.reason,
+        tuple([_CODES.get(path, path) for path in stamp.mask]),
+        same(stamp.base, stamp.base),
+        stamp.etag,
+        stamp.skip_if_absent,
+        tuple(stamp.reads.items()),
+        tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()]),
+        () if requests is not None else tuple([tuple(request) for request in stamp.remembered]),
+        stamp.head_version,
+        None if stamp.seen is None else tuple([same(each, each) for each in stamp.seen]),
+        *stamp[stamp._fields.index("seen") + 1 :],
+    )
 
 
 def _requests(requests: Sequence[Remembered], known: dict[str, str]) -> tuple[Any, ...] | None:
@@ -314,11 +294,11 @@ def _requests(requests: Sequence[Remembered], known: dict[str, str]) -> tuple[An
     return tuple([tuple([known.setdefault(each, each) for each in column]) for column in (ids, digests, versions, previous)])
 
 
-# --- in use again ---------------------------------------------------------------------------------------------------
+# --- from bytes ---------------------------------------------------------------------------------------------------
 
 
-def wake(name: str, data: bytes) -> Cell:
-    """Returns the cell of a name that ``rest`` made bytes of.
+def from_bytes(name: str, data: bytes) -> Cell:
+    """Returns the cell of a name that ``to_bytes`` made bytes of.
 
     Raises:
         Damaged: the bytes are no cell at rest.
@@ -328,20 +308,20 @@ def wake(name: str, data: bytes) -> Cell:
         header, kept, found = _main(data)
         first, live, version, head_event, newest, since, upto, contradictions, requests, alone, head_fields = kept
         state = KeyState()
-        if header[6] != len(data):
-            parts, more = _read(memoryview(data)[header[6] :])
+        if header.end != len(data):
+            parts, more = _read(memoryview(data)[header.end :])
             found += map(_document, more)
             _restore_leftovers(state, parts, key, found)
         state.document, state.live = _at(found, first), _at(found, live)
         state.version, state.head_event, state.newest, state.since, state.upto = version, head_event, newest, since, upto
         state.contradictions = contradictions
-        state.due = bool(header[0] & _DUE)
+        state.due = bool(header.flags & _DUE)
         if requests is not None:
             state.remembered = _remembered(*requests)
         if alone:
             state.joined = ALONE
-        cell = Cell(key, name, header[2], state)
-        cell.touched_at = header[4]
+        cell = Cell(key, name, header.partition, state)
+        cell.touched_at = header.touched_at
         if head_fields is not None:
             cell.head = _head(key, header, head_fields, found, requests)
     except _DAMAGES as error:
@@ -349,8 +329,8 @@ def wake(name: str, data: bytes) -> Cell:
     return cell
 
 
-def wake_head(name: str, data: bytes) -> Head | None:
-    """Returns the head of a cell at rest, without the rest of it; None: it has none.
+def head_from_bytes(name: str, data: bytes) -> Head | None:
+    """Returns the head of a cell at rest, without its state; None: it has none.
 
     Raises:
         Damaged: the bytes are no cell at rest.
@@ -366,9 +346,9 @@ def _read(data: memoryview) -> Any:
     return marshal.loads(data)  # noqa: S302 (bytes that this process wrote, or that stand in its own file with a checksum)
 
 
-def _main(data: bytes) -> tuple[tuple[int, ...], tuple[Any, ...], list[Settings]]:
-    header = _HEADER.unpack_from(data)
-    kept, written = _read(memoryview(data)[_HEADER.size + header[7] :])
+def _main(data: bytes) -> tuple[Header, tuple[Any, ...], list[Settings]]:
+    header = Header.of(data)
+    kept, written = _read(memoryview(data)[_HEADER.size + header.length :])
     return header, kept, [_document(each) for each in written]
 
 
@@ -380,12 +360,10 @@ def _at(found: list[Settings], index: int | None) -> Settings | None:
     return None if index is None else found[index]
 
 
-def _head(
-    key: PolicyKey, header: tuple[int, ...], fields: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None
-) -> Head:
+def _head(key: PolicyKey, header: Header, fields: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None) -> Head:
     shown, version, previous, event = fields
     placed = None if event is None else _event_of(key, event, found, requests)
-    return Head(key, _at(found, shown), version, previous, placed, header[1], header[3])
+    return Head(key, _at(found, shown), version, previous, placed, header.number, header.head_partition)
 
 
 def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, found: list[Settings]) -> None:
@@ -401,37 +379,42 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
         state.joined = Joined(first, first_at, dropped)
         for event, changed, on_absence, certain in trail:
             placed = _event_of(key, event, found)
-            state.joined.trail.append(Noted(placed, None if changed is None else list(changed), on_absence, certain))
+            state.joined.trail.append(TrailEvent(placed, None if changed is None else list(changed), on_absence, certain))
 
 
 def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None = None) -> Placed:
-    partition, position, published_at, producer, problem, event_fields = written
+    partition, position, event_fields, *others = written
     event = None
     if event_fields is not None:
-        action, document, replicated, stamp, *whole = event_fields
-        known, clusters = whole or (None, None)
-        of_writer = None if stamp is None else _stamp_of(stamp, requests)
-        event = Event(key, _ACTIONS[action], _at(found, document), of_writer, known, replicated, clusters)
-    return Placed(partition, position, event, published_at, producer, problem)
+        action, document, stamp, *of_writer = event_fields
+        event = Event(key, _ACTIONS[action], _at(found, document), None if stamp is None else _stamp_of(stamp, requests), *of_writer)
+    return Placed(partition, position, event, *others)
 
 
 def _stamp_of(written: tuple[Any, ...], requests: tuple[Any, ...] | None) -> Stamp:
-    event_id, kind, request_id, digest, actor, reason, mask, principal, claimed, trace_parent, *whole = written
+    event_id, kind, request_id, digest, actor, reason, mask, base, etag, skip, reads, operands, remembered, head_version, seen, *others = (
+        written
+    )
     if request_id is None and requests is not None:
         request_id, digest = _last(*requests)
-    stamp = Stamp(
-        event_id, _KINDS[kind], request_id, digest, actor, reason, tuple([_NAMES.get(path, path) for path in mask]),
-        principal=principal, claimed=claimed, trace_parent=trace_parent,
-    )  # fmt: skip
-    if not whole:
-        return stamp
-    base, etag, skip_if_absent, reads, operands, remembered, head_version, seen, trace_state = whole
-    return stamp._replace(
-        base=base, etag=etag, skip_if_absent=skip_if_absent, reads=dict(reads), head_version=head_version, trace_state=trace_state,
-        operands={setting: (ListChange(change), value) for setting, change, value in operands},
-        remembered=tuple([Remembered(*each) for each in remembered]),
-        seen=None if seen is None else Seen(*seen),
-    )  # fmt: skip
+    return Stamp(
+        event_id,
+        _KINDS[kind],
+        request_id,
+        digest,
+        actor,
+        reason,
+        tuple([_NAMES.get(path, path) for path in mask]),
+        base,
+        etag,
+        skip,
+        dict(reads),
+        {setting: (ListChange(change), value) for setting, change, value in operands},
+        tuple([Remembered(*each) for each in remembered]),
+        head_version,
+        None if seen is None else Seen(*seen),
+        *others,
+    )
 
 
 def _remembered(ids: Any, digests: Any, *places: Any) -> tuple[Remembered, ...]:

@@ -18,7 +18,7 @@ class Before(NamedTuple):
 
 
 class Head:
-    """A head, and the event that made it. Immutable, but for cached values, ``before``, and ``number`` where a view is renumbered."""
+    """A head, and the event that made it. Immutable, but for cached values and ``before``."""
 
     __slots__ = (
         "before",
@@ -70,7 +70,7 @@ class Head:
         return self.placed.event if self.placed is not None else None
 
     @property
-    def place(self) -> Position:
+    def position(self) -> Position:
         """The position of the event that made this head; of an absence without an event, where the view stood that found it."""
         return self.placed.position if self.placed is not None else self.version
 

@@ -24,11 +24,11 @@ from typing import NamedTuple
 
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
-from .cells import Trace
 from .heads import Head
+from .view import Trace
 
 MOST_GAPS = 16
-"""How many gaps of a partition are kept; of more, the oldest is dropped, and ``since`` moves to its end."""
+"""How many gaps are kept for each partition; of more, the oldest is dropped, and ``since`` moves to its end."""
 
 
 class Mode(enum.IntEnum):
@@ -77,7 +77,7 @@ class Token(NamedTuple):
 
     def is_before(self, change: Head | Trace) -> bool:
         """Returns whether a change stands after this place."""
-        return change.partition >= len(self.positions) or change.place > self.positions[change.partition]
+        return change.partition >= len(self.positions) or change.position > self.positions[change.partition]
 
 
 class Selection(NamedTuple):
@@ -124,37 +124,20 @@ class Replaced(Exception):
     """The log that was watched has been replaced by another one: begin with a snapshot."""
 
 
-class _Partition:
-    __slots__ = ("gaps", "since")
-
-    def __init__(self, since: Position) -> None:
-        self.since = since
-        self.gaps: list[tuple[Position, Position]] = []
-        """The positions where each gap began and where it ends; the oldest first."""
-
-    def serves(self, at: Position) -> bool:
-        return at >= self.since and not any(began < at < ends for began, ends in self.gaps)
-
-    def begin(self, since: Position) -> None:
-        self.since = max(self.since, since)
-
-    def miss(self, began: Position, ends: Position) -> None:
-        if began < ends:
-            self.gaps.append((began, ends))
-            if len(self.gaps) > MOST_GAPS:
-                self.begin(self.gaps.pop(0)[1])
-
-
 class Horizon:
     """The places from which watchers can resume, for all partitions of a log."""
 
     def __init__(self, since: Sequence[Position]) -> None:
         """``since``: by partition, the position after which every key that changed has a head."""
-        self._partitions = [_Partition(position) for position in since]
+        self._since = list(since)
+        self._gaps: list[tuple[int, Position, Position]] = []
+        """Partition, beginning and end of each gap; the oldest first."""
 
     def serves(self, positions: Sequence[Position]) -> bool:
         """Returns whether a watcher can resume from a place."""
-        return all(partition.serves(at) for partition, at in zip(self._partitions, positions, strict=True))
+        if any(at < since for at, since in zip(positions, self._since, strict=True)):
+            return False
+        return not any(began < positions[partition] < end for partition, began, end in self._gaps)
 
     def opened_anew(self, stood: Sequence[Position], since: Sequence[Position]) -> None:
         """Notes the gaps that arise when the log was lost and is followed again.
@@ -163,10 +146,13 @@ class Horizon:
             stood: the positions up to which the log was followed before; fewer than in ``since`` if there are new partitions.
             since: the positions after which every key that changed has a head again.
         """
-        for partition, began, ends in zip(self._partitions, stood, since, strict=False):
-            partition.miss(began, ends)
-        self._partitions += [_Partition(position) for position in since[len(self._partitions) :]]
+        self._since += since[len(self._since) :]
+        gaps = enumerate(zip(stood, since, strict=False))
+        self._gaps += [(partition, began, end) for partition, (began, end) in gaps if began < end]
+        while len(self._gaps) > MOST_GAPS * len(self._since):
+            partition, _, end = self._gaps.pop(0)
+            self.begin(partition, end)
 
     def begin(self, partition: int, since: Position) -> None:
         """Sets ``since`` of a partition after a correction: heads that watchers were sent before this position may have been wrong."""
-        self._partitions[partition].begin(since)
+        self._since[partition] = max(self._since[partition], since)

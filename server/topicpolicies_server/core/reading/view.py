@@ -1,13 +1,13 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
-There is one cell for each key (``cells``), and the cells stand in the order of their last change. What a key costs does not depend on how
-many other keys there are:
+There is one cell for each key, in use or as bytes (``cell``), and the cells stand in the order of their last change. What a key costs does
+not depend on how many other keys there are:
 
 ===============================  ====================================  ===============================================================
-order of the cells               what it is for                        what removes a cell from it
+order of the keys                what it is for                        what removes a key from it
 ===============================  ====================================  ===============================================================
 by last change                   changes since a place                 only forgetting the key
-by last event, per partition     dropping what matters only for a      so many windows W without an event (``cells.RecentCells``)
+by last event, per partition     dropping what matters only for a      so many windows W without an event (``orders.ActiveKeys``)
                                  while after an event
 absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
 with a document, by their names  pages, snapshots                      its deletion
@@ -26,25 +26,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
+from weakref import ref
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, restatement
+from ..fold.keystate import ALONE
 from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
-from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from .cell import Cell, facts, is_due, key_of, last_event, name_of
-from .cells import WINDOWS, Cells, CellsInUse, Trace, is_same
+from .cell import Cell, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
 from .heads import Before, Head
-from .pages import Pages, page_of
+from .orders import WINDOWS, ActiveKeys, Order, names_of
 
-__all__ = ["ABSENCES", "Before", "Copy", "Head", "Taken", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Taken", "Trace", "View"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
+IN_USE = 1_024
+"""How many cells of a server may be in use, by default: the others are bytes, so that 100,000 topics fit into memory."""
 _FORGET_AT_A_TIME = 2
 _RUN = 2_048
 """How many names are sorted at a time, roughly: no other thread runs during a sort."""
+
+
+class Trace(NamedTuple):
+    """Number and place of a head, by which a caller selects heads without reading all of a cell at rest."""
+
+    number: int
+    partition: int
+    position: Position
+    name: str
+    """The name of the head's key."""
 
 
 class Copy(NamedTuple):
@@ -59,7 +71,7 @@ class Copy(NamedTuple):
     forgotten: Mapping[int, Position]
     """The position up to which deletions were forgotten, by partition."""
     times: Mapping[int, int]
-    """The time of each partition by its events, in milliseconds since 1970 (``cells.RecentCells``)."""
+    """The time of each partition by its events, in milliseconds since 1970 (``orders.ActiveKeys``)."""
     requests: Sequence[Texts]
     """The requests applied lately, the oldest first."""
 
@@ -80,119 +92,149 @@ class Taken(NamedTuple):
 _NO_EVENT = Taken(None, None, None, None)
 
 
+class CellsInUse:
+    """The cells of all views of a server that are in use."""
+
+    def __init__(self, most: int = IN_USE) -> None:
+        """``most``: how many there may be before another one is used."""
+        self.most = most
+        self.cells: OrderedDict[Cell, ref[View]] = OrderedDict()
+        """The cells, the longest unused first, each with its view."""
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def leave(self, owner: ref[View]) -> None:
+        """Removes the cells of a view that is gone."""
+        for cell in [cell for cell, each in self.cells.items() if each is owner]:
+            del self.cells[cell]
+
+
 class View:
     """The heads of one namespace."""
 
     __slots__ = (
+        "__weakref__",
         "_absences",
         "_absent",
+        "_active",
         "_cells",
-        "_complete",
-        "_context",
-        "_forgotten",
         "_heads",
-        "_number",
-        "_pages",
+        "_in_use",
+        "_me",
+        "_present",
+        "complete",
+        "context",
+        "forgotten",
+        "number",
         "recent",
     )
 
     def __init__(
-        self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, in_use: CellsInUse | None = None
+        self,
+        context: FoldContext,
+        complete: Sequence[Position | None] = (),
+        number: int = 0,
+        absences: int | None = None,
+        in_use: CellsInUse | None = None,
     ) -> None:
         """An empty view.
 
         Args:
             context: what the fold must know besides the log.
             complete: by partition, the position after which nothing was compacted away; None where that is unknown.
+            number: the number of the last change of the view that this one will succeed.
             absences: how many keys without a document are kept; None: ``ABSENCES``.
             in_use: the cells in use of all views of the server; None: those of this view only.
         """
-        self._context = context
-        self._complete = complete
+        self.context = context
+        """What the fold must know besides state and event."""
+        self.complete = complete
+        """By partition, the position after which nothing was compacted away; None where that is unknown. Set while the log is loaded."""
+        self.number = number
+        """The number of the last change."""
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
-        self._cells = Cells(context.window_ms, in_use)
+        self._cells: OrderedDict[str, Kept] = OrderedDict()
+        """The cells by the names of their keys."""
+        self._active: defaultdict[int, ActiveKeys] = defaultdict(lambda: ActiveKeys(context.window_ms))
+        """The keys that had events lately, by partition, but for those at rest with a document and nothing to be dropped."""
         self._heads = 0
         """How many cells have a head."""
-        self._number = 0
         self._absent: OrderedDict[str, None] = OrderedDict()
-        self._forgotten: dict[int, Position] = {}
-        self._pages = Pages()
-
-    @property
-    def number(self) -> int:
-        """The number of the last change."""
-        return self._number
-
-    @property
-    def context(self) -> FoldContext:
-        """The facts that the fold needs besides state and event."""
-        return self._context
-
-    @property
-    def complete(self) -> Sequence[Position | None]:
-        """By partition, the position after which nothing was compacted away; None where that was unknown when the log was loaded."""
-        return self._complete
-
-    @property
-    def forgotten(self) -> Mapping[int, Position]:
+        self.forgotten: dict[int, Position] = {}
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
-        return self._forgotten
+        self._present = Order()
+        """The names of the keys with a document."""
+        self.share(CellsInUse() if in_use is None else in_use)
+
+    def share(self, in_use: CellsInUse) -> None:
+        """Limits the cells in use together with those of other views. To be called before a cell is used."""
+        self._in_use = in_use
+        self._me = ref(self, in_use.leave)
+
+    def __len__(self) -> int:
+        return self._heads
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
-        self._cells.limit()
-        cell = self._cells.use(name_of(key))
+        self.limit()
+        cell = self._use(name_of(key))
         return cell.state if cell is not None else None
 
     def head(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: no event of the log made one."""
-        return self._cells.peek(name_of(key))
+        return self._head(name_of(key))
 
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key's document, also of an absent one."""
         head = self.head(key)
         return head.version if head is not None else ABSENT
 
-    def heads(self) -> Iterator[Head]:
-        """Yields all heads, the oldest change first, absent documents included."""
-        return self._cells.heads()
-
     def traces(self) -> Iterator[Trace]:
         """Yields the traces of all heads, the newest change first, for a caller that needs few of the heads."""
-        return self._cells.traces()
+        for name, kept in reversed(self._cells.items()):
+            if isinstance(kept, bytes):
+                header = Header.of(kept)
+                if header.number:
+                    yield Trace(header.number, header.head_partition, header.position(kept), name)
+            elif kept.head is not None:
+                yield Trace(kept.head.number, kept.head.partition, kept.head.position, name)
 
     def traced(self, traces: Iterable[Trace]) -> list[Head]:
         """Returns the heads of some traces."""
-        return [head for trace in traces if (head := self._cells.head_of(trace.name, trace.kept)) is not None]
+        return [head for trace in traces if (head := self._head(trace.name)) is not None]
 
     def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
         """Returns the heads without a document that ``since`` accepts, the oldest change first."""
-        peek = self._cells.peek
-        return [head for name in self._absent if (head := peek(name)) is not None and head.key.scope in scopes and since(head)]
-
-    def __len__(self) -> int:
-        return self._heads
-
-    def states(self) -> Iterator[tuple[PolicyKey, KeyState]]:
-        """Yields the fold's state of every key, as of now, to be read only."""
-        return ((key_of(name), self._cells.state_of(name, kept)) for name, kept in self._cells.items())
+        heads = map(self._head, self._absent)
+        return [head for head in heads if head is not None and head.key.scope in scopes and since(head)]
 
     def due(self) -> Iterator[tuple[PolicyKey, KeyState]]:
         """Yields the fold's state of every key of which a repair is due, as of now, to be read only."""
-        return ((key_of(name), self._cells.state_of(name, kept)) for name, kept in self._cells.items() if is_due(kept))
+        kept_now = list(self._cells.items())  # a copy, because another thread may call this
+        return ((key_of(name), _state_of(name, kept)) for name, kept in kept_now if is_due(kept))
 
     def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None) -> tuple[list[Head], bool]:
         """Returns at most ``most`` heads with a document, in the order of their keys, after ``after``, and whether there are more.
 
         The page ends with the document that makes it at least ``most_bytes`` large.
         """
-        return page_of(self._cells, self._pages.after(scopes, after), most, most_bytes)
+        page: list[Head] = []
+        size = 0
+        for name in names_of(self._present, scopes, after):
+            if len(page) == most or (most_bytes is not None and size >= most_bytes):
+                return page, True
+            head = self._head(name)
+            assert head is not None, "it has a document"
+            page.append(head)
+            size += head.size
+        return page, False
 
     def named(self, after: str, most: int) -> list[str]:
         """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
-        return list(islice(self._pages.names(frozenset(Scope), after), most))
+        return list(islice(self._present.after(after), most))
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
@@ -204,16 +246,16 @@ class View:
         event = placed.event
         if event is None:
             return _NO_EVENT
-        self._cells.limit()
-        cell = self._cells.use(name_of(event.key))
+        self.limit()
+        cell = self._use(name_of(event.key))
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)
         elif cell.partition != placed.partition:
-            self._cells.recent[cell.partition].remove(cell.name)
+            self._active[cell.partition].remove(cell.name)
             cell.partition = placed.partition
         state = cell.state
-        context = self._context
-        if self._complete and (complete := self._complete[placed.partition]) is not None and placed.position > complete:
+        context = self.context
+        if self.complete and (complete := self.complete[placed.partition]) is not None and placed.position > complete:
             if complete == "":  # nothing was ever compacted away
                 if context.joining or context.joined_at is not None:
                     context = context._replace(joining=False, joined_at=None)
@@ -221,9 +263,9 @@ class View:
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
         cell.touched_at = placed.published_at
-        recent = self._cells.recent[placed.partition]
-        for name in recent.touch(cell.name, placed.published_at, placed.producer):
-            self._cells.trim(name, recent.now or 0, context.window_ms)
+        active = self._active[placed.partition]
+        for name in active.touch(cell.name, placed.published_at):
+            self._trim(name, active.now or 0)
         before, change = cell.head, None
         if folded.changed:
             if event.stamp is not None:
@@ -242,81 +284,62 @@ class View:
         Returns:
             When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
-        window = self._context.window_ms
-        missing = (state.joined for state in self._cells.joined(now - window) if not state.all_seen(now, window))
-        return max((joined.first_at + window for joined in missing if joined), default=None)
-
-    def complete_behind(self, positions: Sequence[Position | None]) -> None:
-        """Sets, by partition, the position after which nothing was compacted away; to be called while the log is loaded."""
-        self._complete = positions
+        window = self.context.window_ms
+        missing: list[int] = []
+        for name, kept in self._cells.items():
+            touched_at = Header.of(kept).touched_at if isinstance(kept, bytes) else kept.touched_at
+            joined = _state_of(name, kept).joined if touched_at > now - window and _has_leftovers(kept) else None
+            if joined is not None and joined is not ALONE and joined.first_at > now - window:
+                missing.append(joined.first_at + window)
+        return max(missing, default=None)
 
     def loaded(self) -> None:
         """Notes that the log as it was when it was opened has been taken: from now on a key without events is truly absent."""
-        self._context = self._context._replace(joining=False)
+        self.context = self.context._replace(joining=False)
 
     def succeed(self, older: View, positions: Sequence[Position]) -> list[Head]:
-        """Continues the numbering of a view that this one replaces after its log was opened anew.
+        """Takes over what only an older view knows that this one replaces, after its log was opened anew.
 
-        Heads that are the same in both views keep their numbers. A key that vanished (deleted and compacted away in between) becomes an
-        absence, whose version is where this view stands in the key's partition (``positions``).
+        A key that vanished (deleted and compacted away in between) becomes an absence, whose version is where this view stands in the
+        key's partition (``positions``).
 
         Returns:
             The heads that changed in between: first the keys that vanished, then the others in this view's order.
         """
-        mine, theirs = self._cells, older._cells
-        fresh = [
-            (name, head)
-            for name, kept in mine.items()
-            if not is_same(kept, theirs.kept(name))
-            and (head := mine.head_of(name, kept)) is not None
-            and not _same_head(head, theirs.peek(name))
-        ]
-        vanished: list[tuple[Cell, Head]] = []
-        self._number = older.number
-        self._forgotten = dict(older.forgotten)
-        for name, kept in theirs.items():
-            if is_same(mine.kept(name), kept):
-                assert isinstance(kept, bytes)
-                mine.take_over(name, kept)  # with the older view's number
-                if name in self._absent:
-                    self._absent.move_to_end(name)
+        fresh: list[tuple[Head, Head | None]] = []
+        for name, kept in self._cells.items():
+            before = older._cells.get(name)
+            if not is_same(kept, before) and (head := _head_of(name, kept)) is not None:
+                told = None if before is None else _head_of(name, before)
+                if not _same_head(head, told):
+                    fresh.append((head, told))
+        changes: list[Head] = []
+        self.forgotten = dict(older.forgotten)
+        for name, before in older._cells.items():
+            if _number_of(self._cells.get(name)) or (head := _head_of(name, before)) is None:
                 continue
-            head = theirs.head_of(name, kept)
-            if head is None:
-                continue
-            there = head.document is not None
-            cell = mine.use(name) or self._new_cell(head.key, last_event(kept)[0])
-            if cell.head is None:
-                absent_since(_absence(cell.partition, head, positions) if there else head.version, cell.state)
-            if cell.head is None and there:
-                vanished.append((cell, head))
-            elif cell.head is None or _same_head(cell.head, head):
+            cell = self._use(name) or self._new_cell(head.key, head.partition)
+            if head.document is None:
+                absent_since(head.version, cell.state)
                 self._show(cell, head)
-        changes = [self._put(cell, None, _absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
-        for name, head in fresh:
-            told = theirs.peek(name)
-            cell = mine.use(name) or self._new_cell(head.key, head.partition)
-            change = self._put(cell, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
-            if told is not None or not _was_forgotten(older.forgotten, head):
-                changes.append(change)
+            else:  # a version greater than all before, and less than all to come
+                here = positions[cell.partition] if cell.partition < len(positions) else ABSENT
+                absent_since(max(head.version, here), cell.state)
+                changes.append(self._put(cell, None, cell.state.version, head.version, None))
+        for head, told in fresh:
+            mine = self._use(name_of(head.key))
+            assert mine is not None, "it has a head"
+            change = self._put(mine, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
+            if told is not None or head.document is not None or head.position > older.forgotten.get(head.partition, ""):
+                changes.append(change)  # else it is an absence that the older view had forgotten
         return changes
-
-    def supersede(self, older: View) -> None:
-        """Continues the numbering of a view of another log, of which nothing else counts any more, neither documents nor absences.
-
-        Positions of two logs can't be compared, and those of the new one may be smaller.
-        """
-        self._cells.renumber(older.number)
-        self._number += older.number
-
-    def share(self, in_use: CellsInUse) -> None:
-        """Limits the cells in use together with those of other views. To be called before the first event is taken."""
-        self._cells.share(in_use)
 
     def copy(self) -> Copy:
         """Returns what another process needs to continue this view."""
-        times = {partition: recent.now for partition, recent in self._cells.recent.items() if recent.now is not None}
-        return Copy(*self._cells.copy(), self._number, dict(self._forgotten), times, self.recent.all())
+        names, cells = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
+        times = {partition: active.now for partition, active in self._active.items() if active.now is not None}
+        resting = [kept if isinstance(kept, bytes) else to_bytes(kept) for kept in cells]
+        return Copy(names, resting, self.number, dict(self.forgotten), times, self.recent.all())
 
     def restore(self, copy: Copy) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
@@ -324,36 +347,76 @@ class View:
         Raises:
             ValueError: a cell is not what ``copy`` returns.
         """
-        self._number, self._forgotten = copy.number, dict(copy.forgotten)
+        self.number, self.forgotten = copy.number, dict(copy.forgotten)
         there: list[str] = []
-        recent: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
-        idle_before = {partition: now - WINDOWS * self._context.window_ms for partition, now in copy.times.items()}
-        known = list(map(facts, copy.cells))
-        numbers = [number for number, *_ in known]
-        for at in sorted(range(len(known)), key=numbers.__getitem__):
-            name, (number, has_document, partition, touched_at, has_leftovers) = copy.names[at], known[at]
-            self._heads += number > 0
-            if has_document:
+        active: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        idle_before = {partition: now - WINDOWS * self.context.window_ms for partition, now in copy.times.items()}
+        headers = list(map(Header.of, copy.cells))
+        numbers = [header.number for header in headers]
+        for at in sorted(range(len(headers)), key=numbers.__getitem__):
+            name, header = copy.names[at], headers[at]
+            partition, touched_at = header.partition, header.touched_at
+            self._heads += header.number > 0
+            if header.has_document:
                 there.append(name)
             else:
                 self._absent[name] = None
-            if has_leftovers or (not has_document and touched_at >= idle_before.get(partition, touched_at + 1)):
-                recent[partition].append((name, touched_at))
-            self._cells.restore(name, copy.cells[at])
+            is_active = not header.has_document and touched_at >= idle_before.get(partition, touched_at + 1)
+            if is_active or header.end != len(copy.cells[at]):
+                active[partition].append((name, touched_at))
+            self._cells[name] = copy.cells[at]
         for run in _in_order(there):
-            self._pages.fill(run)
+            for name in run:
+                self._present.add(name)
         for partition, now in copy.times.items():
-            self._cells.recent[partition].begin(sorted(recent[partition], key=itemgetter(1)), now)
+            self._active[partition].begin(sorted(active[partition], key=itemgetter(1)), now)
         self.recent.restore(copy.requests)
 
+    def limit(self) -> None:
+        """Turns the cells of this view, or of others, that are too many in use into bytes."""
+        in_use = self._in_use.cells
+        while len(in_use) > self._in_use.most:
+            cell, owner = in_use.popitem(last=False)
+            view = owner()
+            if view is not None:
+                view.put_to_rest(cell)
+
+    def put_to_rest(self, cell: Cell) -> None:
+        """Turns a cell into bytes."""
+        if self._cells.get(cell.name) is not cell:
+            return
+        data = self._cells[cell.name] = to_bytes(cell)
+        header = Header.of(data)
+        if header.has_document and header.end == len(data):
+            self._active[cell.partition].remove(cell.name)
+
+    def _use(self, name: str) -> Cell | None:
+        """Returns the cell of a name, for a caller that may change it; None: there is none."""
+        kept = self._cells.get(name)
+        if kept is None:
+            return None
+        if isinstance(kept, bytes):
+            kept = self._cells[name] = from_bytes(name, kept)
+        in_use = self._in_use.cells
+        in_use[kept] = self._me
+        in_use.move_to_end(kept)
+        return kept
+
     def _new_cell(self, key: PolicyKey, partition: int) -> Cell:
-        cell = self._cells.add(key, partition)
-        self._absent[cell.name] = None
+        name = name_of(key)
+        cell = self._cells[name] = Cell(key, name, partition, KeyState())
+        self._in_use.cells[cell] = self._me
+        self._absent[name] = None
         return cell
 
+    def _head(self, name: str) -> Head | None:
+        """Returns the head of a name; None: there is none. A cell at rest stays so."""
+        kept = self._cells.get(name)
+        return _head_of(name, kept) if kept is not None else None
+
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
-        self._number += 1
-        change = Head(cell.key, document, version, previous, placed, self._number, cell.partition)
+        self.number += 1
+        change = Head(cell.key, document, version, previous, placed, self.number, cell.partition)
         self._show(cell, change)
         return change
 
@@ -362,10 +425,10 @@ class View:
         there, was_there = change.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
-                self._pages.add(cell.key, cell.name)
+                self._present.add(cell.name)
                 del self._absent[cell.name]
             else:
-                self._pages.remove(cell.key, cell.name)
+                self._present.remove(cell.name)
                 self._absent[cell.name] = None
         elif not there:
             self._absent.move_to_end(cell.name)
@@ -374,27 +437,53 @@ class View:
         cell.head = change
         self._cells.move_to_end(cell.name)
 
+    def _trim(self, name: str, now: int) -> None:
+        """Drops what an idle key keeps only for a while (``KeyState.trim``)."""
+        kept = self._cells[name]
+        if isinstance(kept, bytes) and not (header := Header.of(kept)).is_owed:
+            self._cells[name] = kept[: header.end]
+        elif (cell := self._use(name)) is not None:
+            cell.state.trim(now, self.context.window_ms)
+
     def _forget(self) -> None:
         """Forgets the keys that have been absent longest, but none for which a repair is due or an event may still come."""
-        cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
             name = next(iter(self._absent))
-            if any(name in lately for lately in self._cells.recent.values()) or not cells.is_forgettable(name):
+            kept = self._cells[name]
+            if any(name in active for active in self._active.values()) or is_due(kept) or _has_leftovers(kept):
                 self._absent.move_to_end(name)
                 continue
-            head = cells.peek(name)
-            cells.remove(name)
-            del self._absent[name]
+            head = _head_of(name, kept)
+            del self._cells[name], self._absent[name]
             if head is not None:
                 self._heads -= 1
-                self._forgotten[head.partition] = max(self._forgotten.get(head.partition, ""), head.place)
+                self.forgotten[head.partition] = max(self.forgotten.get(head.partition, ""), head.position)
             if len(self._absent) <= self._absences:
                 return
 
 
-def wire(change: Head) -> bytes | None:
-    """Returns the serialized document of a head; None: there is no document."""
-    return None if change.document is None else documents.wire(change.document)
+def _head_of(name: str, kept: Kept) -> Head | None:
+    return head_from_bytes(name, kept) if isinstance(kept, bytes) else kept.head
+
+
+def _number_of(kept: Kept | None) -> int:
+    """Returns the number of a cell's head; 0: there is none."""
+    if isinstance(kept, bytes):
+        return Header.of(kept).number
+    return kept.head.number if kept is not None and kept.head is not None else 0
+
+
+def _state_of(name: str, kept: Kept) -> KeyState:
+    """Returns the state of a cell. One at rest stays so: then the state is a copy."""
+    return from_bytes(name, kept).state if isinstance(kept, bytes) else kept.state
+
+
+def _has_leftovers(kept: Kept) -> bool:
+    """Returns whether a cell has something that is needed only for a while."""
+    if isinstance(kept, bytes):
+        return Header.of(kept).end != len(kept)
+    state = kept.state
+    return state.owed is not None or state.older is not None or state.seen is not None or state.joined not in (None, ALONE)
 
 
 def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
@@ -408,29 +497,8 @@ def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
         yield run
 
 
-def _absence(partition: int, vanished: Head, positions: Sequence[Position]) -> Position:
-    """Returns a version for the absence of a key that vanished: greater than all of the key's versions before, less than all to come.
-
-    Args:
-        partition: the partition of the key's events.
-        vanished: the key's head in the view that is replaced.
-        positions: where the new view stands, by partition.
-    """
-    return max(vanished.version, positions[partition] if partition < len(positions) else ABSENT)
-
-
 def _same_head(head: Head, other: Head | None) -> bool:
     """Returns whether two views have the same head of a key: a restatement may change a document without changing its version."""
     if other is None:
         return head.version == ABSENT and head.document is None
     return head.version == other.version and head.document == other.document
-
-
-def _was_forgotten(forgotten: Mapping[int, Position], head: Head) -> bool:
-    """Returns whether a head is an absence that the older view had, and has forgotten.
-
-    Args:
-        forgotten: the position up to which the older view had forgotten deletions, by partition.
-        head: the head of a key that the older view does not have.
-    """
-    return head.document is None and head.place <= forgotten.get(head.partition, "")

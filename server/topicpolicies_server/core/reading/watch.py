@@ -32,11 +32,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cells import Trace
+from .cell import key_of
 from .heads import Head
 from .ring import RING, Ring
 from .tokens import Horizon, Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from .view import View
+from .view import Trace, View
 
 __all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
 
@@ -74,16 +74,6 @@ class Page(NamedTuple):
     """See ``Batch``."""
 
 
-class Run(NamedTuple):
-    """Consecutive changes of the ring."""
-
-    changes: Sequence[Head]
-    end: int
-    """The place of the next change, behind the run."""
-    made: dict[Hashable, Any]
-    """See ``Batch``."""
-
-
 class WatchHub:
     """The watchers of one namespace, and the ring of its recent changes."""
 
@@ -99,16 +89,16 @@ class WatchHub:
         self.view = view
         self.ring = Ring(ring, token.positions)
         self.token = token
-        """Where the view stands."""
+        """Where the view stands; whoever moves the view sets it, after the changes were published."""
         self._horizon = Horizon(token.positions if horizon is None else horizon)
         self._began = token, view.number
         """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
         self._by_topic: dict[str, dict[Watcher, None]] = {}
-        self._resting: dict[frozenset[Scope], dict[Watcher, None]] = {}
+        self._waiting: dict[frozenset[Scope], dict[Watcher, None]] = {}
         """The watchers of the whole namespace that have taken everything, by the scopes that they want."""
-        self._runs: OrderedDict[tuple[int, int, frozenset[Scope], bool], Run] = OrderedDict()
-        """Runs that were taken since the last change."""
+        self._runs: OrderedDict[tuple[int, int, frozenset[Scope], bool], tuple[Sequence[Head], int, dict[Hashable, Any]]] = OrderedDict()
+        """Runs of the ring that were taken since the last change: the changes, the place behind them, and what was made of them."""
         self._pages: OrderedDict[tuple[frozenset[Scope], PolicyKey | None, int, Token | None], Page] = OrderedDict()
         """Pages that were taken, and of which no key has changed since."""
         self._reading: set[Watcher] = set()
@@ -119,31 +109,27 @@ class WatchHub:
         """How many watchers there are."""
         return len(self._watchers)
 
-    def moved(self, token: Token) -> None:
-        """Notes that the view has come to a place, whether or not that changed a head."""
-        self.token = token
-
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
-        To be called before ``moved`` with the change's place.
+        ``token`` must still say where the view stood before it.
         """
-        at, key, token = self.ring.end, change.key, self.token
+        key = change.key
         self.ring.append(change)
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
         if change.is_correction:
-            self._horizon.begin(change.partition, change.place)
+            self._horizon.begin(change.partition, change.position)
             for watcher in self._watchers:
                 watcher.correct(change)
-        for scopes, resting in self._resting.items():
-            if resting and key.scope in scopes:
-                for watcher in resting:
-                    watcher.owe(change, at, token)
-                resting.clear()
+        for scopes, waiting in self._waiting.items():
+            if waiting and key.scope in scopes:
+                for watcher in waiting:
+                    watcher.owe(change)
+                waiting.clear()
         for watcher in self._by_topic.get(key.topic, ()):
-            watcher.owe(change, at, token)
+            watcher.owe(change)
 
     def succeed(self, view: View, token: Token, changes: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
         """Replaces the view by another one, after the log was opened anew.
@@ -220,14 +206,14 @@ class WatchHub:
 
     # --- called by watchers ----------------------------------------------------------------------------------------
 
-    def rest(self, watcher: Watcher) -> None:
+    def wait(self, watcher: Watcher) -> None:
         """Has a watcher that has taken everything notified of the next change that it wants; one of topics always is."""
         if watcher.selection.topics is None:
-            self._resting.setdefault(watcher.selection.scopes, {})[watcher] = None
+            self._waiting.setdefault(watcher.selection.scopes, {})[watcher] = None
 
     def release(self, watcher: Watcher) -> None:
         """Notes that a watcher needs no pages, nor to be notified. No page is kept when no watcher needs it."""
-        self._resting.get(watcher.selection.scopes, {}).pop(watcher, None)
+        self._waiting.get(watcher.selection.scopes, {}).pop(watcher, None)
         self._reading.discard(watcher)
         if not self._reading:
             self._pages.clear()
@@ -236,12 +222,12 @@ class WatchHub:
         """Notes that a watcher will take pages."""
         self._reading.add(watcher)
 
-    def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> Run:
-        """Returns the run of the ring from a place on; see ``Ring.run``."""
+    def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[Sequence[Head], int, dict[Hashable, Any]]:
+        """Returns the run of the ring from a place on (``Ring.run``), and what was made of it (``Batch.made``)."""
         wanted = at, most, scopes, every
         run = self._runs.get(wanted)
         if run is None:
-            run = self._runs[wanted] = Run(*self.ring.run(at, most, scopes, every=every), {})
+            run = self._runs[wanted] = (*self.ring.run(at, most, scopes, every=every), {})
             if len(self._runs) > KEPT:
                 self._runs.popitem(last=False)
         return run
@@ -287,9 +273,9 @@ class WatchHub:
             if looked == looks:
                 return None
             if token.is_before(trace):
-                if trace.key.scope in scopes:
+                if key_of(trace.name).scope in scopes:
                     changes.append(trace)
-            elif trace.placed:
+            else:
                 going_on.discard(trace.partition)
         changes.reverse()
         return self.view.traced(changes)
@@ -342,6 +328,8 @@ class Watcher(ABC):
         self._hub = hub
         self._ended: type[Lagged | Replaced] | None = None
         self._synced = False
+        self._scans = False
+        """Whether heads are taken in another order than that of their changes."""
         self._resumable = token is not None
         """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._base = token if token is not None else hub.token
@@ -352,16 +340,19 @@ class Watcher(ABC):
     @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while that can't be said by a token: it takes heads in another order than that of the log."""
-        if self.has_all:
-            return self._at(self._hub.token)
-        return None if self._scans and self._ended is None else self.place
+        return None if self._scans and not self.has_all and self._ended is None else self.place
 
     @property
     def place(self) -> Token | None:
         """Where another watcher can go on for the same reader, perhaps taking some changes again; None: only with a snapshot."""
         if self.has_all:
-            return self._at(self._hub.token)
+            return self._stands
         return self._base if self._resumable else None
+
+    @property
+    def _stands(self) -> Token:
+        """Where a reader stands that has everything up to the view's place."""
+        return self._hub.token if self.ahead is None else self._hub.token.furthest(self.ahead)
 
     def correct(self, change: Head) -> None:
         """Notes a correction, before it is owed as a change."""
@@ -372,20 +363,14 @@ class Watcher(ABC):
         """Lets nothing more be taken: ``take`` raises the error from now on. A watcher that has lagged may still be replaced."""
         if self._ended is not Replaced:
             if self.has_all:
-                self._base, self.has_all = self._at(self._hub.token), False
+                self._base, self.has_all = self._stands, False
             self._ended = why
             self._hub.release(self)
             self.wake()
 
     @abstractmethod
-    def owe(self, change: Head, place: int, stood: Token) -> None:
-        """Notes a change in the ring, if it is wanted.
-
-        Args:
-            change: the change.
-            place: its place in the ring.
-            stood: where the view stood before it.
-        """
+    def owe(self, change: Head) -> None:
+        """Notes the newest change of the ring, if it is wanted. The hub's token is still that of before the change."""
 
     def take(self, most: int) -> Batch:
         """Returns the next changes, at most ``most``.
@@ -397,39 +382,23 @@ class Watcher(ABC):
         if self._ended is not None:
             raise self._ended
         if self.has_all:
-            token = self.token
+            token = self._stands
             return Batch([], False, False, {}, token, token, token)
         place = self._base if self._resumable else None
         stood = None if self._scans else place
-        changes, made = self._take(most)
-        self.has_all = not self._owes
-        synced = self.has_all and not self._synced
-        if synced:
-            self._synced = self._resumable = True
-            self._every = self.mode is Mode.EVERY
-        if self.has_all:
-            self._hub.rest(self)
-            if self.ahead is not None and self._hub.token.reaches(self.ahead):
-                self.ahead = None
-        return Batch(changes, synced, not self.has_all, made, stood, place, self.token)
-
-    def _at(self, token: Token) -> Token:
-        """Returns where a reader stands that has everything up to a place of the view."""
-        return token if self.ahead is None else token.furthest(self.ahead)
-
-    @property
-    @abstractmethod
-    def _scans(self) -> bool:
-        """Whether heads are taken in another order than that of their changes."""
-
-    @property
-    @abstractmethod
-    def _owes(self) -> bool:
-        """Whether anything is owed."""
+        changes, made, self.has_all = self._take(most)
+        if not self.has_all:
+            return Batch(changes, False, True, made, stood, place, self.token)
+        synced, self._synced = not self._synced, True
+        self._resumable, self._every = True, self.mode is Mode.EVERY
+        self._hub.wait(self)
+        if self.ahead is not None and self._hub.token.reaches(self.ahead):
+            self.ahead = None
+        return Batch(changes, synced, False, made, stood, place, self._stands)
 
     @abstractmethod
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
-        """Returns the next changes that are owed, and what was made of them.
+    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
+        """Returns the next changes that are owed, what was made of them, and whether they are all.
 
         Raises:
             Lagged: changes that are owed can't be given any more.
@@ -445,7 +414,7 @@ class NamespaceWatcher(Watcher):
 
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
         super().__init__(hub, selection, mode, token, wake)
-        self._place = hub.ring.end
+        self._next = hub.ring.end
         """The place in the ring from which on changes are owed."""
         self._owed: deque[Head] = deque()
         """Changes that are owed before everything else."""
@@ -458,20 +427,18 @@ class NamespaceWatcher(Watcher):
         else:
             self._catch_up()
 
-    def owe(self, change: Head, place: int, stood: Token) -> None:  # noqa: ARG002 (it is in the ring)
+    def owe(self, change: Head) -> None:  # noqa: ARG002 (it is in the ring)
         """See ``Watcher.owe``; to be called when everything was taken."""
-        self._scan, self._place, self._base, self.has_all = None, place, self._at(stood), False
+        self._next, self._base, self.has_all = self._hub.ring.end - 1, self._stands, False
+        self._scan, self._scans = None, False
         self.wake()
 
-    @property
-    def _scans(self) -> bool:
-        return self._scan is not None
+    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
+        changes, made = self._next_changes(most)
+        waits = not self._owed and (self._scan is None or self._scan.complete) and self._next == self._hub.ring.end
+        return changes, made, waits
 
-    @property
-    def _owes(self) -> bool:
-        return bool(self._owed) or (self._scan is not None and not self._scan.complete) or self._place < self._hub.ring.end
-
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+    def _next_changes(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
         hub, scan = self._hub, self._scan
         if self._owed:
             owed = [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
@@ -480,21 +447,21 @@ class NamespaceWatcher(Watcher):
             return owed, {}
         if scan is not None and not scan.complete:
             if scan.since is None and scan.last is None:
-                self._place, scan.began = hub.ring.end, hub.token
+                self._next, scan.began = hub.ring.end, hub.token
             page = hub.page(self.selection.scopes, scan.last, most, scan.since)
             if scan.note(page.last, hub.view.number):
                 hub.release(self)
                 self._base = scan.began
             return page.changes, page.made
-        if self._place < hub.ring.first:
+        if self._next < hub.ring.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
             self._catch_up()
             return [], {}
-        changes, self._place, made = hub.run(self._place, most, self.selection.scopes, every=self._every)
+        changes, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
         if scan is not None or self.ahead is not None:
             changes, made = [change for change in changes if self._is_wanted(change)], {}
-        if self._place < hub.ring.end:
+        if self._next < hub.ring.end:
             base = made.get(self._base)
             self._base = made[self._base] = self._base.moved(changes) if base is None else base
         return changes, made
@@ -509,11 +476,11 @@ class NamespaceWatcher(Watcher):
             self._begin_scan(self._base)
         else:
             self._owed.extend(filter(self._is_wanted, changes))
-            self._place, self._scan = self._hub.ring.end, None
+            self._next, self._scan, self._scans = self._hub.ring.end, None, False
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub
-        self._place, self._scan = hub.ring.end, _Scan(since, hub.token)
+        self._next, self._scan, self._scans = hub.ring.end, _Scan(since, hub.token), True
         if since is not None:
             self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
         hub.keep_pages(self)
@@ -577,8 +544,9 @@ class TopicsWatcher(Watcher):
         else:
             self._owed.update((key, None) for key in selection.keys() or ())
             self._unread = len(self._owed)
+            self._scans = self._unread > 0
 
-    def owe(self, change: Head, place: int, stood: Token) -> None:  # noqa: ARG002 (watchers of topics have no place in the ring)
+    def owe(self, change: Head) -> None:
         """See ``Watcher.owe``."""
         if change.key.scope not in self.selection.scopes or self._ended is not None:
             return
@@ -590,45 +558,37 @@ class TopicsWatcher(Watcher):
         self._owed[key] = change
         self._owed.move_to_end(key)
         if self.has_all:
-            self._base, self.has_all = self._at(stood), False
+            self._base, self.has_all = self._stands, False
             self.wake()
         elif self._has_lost_some:
             self._owed.clear()
             self.end(Lagged)
 
     @property
-    def _scans(self) -> bool:
-        return self._unread > 0
-
-    @property
-    def _owes(self) -> bool:
-        return bool(self._owed)
-
-    @property
     def _has_lost_some(self) -> bool:
-        if self._unread:
+        if self._scans:
             return self._since is not None and not self._hub.knows_since(self._since)
         if not self._every or not self._owed:
             return False
         first = next(iter(self._owed.values()))
         return first is not None and self._hub.ring.has_lost(first)
 
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
         if self._has_lost_some:
             self._lag()
-        if self._unread:
+        if self._scans:
             keys = list(islice(self._owed, min(most, self._unread)))
             changes = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
             self._unread -= len(keys)
             if not self._unread:
-                self._base = self._began
+                self._base, self._scans = self._began, False
         else:
             keys = list(islice(self._owed, most))
             changes = [change for key in keys if (change := self._owed[key]) is not None]
             self._base = self._base.moved(changes)
         for key in keys:
             del self._owed[key]
-        return changes, {}
+        return changes, {}, not self._owed
 
     def _look_up(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: it has not changed since the token."""

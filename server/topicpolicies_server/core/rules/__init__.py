@@ -1,9 +1,8 @@
 """Pulsar's own rules: what the brokers' admin API refuses. They are judged where an update is computed.
 
 A rule looks at the document *after* a change, and only at settings that the change alters: a value that is there already was accepted
-before, and writing back what was read changes nothing. Rules are pure functions (``checks``); the table
-``table.RULES`` has each with its field, reason, error kind and statement. All violations of a request are reported at once.
-``docs/rules.md`` lists where the service differs from the admin API, and why.
+before, and writing back what was read changes nothing. Rules are pure functions, with all that is to be said of each beside it (``table``).
+All violations of a request are reported at once. ``docs/rules.md`` lists where the service differs from the admin API, and why.
 
 A rule that compares several settings makes an update depend on settings that it does not change. ``reads`` returns their digests: the event
 carries them, and if the settings have changed by the time the event is folded, it does not count, and the update is judged again.
@@ -11,7 +10,7 @@ carries them, and if the settings have changed by the time the event is folded, 
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -20,11 +19,11 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
 from ..policies.documents import Setting, Settings, differing, digest, family, split
+from ..policies.events import ListChange
 from ..policies.facts import UNKNOWN, Facts, Need
-from .checks import Judged
-from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
+from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
 
-__all__ = ["RULES", "Judged", "Naming", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
+__all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
 
 _QUOTAS: tuple[Setting, ...] = ("back_log_quota_map/destination_storage", "back_log_quota_map/message_age")
 _RETENTION: Setting = "retention_policies"
@@ -35,23 +34,12 @@ _OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
 class Naming(Protocol):
-    """A change, as far as rules need it: what it names. The class is ``core/changes.Change``, of a package that imports this one."""
+    """What rules need of a change (``core/changes``, a package that imports this one): what it names."""
 
-    @property
-    def whole(self) -> bool:
-        """Whether the whole document is replaced."""
-
-    @property
-    def settings(self) -> frozenset[Setting]:
-        """The settings that are named, without those of the families; empty if ``whole``."""
-
-    @property
-    def families(self) -> frozenset[str]:
-        """The map fields of which all entries are replaced."""
-
-    @property
-    def operands(self) -> Container[Setting]:
-        """The lists to which elements are added, or from which they are removed."""
+    whole: bool
+    settings: frozenset[Setting]
+    families: frozenset[str]
+    operands: Mapping[Setting, tuple[ListChange, bytes]]
 
 
 def judge(
