@@ -87,10 +87,10 @@ async def test_a_token_is_never_before_the_changes_already_sent_nor_behind_other
         interval = Duration(seconds=1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, bookmark_interval=interval, include_previous=True)
         await watch.until_synced()
-        await write(stub, 600, 20_000)
+        await write(stub, 300, 20_000)
         seen: list[str] = []
         read = watch.messages
-        while len(seen) < 600:
+        while len(seen) < 300:
             event = await watch.next()
             seen += [event.change.document.version] if event.HasField("change") else []
             if event.resume_token:
@@ -115,13 +115,13 @@ async def test_bookmarks_do_not_confirm_changes_that_a_slow_reader_has_not_been_
         request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1))
         watch = WatchReader(async_stub(channel), request)
         await watch.until_synced()
-        await write(stub, 400, 20_000, topics=400)
+        await write(stub, 200, 20_000, topics=200)
         written = time.time()
         seen, between = 0, []
-        while seen < 400:
+        while seen < 200:
             event = await watch.next()
             seen += event.HasField("change")
-            if event.HasField("change") and seen in (1, 200):
+            if event.HasField("change") and seen in (1, 100):
                 await asyncio.sleep(1.2)  # long enough for a bookmark to fall due
             if event.HasField("bookmark"):
                 between.append(as_of(event))
