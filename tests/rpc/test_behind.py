@@ -115,13 +115,13 @@ async def test_bookmarks_do_not_confirm_changes_that_a_slow_reader_has_not_been_
         request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1))
         watch = WatchReader(async_stub(channel), request)
         await watch.until_synced()
-        await write(stub, 200, 20_000, topics=200)
+        await write(stub, 400, 20_000, topics=400)
         written = time.time()
         seen, between = 0, []
-        while seen < 200:
+        while seen < 400:
             event = await watch.next()
             seen += event.HasField("change")
-            if event.HasField("change") and seen in (1, 100):
+            if event.HasField("change") and seen in (1, 200):
                 await asyncio.sleep(1.2)  # long enough for a bookmark to fall due
             if event.HasField("bookmark"):
                 between.append(as_of(event))
