@@ -231,7 +231,11 @@ async def test_a_file_with_the_same_meaning_changes_nothing(roles: RolesFile, pa
     assert not caplog.records and roles.at_once("admin", "acme/orders", Permission.READ)
 
 
-@pytest.mark.parametrize("content", [b"superusers = 1", b"superusers = " + b"[" * 100_000, b"\xff", b"#" * (MOST_BYTES + 1), None])
+@pytest.mark.parametrize(
+    "content",
+    [b"superusers = 1", b"superusers = " + b"[" * 100_000, b"\xff", b"#" * (MOST_BYTES + 1), None],
+    ids=["no list", "deep", "no UTF-8", "large", "missing"],
+)
 async def test_a_start_with_an_unusable_file_is_refused(path: Path, reloader: Reloader, content: bytes | None) -> None:
     replace(path, content)
     roles = RolesFile(path, reloader)

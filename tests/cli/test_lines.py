@@ -110,7 +110,7 @@ def test_a_server_whose_standard_error_is_not_read_serves_calls_and_stops(form: 
             with grpc.insecure_channel(address, RECONNECTING) as channel:
                 stub = TopicPoliciesServiceStub(channel)
                 stub.UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
-                for _ in range(1_000):  # a pipe has room for some hundred lines
+                for _ in range(600):  # a pipe has room for some hundred lines
                     stub.UpdatePolicy(UPDATE, timeout=30)
                 for _ in range(20):
                     process.send_signal(signal.SIGHUP)  # logs a line in the event loop

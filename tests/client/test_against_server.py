@@ -78,9 +78,8 @@ def policies(document: tp.PolicyDocument) -> tp.TopicPolicies | None:
     return document.policies if document.HasField("policies") else None
 
 
-@both
 @pytest.mark.parametrize("example", examples("apply.json"), ids=name)
-async def test_an_update_has_the_result_of_the_example(kind: Kind, example: dict[str, Any], shared: str) -> None:
+async def test_an_update_has_the_result_of_the_example(example: dict[str, Any], shared: str) -> None:
     """A server without a broker does not know the name of its own cluster, and accepts lists of clusters only in the GLOBAL scope."""
     topic = f"persistent://public/default/{uuid4()}"
     clusters = any("replicationClusters" in (document or {}) for document in (example["policies"], example["document"]))
@@ -88,14 +87,14 @@ async def test_an_update_has_the_result_of_the_example(kind: Kind, example: dict
     operations = {path: tp.ListOperation.Value(each) for path, each in example.get("listOperations", {}).items()}
     options: Any = {"scope": scope, "list_operations": operations, "mask": example.get("mask")}
     if (before := message(example["document"])) is not None:
-        await use(kind, shared, lambda client: client.update(topic, before, mask="*", scope=scope))
+        await use(tp.Client, shared, lambda client: client.update(topic, before, mask="*", scope=scope))
     try:
-        await use(kind, shared, lambda client: client.update(topic, message(example["policies"]), **options))
+        await use(tp.Client, shared, lambda client: client.update(topic, message(example["policies"]), **options))
     except tp.InvalidArgument as error:
         assert example["reason"] in {violation.reason for violation in error.violations}
     else:
         assert "reason" not in example
-    after = await use(kind, shared, lambda client: client.get(topic, scope=scope))
+    after = await use(tp.Client, shared, lambda client: client.get(topic, scope=scope))
     assert policies(after) == message(example["document" if "reason" in example else "after"])
 
 

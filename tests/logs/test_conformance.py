@@ -607,7 +607,7 @@ async def test_a_closed_log_refuses_appends_and_may_be_closed_again(bench: Bench
 
 async def test_a_log_that_is_closed_while_it_reads_reports_nothing_afterwards(bench: Bench) -> None:
     namespace = bench.backend.namespace()
-    await bench.filled(namespace, *(an_update(a_key(namespace, n)) for n in range(3_000)))
+    await bench.filled(namespace, *(an_update(a_key(namespace, n)) for n in range(1_000)))
     log, recorder = await bench.open(namespace)
     await recorder.close(log)
     read = len(recorder.entries)

@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.cli import programs
 from tests.ports import free_port
 from tests.suspending import suspend
 
@@ -33,18 +34,14 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**others, "PYTHONPATH": paths, **(more or {})}
 
 
-def run(*arguments: str, seconds: float = 60, variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs ``topicpolicies`` with these arguments to its end.
+def run(*arguments: str, variables: Mapping[str, str] | None = None) -> programs.Ended:
+    """Runs ``topicpolicies`` with these arguments to its end, in a process that is forked once everything is imported.
 
     Args:
         arguments: the arguments.
-        seconds: how long it may take.
         variables: further variables of its environment.
     """
-    command = [*COMMAND, *arguments]
-    return subprocess.run(
-        command, env=environment(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
-    )
+    return programs.run(arguments, environment(variables))
 
 
 class ServerProcess:

@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import grpc
 import pytest
 
 from tests.access.signing import SECRET, token
+from tests.cli.programs import Ended
 from tests.client.certificates import Authority
 from tests.ports import free_port
 
@@ -39,7 +41,6 @@ policies:
       retention_policies: {retention_time_in_minutes: 10, retention_size_in_mb: 100}
       message_ttl_in_seconds: null
 """
-Ended = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
@@ -58,19 +59,38 @@ def parsed(ended: Ended) -> Any:
     return json.loads(ended.stdout)
 
 
+def verbatim(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a new process, as a shell does."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env=environment(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def follow(address: str, arguments: list[str], shows: str) -> None:
     """Runs a command until it shows something, and then ends it with Ctrl-C."""
     variables = {"TOPICPOLICIES_SERVER": address}
     with subprocess.Popen([*COMMAND, *arguments], env=environment(variables), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        printed = ""
-        while shows not in printed:
-            line = process.stdout.readline()
-            assert line, f"it ended: {printed}"
-            printed += line
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait(20) == 0
+        late = threading.Timer(60, process.kill)
+        late.start()
+        try:
+            assert process.stdout is not None
+            printed = ""
+            while shows not in printed:
+                line = process.stdout.readline()
+                assert line, f"it ended, or was ended after a minute: {printed}"
+                printed += line
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+            assert process.wait(20) == 0
+        finally:
+            late.cancel()
+            process.kill()
 
 
 @pytest.mark.timeout(400)
@@ -91,7 +111,7 @@ async def test_the_first_commands_of_the_readme_work_verbatim(serving: Serving, 
             await asyncio.to_thread(follow, server.address, arguments, topic if command == "watch" else "1 namespace")
         elif command != "serve":  # test_processes starts it as it stands here
             given = [str(README.parent / "docs" / each) if each == "policies.yaml" else each for each in arguments]
-            ended = await asyncio.to_thread(run, *given, variables=variables)
+            ended = await asyncio.to_thread(verbatim, given, variables)
             code = 4 if past else 7 if command == "plan" else 0  # there was no document a day ago; the file is not applied yet
             assert ended.returncode == code and "Traceback" not in ended.stderr, (arguments, ended)
             assert past or shows[command] in ended.stdout, (arguments, ended)

@@ -87,10 +87,10 @@ async def test_a_token_is_never_before_the_changes_already_sent_nor_behind_other
         interval = Duration(seconds=1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, bookmark_interval=interval, include_previous=True)
         await watch.until_synced()
-        await write(stub, 600, 20_000)
+        await write(stub, 300, 20_000)
         seen: list[str] = []
         read = watch.messages
-        while len(seen) < 600:
+        while len(seen) < 300:
             event = await watch.next()
             seen += [event.change.document.version] if event.HasField("change") else []
             if event.resume_token:

@@ -21,7 +21,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, refused
 
-CALLS, CHANNELS = 6_000, 4
+CALLS, CHANNELS = 3_000, 4
 PATIENCE = 40.0
 
 

@@ -226,10 +226,10 @@ def logged_errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 
 @pytest.mark.slow
-async def test_a_thousand_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
+async def test_hundreds_of_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
     fuzzed: Server, logged_errors: Callable[[], list[str]]
 ) -> None:
-    await fuzz(fuzzed, 15, 1_000, logged_errors, 1.0)
+    await fuzz(fuzzed, 15, 500, logged_errors, 1.0)
 
 
 @pytest.mark.evidence

@@ -19,7 +19,7 @@ from tests.rpc.both_sides import MUTUAL, TRANSPORTS, Delays, both_sides, lets, t
 from tests.rpc.callers import Metadata
 from tests.rpc.conftest import Refusal
 from tests.rpc.test_authorizations import watching
-from tests.rpc.test_permissions import CALLS, OPEN, refusal_of
+from tests.rpc.test_permissions import CALLS, refusal_of
 from tests.stubs import async_stub
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
@@ -162,19 +162,6 @@ async def test_the_server_permits_a_principal_what_the_brokers_admin_api_permits
     assert not any(any(found.values()) for caller, found in answers.items() if caller not in MAY)
 
 
-@pytest.mark.parametrize("call", CALLS)
-async def test_every_call_is_permitted_to_admins_of_the_tenant_and_superusers_only(
-    channel: grpc.aio.Channel, of: Callable[[str], Metadata], call: str
-) -> None:
-    make, permission, _ = CALLS[call]
-    known = {"reader", "owner", "stranger", "admin", "unheard-of", SIDECAR, *(f"{proxy}>{role}" for proxy in PROXIES for role in ROLES)}
-    known -= {f"{proxy}>gateway" for proxy in PROXIES}
-    for caller in CALLERS:
-        refusal = await refusal_of(make, channel, caller, of)
-        anybody = caller in known or (not caller and call in OPEN)
-        assert (refusal is None) == (caller in MAY if permission else anybody), (caller, refusal)
-
-
 async def test_roles_of_the_namespace_may_read_and_watch_if_the_configuration_says_so(
     config: ServerConfig, of: Callable[[str], Metadata]
 ) -> None:
@@ -193,21 +180,6 @@ async def test_roles_of_the_namespace_may_read_and_watch_if_the_configuration_sa
 
 def _with(config: ServerConfig, authorization: AuthorizationConfig) -> ServerConfig:
     return replace(config, authorization=authorization)
-
-
-async def test_secrets_are_shown_to_superusers_only(channel: grpc.aio.Channel, of: Callable[[str], Metadata]) -> None:
-    stub = async_stub(channel)
-    offload = pb.OffloadPolicies(
-        managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret="hush"
-    )
-    topic = f"persistent://{NAMESPACE}/one"
-    policies = pb.TopicPolicies(offload_policies=offload)
-    seen = {}
-    for caller in ("owner", "admin"):
-        answer = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=policies), metadata=of(caller))
-        got = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), metadata=of(caller))
-        seen[caller] = (b"hush" in answer.SerializeToString(), b"hush" in got.SerializeToString())
-    assert seen == {"owner": (False, False), "admin": (True, True)}
 
 
 async def test_calls_and_watches_of_a_removed_tenant_admin_end_within_the_promised_time(

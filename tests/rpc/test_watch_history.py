@@ -204,17 +204,17 @@ async def test_a_reader_that_is_behind_gets_every_entry_once(start: Start) -> No
     async with start() as serving:
         watch = serving.watch(bookmark_interval=Duration(seconds=1))
         await watch.until_synced()
-        await serving.write(range(600), 20_000)
+        await serving.write(range(300), 20_000)
         seen: list[WatchHistoryEvent] = []
         read = watch.messages
-        while len(values(seen)) < 600:
+        while len(values(seen)) < 300:
             seen.append(await watch.next())
             if watch.messages > read:
                 read = watch.messages
                 await asyncio.sleep(0.05)
         watch.cancel()
         positions = [event.position for event in seen if event.position]
-        assert values(seen) == list(range(600)) and positions == sorted(positions)
+        assert values(seen) == list(range(300)) and positions == sorted(positions)
 
 
 async def test_a_reader_gets_every_entry_once_although_the_history_fails_meanwhile(start: Start, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, because it takes some seconds to start."""
+"""One Spark session for all tests of the folder, because it takes some seconds to start."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def _sigterm() -> Iterator[None]:
     signal.signal(signal.SIGTERM, usual)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """A session on two local cores, with the data source registered.
 
-    It interprets expressions. Each of the tests' queries runs once, on a few rows, so generating and compiling Java for it would be more
-    work than the query. Sessions in processes of their own (ingests, streams that are killed, clusters, commands) generate code.
+    It interprets expressions, and does not divide a query's rows: each of the tests' queries runs once, on a few rows, so generating and
+    compiling Java for it, and several tasks, would be more work than the query. Sessions in processes of their own (ingests, streams that
+    are killed, clusters, commands) do both.
     """
     from bench.harness.session import session  # noqa: PLC0415 - a process whose tests need no Spark does not load it
     from topicpolicies_spark import register  # noqa: PLC0415
@@ -36,5 +37,6 @@ def spark() -> Iterator[SparkSession]:
         with session("local[2]") as made:
             made.conf.set("spark.sql.codegen.wholeStage", "false")
             made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+            made.conf.set("spark.sql.shuffle.partitions", "1")
             register(made)
             yield made

@@ -25,7 +25,7 @@ from topicpolicies_spark.documents import value_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 NAMESPACES = ("acme/orders", "acme/bills")
-CHANGES = 2_000
+CHANGES = 800
 MOMENTS = 4
 VALUES: dict[str, list[Any]] = {
     "max_producer_per_topic": [0, 1, 2, None],
@@ -129,7 +129,7 @@ def workload(address: str) -> Workload:
 @pytest.fixture(scope="module")
 def archive(spark: SparkSession, address: str, workload: Workload, directory: Path) -> str:
     """An archive of the sidecar's history, copied in several batches and tasks."""
-    options = {"address": address, "namespaces": ",".join(NAMESPACES), "maxRowsPerTrigger": "700", "rowsPerTask": "100"}
+    options = {"address": address, "namespaces": ",".join(NAMESPACES), "maxRowsPerTrigger": "300", "rowsPerTask": "100"}
     where = str(directory / "archive")
     archives.ingest(spark, where, options, every_seconds=None).awaitTermination()
     return where

@@ -255,7 +255,6 @@ def test_an_hour_of_a_report_has_many_columns_with_times_and_the_date_on_the_axi
     ("seconds", "width"),
     [
         (0, "second"),
-        (DAY, "15 minutes"),
         (31 * DAY, "6 hours"),
         (8_000 * 365 * DAY, "36,500 days"),
     ],

@@ -18,7 +18,7 @@ from topicpolicies_server.core.fold.keystate import Superseded
 from topicpolicies_server.core.fold.overlap import infer_overlapping
 from topicpolicies_server.core.policies.documents import Setting, Settings
 
-SEEDS, ROUNDS = 60, 10
+SEEDS, ROUNDS = 30, 10
 RESTS = (1_000, 2_000, 40_000)
 """The pauses between rounds, in milliseconds: no removal restores an earlier document within a second."""
 NEAR = 150
@@ -71,7 +71,7 @@ def test_removals_on_a_topic_without_policies_lose_nothing() -> None:
 @pytest.mark.parametrize("spread", [400, 1_000])
 def test_at_most_one_change_in_a_thousand_is_lost_if_a_broker_reads_nothing_for_up_to_a_second(spread: int) -> None:
     lost, counts = runs(removals=0.25, spread=spread, stalls=(300, 990))
-    assert counts["changed nothing"] > 200 and counts["stale"] > 30
+    assert counts["changed nothing"] > 100 and counts["stale"] > 15
     assert lost <= counts["calls"] / 1_000
     assert lost <= counts["ambiguous"]
 

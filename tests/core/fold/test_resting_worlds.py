@@ -53,7 +53,7 @@ def copied(state: KeyState) -> KeyState:
     return other
 
 
-@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 25), marks=pytest.mark.evidence)], ids=["first", "more"])
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 25), marks=pytest.mark.evidence)], ids=["first", "more"])
 @pytest.mark.parametrize("name", KINDS)
 def test_putting_a_key_to_rest_and_waking_it_between_its_events_changes_no_result(
     monkeypatch: pytest.MonkeyPatch, name: str, seeds: range

@@ -31,6 +31,8 @@ _T = TypeVar("_T")
 WHICH = [(case, scope) for case in CASES for scope in case.scopes]
 IDS = [f"{case.setting}-{scope.name}" for case, scope in WHICH]
 every_field = pytest.mark.parametrize(("case", "scope"), WHICH, ids=IDS)
+plain = pytest.mark.parametrize("sidecar", [pytest.param(0, id="plain")], indirect=True)
+"""A partitioned log has every field in ``test_documents_survive_a_compaction_and_a_restart``, set by both sides."""
 
 
 class Sidecar(NamedTuple):
@@ -117,6 +119,7 @@ def soon(read: Callable[[], _T], expected: _T) -> None:
         time.sleep(0.05)
 
 
+@plain
 @every_field
 def test_what_is_set_here_is_shown_by_the_admin_api(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
     topic, case = prepared
@@ -132,6 +135,7 @@ def test_what_is_set_here_is_shown_by_the_admin_api(sidecar: Sidecar, admin: Adm
     soon(shown, TopicPolicies(**{case.setting: False}) if case.setting in SHOWN_AS_FALSE else TopicPolicies())  # type: ignore[arg-type]
 
 
+@plain
 @every_field
 def test_what_the_admin_api_sets_is_read_and_streamed(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
     topic, case = prepared

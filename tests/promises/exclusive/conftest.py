@@ -66,7 +66,7 @@ class Cluster:
                     return
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def quick_broker() -> Iterator[Broker]:
     """A broker with short sessions, shared by the tests of this folder.
 

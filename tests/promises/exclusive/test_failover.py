@@ -23,7 +23,7 @@ from .load import Caller, Load, holding
 from .raw_log import intruders
 from .witness import Witness
 
-KILLS = 4
+KILLS = 2
 MANY_KILLS = 20
 """The number of kills in each part of the further evidence."""
 KILLS_WHILE_COMPACTED = 2

@@ -19,7 +19,7 @@ from .guarding import guarding
 from .storm import overlapping_changes
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-NAMESPACES = 3
+NAMESPACES = 2
 TOPICS = 10
 HEALED_SECONDS = 10.0
 """The promise of ``docs/writers.md``: after this time no change is lost in a new namespace."""

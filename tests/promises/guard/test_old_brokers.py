@@ -17,7 +17,7 @@ from .storm import SEQUENCE, THREADS, missing, sequence, storm
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 20
-ROUNDS = 5
+ROUNDS = 3
 CHURNED_ROUNDS = 10
 REMOVALS = 0.25
 """The share of calls that remove a setting, which is sometimes unset."""

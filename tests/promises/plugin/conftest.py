@@ -19,7 +19,7 @@ BARE = {
 """The plug-in's default timeouts: the first topic of a broker that has just started is slow, and its times are not measured."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A broker with the plug-in, and a sidecar on the embedded log; each test leaves both running."""
     with closing(Pair(tmp_path_factory.mktemp("plugin"))) as made:
@@ -27,7 +27,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A broker without system topics, whose namespaces may be deleted with their topics, and a sidecar whose log is in it."""
     with closing(Pair(tmp_path_factory.mktemp("bare"), log_in_pulsar=True, settings=BARE)) as made:

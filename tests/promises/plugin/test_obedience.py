@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-from pathlib import Path
 
 import pulsar
 import pytest
 
 from tests.broker.admin import Admin
-from tests.clients.toolchains import go_build
 from tests.promises.broker.policy_case import Scope
 from tests.promises.plugin.enforcement import admits_another_producer, soon
 from tests.promises.plugin.pair import Pair
@@ -18,7 +15,6 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = [pytest.mark.broker]
 
-_SECONDS = 30
 both_scopes = pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)
 
 
@@ -53,21 +49,6 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
     pair.api.delete(topic, scope=scope)
     soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
-    publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
-    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was not reloaded"
-    first.close()
-
-
-@pytest.mark.timeout(600)  # if the Go client was never compiled before
-def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
-    pair: Pair, own: Admin, client: pulsar.Client, topic: str, tmp_path: Path
-) -> None:
-    program, source = tmp_path / "limit", Path(__file__).parent / "go" / "limit.go"
-    go_build(program, str(source))
-    first = client.create_producer(f"persistent://{topic}")
-    assert admits_another_producer(client, topic)
-    subprocess.run([program, pair.sidecar.address, topic, "1"], check=True, timeout=_SECONDS)
-    soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
     publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
     assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was not reloaded"
     first.close()

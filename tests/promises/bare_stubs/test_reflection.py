@@ -1,11 +1,13 @@
-"""A tool of another project that knows only the server's reflection makes every call: grpcurl."""
+"""A tool of another project that knows only the server's reflection makes every call: ``buf curl``."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,21 +15,19 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from google.rpc import error_details_pb2
 
-from proto import tools
-from tests.promises.api import grpc_name
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import history_pb2, service_pb2
 
 pytestmark = pytest.mark.slow
-_GRPCURL = ("github.com/fullstorydev/grpcurl/cmd/grpcurl", "v1.9.3")
-"""Its package and version; it is built once."""
+_CURL = (str(Path(sys.executable).with_name("buf")), "curl", "--protocol", "grpc", "--http2-prior-knowledge", "--data", "@-")
 _SERVICES = (
     service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"],
     history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"],
 )
-_NO_CALL = 64
-"""The greatest code with which grpcurl exits if it made no call."""
+_NO_CALL = 1
+"""The code with which buf exits if it made no call."""
 _NAMESPACE = "raw/calls"
 _TOPIC = f"persistent://{_NAMESPACE}/orders"
 
@@ -36,16 +36,17 @@ class Refused(Exception):
     """Raised for a call that failed."""
 
     def __init__(self, error: dict[str, Any]) -> None:
-        """``error``: the error as grpcurl prints it."""
+        """``error``: the error as buf prints it."""
         super().__init__(error)
-        self.code = grpc_name(error["code"])
-        details = {detail["@type"].rpartition(".")[2]: detail for detail in error["details"]}
-        self.reason: str = details["ErrorInfo"]["reason"]
-        self.violations: list[str] = [each["reason"] for each in details.get("BadRequest", {}).get("field_violations", ())]
+        self.code = error["code"]
+        details = {detail["type"]: base64.b64decode(detail["value"] + "==") for detail in error["details"]}
+        self.reason = error_details_pb2.ErrorInfo.FromString(details["google.rpc.ErrorInfo"]).reason
+        violations = error_details_pb2.BadRequest.FromString(details.get("google.rpc.BadRequest", b"")).field_violations
+        self.violations = [each.reason for each in violations]
 
 
 class Raw:
-    """Calls a server with grpcurl."""
+    """Calls a server with buf."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -89,8 +90,7 @@ class Raw:
     def _command(self, method: str) -> list[str]:
         self.called.add(method)
         service = next(each for each in _SERVICES if method in each.methods_by_name)
-        options = ["-plaintext", "-format-error", "-max-time", "60", "-d", "@"]
-        return [str(tools.go_tool(*_GRPCURL)), *options, self._address, f"{service.full_name}/{method}"]
+        return [*_CURL, f"http://{self._address}/{service.full_name}/{method}"]
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
@@ -117,16 +117,16 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
 
 async def test_a_tool_that_knows_the_servers_reflection_makes_every_call(raw: Raw) -> None:
     info = await raw.call("GetServerInfo", {})
-    assert (info["log"], info["writer_mode"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE")
+    assert (info["log"], info["writerMode"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE")
 
     first = await raw.call("UpdatePolicy", {"topic": _TOPIC, "policies": {"max_producer_per_topic": 5}, "actor": "ann", "reason": "why"})
-    assert (first["outcome"], first["document"]["policies"]) == ("CHANGE_OUTCOME_APPLIED", {"max_producer_per_topic": 5})
+    assert (first["outcome"], first["document"]["policies"]) == ("CHANGE_OUTCOME_APPLIED", {"maxProducerPerTopic": 5})
     with pytest.raises(Refused) as refused:
-        late = {"precondition": {"version": first["previous_version"]}}
+        late = {"precondition": {"version": first["previousVersion"]}}
         await raw.call("UpdatePolicy", {"topic": _TOPIC, "policies": {"max_producer_per_topic": 6}, **late})
-    assert (refused.value.code, refused.value.reason) == ("ABORTED", "PRECONDITION_FAILED")
+    assert (refused.value.code, refused.value.reason) == ("aborted", "PRECONDITION_FAILED")
     with pytest.raises(Refused) as refused:
-        await raw.call("UpdatePolicy", {"topic": "nowhere", "update_mask": {"paths": ["nope"]}})
+        await raw.call("UpdatePolicy", {"topic": "nowhere", "update_mask": "nope"})
     assert refused.value.reason == "INVALID_REQUEST"
     assert sorted(refused.value.violations) == ["MALFORMED_NAME", "UNKNOWN_PATH"], "all violations are reported together"
 
@@ -143,10 +143,10 @@ async def test_a_tool_that_knows_the_servers_reflection_makes_every_call(raw: Ra
     assert all(each["success"]["replayed"] for each in again)
 
     local = await raw.call("GetPolicy", {"topic": _TOPIC})
-    assert local["policies"] == {"max_producer_per_topic": 5, "max_consumer_per_topic": 4}
+    assert local["policies"] == {"maxProducerPerTopic": 5, "maxConsumerPerTopic": 4}
     assert "policies" not in await raw.call("GetPolicy", {"topic": _TOPIC, "scope": "SCOPE_GLOBAL"})
     past = await raw.call("GetPolicyAsOf", {"topic": _TOPIC, "version": first["version"]})
-    assert past["policies"] == {"max_producer_per_topic": 5}
+    assert past["policies"] == {"maxProducerPerTopic": 5}
     effective = await raw.call("GetEffectivePolicy", {"topic": _TOPIC})
     assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in effective["sources"]
 
@@ -158,7 +158,7 @@ async def test_a_tool_that_knows_the_servers_reflection_makes_every_call(raw: Ra
     history = await raw.call("ListHistory", {"topic": _TOPIC, "oldest_first": True})
     assert (history["entries"][0]["origin"]["actor"], history["entries"][0]["origin"]["reason"]) == ("ann", "why")
 
-    since = {"namespaces": [_NAMESPACE], "resume_tokens": {_NAMESPACE: listed["resume_token"]}}
+    since = {"namespaces": [_NAMESPACE], "resume_tokens": {_NAMESPACE: listed["resumeToken"]}}
     events = await raw.events("WatchPolicies", since)
     assert [event["change"]["document"].get("policies") for event in events if "change" in event] == [None], "the deletion"
     copied = [event for event in await raw.events("WatchHistory", {"namespaces": [_NAMESPACE]}) if "entry" in event]
