@@ -35,7 +35,7 @@ class Limits:
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
     max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)
-    """Updates of one policy key that are computed on each other before the first one has its place in the log; further updates wait."""
+    """Updates of one policy key that are computed on each other before the first one has its position in the log; further updates wait."""
     max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Updates of one policy key that wait for these; beyond them RESOURCE_EXHAUSTED."""
     max_in_flight_per_namespace: int = _bounded(10_000, 16, 1_000_000)
@@ -76,7 +76,7 @@ class Limits:
     max_repairs_per_second: float = _bounded(500.0, 0.1, 100_000.0)
     """Repairs that the server publishes in a second, in all namespaces together; the others wait."""
     update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0, serving=True)
-    """How long an update waits for its place in the log, unless its caller's deadline is sooner."""
+    """How long an update waits for its position in the log, unless its caller's deadline is sooner."""
     load_timeout_seconds: float = _bounded(120.0, 1.0, 3_600.0)
     """How long loading a namespace may make no progress before it counts as failed and is tried again."""
     join_patience_seconds: float = _bounded(1.0, 0.0, 120.0)

@@ -52,7 +52,7 @@ const (
 // Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
 // always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
 type TopicPoliciesServiceClient interface {
-	// Applies a masked change to one document, and answers when the place of the change in the log is known.
+	// Applies a masked change to one document, and answers when the position of the change in the log is known.
 	UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*ChangeResult, error)
 	// Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
 	// that fails, or can't be decoded, fails alone.
@@ -189,7 +189,7 @@ func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetS
 // Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
 // always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
 type TopicPoliciesServiceServer interface {
-	// Applies a masked change to one document, and answers when the place of the change in the log is known.
+	// Applies a masked change to one document, and answers when the position of the change in the log is known.
 	UpdatePolicy(context.Context, *UpdatePolicyRequest) (*ChangeResult, error)
 	// Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
 	// that fails, or can't be decoded, fails alone.

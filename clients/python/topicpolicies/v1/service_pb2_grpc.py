@@ -113,7 +113,7 @@ class TopicPoliciesServiceServicer:
     """
 
     def UpdatePolicy(self, request, context):
-        """Applies a masked change to one document, and answers when the place of the change in the log is known.
+        """Applies a masked change to one document, and answers when the position of the change in the log is known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,7 +51,7 @@ class TopicPoliciesServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TopicPoliciesServiceAsyncStub: ...
     UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.ChangeResult]
-    """Applies a masked change to one document, and answers when the place of the change in the log is known."""
+    """Applies a masked change to one document, and answers when the position of the change in the log is known."""
     BatchUpdatePolicies: _grpc.UnaryUnaryMultiCallable[_service_pb2.BatchUpdatePoliciesRequest, _service_pb2.BatchUpdatePoliciesResponse]
     """Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
     that fails, or can't be decoded, fails alone.
@@ -91,7 +91,7 @@ class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     UpdatePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.ChangeResult]  # type: ignore[assignment]
-    """Applies a masked change to one document, and answers when the place of the change in the log is known."""
+    """Applies a masked change to one document, and answers when the position of the change in the log is known."""
     BatchUpdatePolicies: _aio.UnaryUnaryMultiCallable[_service_pb2.BatchUpdatePoliciesRequest, _service_pb2.BatchUpdatePoliciesResponse]  # type: ignore[assignment]
     """Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
     that fails, or can't be decoded, fails alone.
@@ -134,7 +134,7 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.UpdatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_service_pb2.ChangeResult, _abc.Awaitable[_service_pb2.ChangeResult]]:
-        """Applies a masked change to one document, and answers when the place of the change in the log is known."""
+        """Applies a masked change to one document, and answers when the position of the change in the log is known."""
 
     @_abc_1.abstractmethod
     def BatchUpdatePolicies(

@@ -1343,7 +1343,7 @@ export const WriterModeSchema: GenEnum<WriterMode> = /*@__PURE__*/
  */
 export const TopicPoliciesService: GenService<{
   /**
-   * Applies a masked change to one document, and answers when the place of the change in the log is known.
+   * Applies a masked change to one document, and answers when the position of the change in the log is known.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicy
    */
