@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from prometheus_client.metrics_core import Metric
@@ -21,7 +20,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
 from topicpolicies_server.history.writer import Writer
-from topicpolicies_server.logs.pulsar import broker_connections
+from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.metrics import ServerCollector
 from topicpolicies_server.metrics.storage import of_history
 
@@ -133,28 +132,12 @@ async def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_do
 
 
 def test_a_log_whose_reader_has_no_connection_counts_as_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1_000.0]
-    monkeypatch.setattr(broker_connections, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    known = broker_connections.BrokerConnections()
-
     async def scenario(bench: Bench) -> None:
-        monkeypatch.setattr(bench.log, "connections", known.counts, raising=False)
         collector = ServerCollector(bench.registry)
-
-        def logs() -> list[float]:
+        for now in (Connections(0, 0), Connections(2, 2), Connections(2, 1)):
+            monkeypatch.setattr(bench.log, "connections", lambda now=now: now, raising=False)
             samples = shown(collector)
-            return [samples["logs_open"], samples["logs_connected"]]
-
-        assert logs() == [0, 0]
-        for name in ("acme/a", "acme/b"):
-            known.report(name, connected=True)
-        assert logs() == [2, 2]
-        known.report("acme/b", connected=False)
-        assert logs() == [2, 1]
-        known.report("acme/b", connected=True)
-        assert logs() == [2, 2]
-        clock[0] += 60
-        assert logs() == [0, 0], "logs without recent reports count as open"
+            assert (samples["logs_open"], samples["logs_connected"]) == now
 
     simulate(scenario)
 

@@ -54,9 +54,6 @@ class FakeMessage:
     def data(self) -> bytes:
         return self._payload or b""
 
-    def length(self) -> int:
-        return len(self._payload or b"")
-
     def has_null_value(self) -> bool:
         return self._payload is None
 
@@ -88,15 +85,8 @@ class FakeReader:
 
     def __init__(self, *messages: FakeMessage) -> None:
         self.queue: deque[FakeMessage] = deque(messages)
-        self.has_more: bool | None = None
-        """What it reports; None: the truth."""
-        self.silent = False
-        """Whether that request gets no answer."""
         self.misses = 0
         """How many of the next messages go into the queue although a read is pending, as may happen just after the read began."""
-        self.on_its_way_seconds = 0.0
-        """How long another thread takes to hand over a message for a pending read."""
-        self.asked_for_more = 0
         self.closed = False
         self._pending: Callable[[Any, Any], None] | None = None
 
@@ -113,13 +103,6 @@ class FakeReader:
             raise _pulsar.Timeout
         return self.queue.popleft()
 
-    def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
-        self.asked_for_more += 1
-        if self.silent:
-            return
-        answer = bool(self.queue) if self.has_more is None else self.has_more
-        _elsewhere(lambda: callback(OK, answer))
-
     def is_connected(self) -> bool:
         return True
 
@@ -135,10 +118,7 @@ class FakeReader:
             self.queue.append(message)
             return
         pending, self._pending = self._pending, None
-        if self.on_its_way_seconds:
-            threading.Timer(self.on_its_way_seconds, pending, (OK, message)).start()
-        else:
-            _elsewhere(lambda: pending(OK, message))
+        _elsewhere(lambda: pending(OK, message))
 
     def fail(self, result: Any) -> None:
         """Fails the pending read."""

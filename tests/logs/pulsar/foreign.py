@@ -11,7 +11,7 @@ import pulsar
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
-from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path
+from topicpolicies_server.logs.pulsar.client import client_log_path
 from topicpolicies_server.logs.routing import java_hash
 
 

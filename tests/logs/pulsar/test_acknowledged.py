@@ -6,8 +6,6 @@ import functools
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.logs.pulsar.fakes import FakeMessage, a_message
 from tests.logs.samples import a_key, an_update
@@ -15,7 +13,8 @@ from tests.logs.test_avro_schemas import newer_schema
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
-from topicpolicies_server.logs.pulsar.reading.entries import Acknowledged, Entries
+from topicpolicies_server.logs.pulsar.reading import entries as entries_module
+from topicpolicies_server.logs.pulsar.reading.entries import Entries
 
 KEY = a_key("public/default")
 
@@ -41,7 +40,6 @@ class Reading:
     """Reads entries, and records which of them were decoded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, codec: Codec | None = None) -> None:
-        self.acknowledged = Acknowledged()
         self.decoded: list[str] = []
         schemas = _Schemas(codec or Codec())
         read = schemas.codec.read
@@ -51,21 +49,17 @@ class Reading:
             return read(key, payload, properties)
 
         monkeypatch.setattr(schemas.codec, "read", counted)
-        self._entries = Entries(2, cast("Any", schemas), "standalone", None, self.acknowledged)
+        self.entries = Entries(2, cast("Any", schemas), "standalone")
 
     def read(self, message: FakeMessage) -> Placed | None:
-        assert self._entries.ready(message)
+        assert self.entries.ready(message)
         ident = message.message_id()
-        return self._entries.entry(MessageId(ident.ledger, ident.entry), message)
-
-    @property
-    def problems(self) -> int:
-        return self._entries.problems
+        return self.entries.entry(MessageId(ident.ledger, ident.entry), message)
 
 
 def test_an_acknowledged_event_is_not_decoded_when_it_is_read_and_equals_the_decoded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, beside = Reading(monkeypatch), Reading(monkeypatch)
-    reading.acknowledged.note([placed(0), placed(1)])
+    reading.entries.keep([placed(0), placed(1)])
     for number in range(3):
         message = a_message(number, an_event(number))
         ours, decoded = reading.read(message), beside.read(message)
@@ -79,7 +73,7 @@ def test_an_acknowledged_event_is_not_decoded_when_it_is_read_and_equals_the_dec
 
 def test_an_acknowledged_event_in_a_schema_of_other_families_equals_the_decoded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, beside = (Reading(monkeypatch, Codec(newer_schema())) for _ in range(2))
-    reading.acknowledged.note([placed(0)])
+    reading.entries.keep([placed(0)])
     message = a_message(0, an_event(0), codec=Codec(newer_schema()))
     ours, decoded = reading.read(message), beside.read(message)
     assert ours == decoded
@@ -91,52 +85,34 @@ def test_a_different_message_at_the_place_of_an_acknowledged_event_is_decoded(
     properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, beside = Reading(monkeypatch), Reading(monkeypatch)
-    reading.acknowledged.note([placed(0)])
+    reading.entries.keep([placed(0)])
     message = a_message(0, an_event(5))
     message._properties = properties
     found, decoded = reading.read(message), beside.read(message)
     assert found == decoded
     assert found is not None and found.event is not None and found.event.document == an_event(5).document
-    assert reading.problems == beside.problems
 
 
-def test_an_event_that_is_read_before_its_acknowledgement_arrives_is_not_kept() -> None:
-    acknowledged = Acknowledged()
-    assert acknowledged.read(placed(3).position) is None
-    acknowledged.note([placed(2), placed(3)])
-    assert len(acknowledged) == 0
-
-
-def test_acknowledged_events_beyond_the_limit_are_not_kept() -> None:
-    acknowledged = Acknowledged(2)
-    acknowledged.note([placed(0), placed(1), placed(2)])
-    assert [acknowledged.read(placed(number).position) is not None for number in range(3)] == [True, True, False]
-    acknowledged.note([placed(3)])
-    assert acknowledged.read(placed(3).position) == placed(3).event
-
-
-@given(st.lists(st.tuples(st.sampled_from(["acknowledged", "read"]), st.integers(0, 30)), max_size=80))
-def test_in_any_order_of_acknowledgements_and_reads_only_the_event_acknowledged_at_a_place_is_returned(
-    steps: list[tuple[str, int]],
+@pytest.mark.parametrize("kept", [[1], [0, 1], [0, 2], [0, 1, 2, 3]])
+def test_events_that_are_acknowledged_after_they_were_read_or_are_never_read_delay_no_other(
+    kept: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acknowledged = Acknowledged(5)
-    written: set[int] = set()
-    last_read = -1
-    for what, number in steps:
-        if what == "acknowledged":
-            acknowledged.note([placed(number)])
-            written.add(number)
-        elif number > last_read:
-            last_read = number
-            found = acknowledged.read(placed(number).position)
-            assert found is None or (number in written and found == placed(number).event)
-        assert len(acknowledged) <= 5
-    acknowledged.read(placed(99).position)
-    assert len(acknowledged) == 0
+    reading = Reading(monkeypatch)
+    reading.read(a_message(0, an_event(0)))
+    reading.entries.keep([placed(number) for number in kept])
+    for number in (2, 4):
+        found = reading.read(a_message(number, an_event(number)))
+        assert found is not None and found.event is not None and found.event.document == an_event(number).document
+    reading.entries.keep([placed(5)])
+    reading.read(a_message(5, an_event(5)))
+    assert reading.decoded == ["0", *([] if 2 in kept else ["2"]), "4"]
+    assert not reading.entries._kept
 
 
-def test_kept_events_before_the_place_that_is_read_are_dropped() -> None:
-    acknowledged = Acknowledged()
-    acknowledged.note([placed(0), placed(1), placed(2)])
-    assert acknowledged.read(placed(2).position) == placed(2).event
-    assert len(acknowledged) == 0
+def test_acknowledged_events_beyond_the_limit_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_module, "_MOST_KEPT", 2)
+    reading = Reading(monkeypatch)
+    reading.entries.keep([placed(0), placed(1), placed(2)])
+    for number in range(3):
+        reading.read(a_message(number, an_event(number)))
+    assert reading.decoded == ["2"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import gzip
 import itertools
 import shutil
 import ssl
@@ -22,7 +21,7 @@ from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
+from topicpolicies_server.logs.pulsar import TlsOptions, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin import answer as answer_module
 from topicpolicies_server.logs.pulsar.admin import api as admin_module
@@ -292,17 +291,6 @@ async def test_an_unreadable_token_is_waited_for_and_the_token_never_appears_in_
     assert "very-secret" not in str(refused.value) + caplog.text
 
 
-def test_a_token_in_the_environment_is_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    token = token_from_environment("TOPICPOLICIES_TEST_TOKEN")
-    monkeypatch.setenv("TOPICPOLICIES_TEST_TOKEN", "one\n")
-    assert token() == "one"
-    monkeypatch.setenv("TOPICPOLICIES_TEST_TOKEN", "two")
-    assert token() == "two"
-    monkeypatch.delenv("TOPICPOLICIES_TEST_TOKEN")
-    with pytest.raises(OSError, match="TOPICPOLICIES_TEST_TOKEN"):
-        token()
-
-
 def test_an_unusable_trust_file_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         TlsOptions(trust_certs=tmp_path / "missing.pem").context()
@@ -505,28 +493,26 @@ async def test_slow_redirects_share_one_time_limit(monkeypatch: pytest.MonkeyPat
             await asyncio.wait_for(admin.get("x", seconds=0.1), 20)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_module, "MOST_BYTES", 2**20)
-    whole = gzip.compress(bytes(2**24)) if packed else b""
-    headers = {"Content_Encoding": "gzip"} if packed else {}
-    async with sending(head(200, **headers), whole, then=b"" if packed else b"[" * 65_536) as url, admin_of(url) as admin:
+    async with sending(head(200), then=b"[" * 65_536) as url, admin_of(url) as admin:
         with pytest.raises(LogError, match="larger than") as failed:
             await asyncio.wait_for(admin.get("x"), 20)
     assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
-@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000])
-async def test_json_that_is_nested_too_deeply_is_reported_as_a_log_error(body: str) -> None:
-    for status in (200, 403):
-        async with serving(Answer(status, body)) as server, admin_of(server.url) as admin:
-            with pytest.raises(LogError):
-                await admin.get("x")
+async def test_a_compressed_answer_is_not_read() -> None:
+    async with sending(head(200, Content_Encoding="gzip"), b"any") as url, admin_of(url) as admin:
+        with pytest.raises(LogError, match="compressed by gzip"):
+            await admin.get("x", seconds=0.1)
 
 
-async def test_a_number_that_is_too_long_to_parse_is_returned_as_text() -> None:
-    async with serving(Answer(200, "9" * 5_000)) as server, admin_of(server.url) as admin:
-        assert await admin.get("x") == "9" * 5_000
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000])
+async def test_json_that_can_not_be_parsed_is_returned_as_text(body: str) -> None:
+    async with serving(Answer(200, body), Answer(403, body)) as server, admin_of(server.url) as admin:
+        assert await admin.get("x") == body
+        with pytest.raises(LogError):
+            await admin.get("x")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ from tests.ports import free_port
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, PulsarClientError, message_of
-from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path, legible
+from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, PulsarClientError, client_log_path, legible, message_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -163,15 +162,6 @@ async def test_a_closed_client_refuses_requests() -> None:
         await client.create_reader("persistent://a/b/c", "name", queue_size=10)
 
 
-async def test_a_client_is_refused_in_a_process_that_was_forked_after_its_creation(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = PulsarClient("pulsar://127.0.0.1:1")
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(LogError, match="fork"):
-            await client.create_reader("persistent://a/b/c", "name", queue_size=10)
-    await client.close(5)
-
-
 async def test_a_request_to_an_unreachable_broker_fails_and_the_client_can_be_closed() -> None:
     client = PulsarClient(f"pulsar://127.0.0.1:{free_port()}")
     asking = asyncio.ensure_future(client.create_reader("persistent://a/b/c", "name", queue_size=10))
@@ -225,7 +215,7 @@ def test_a_process_that_does_not_close_its_log_exits_normally(broker: Broker, na
 def test_the_calls_of_the_extension_that_the_sidecar_uses_exist() -> None:
     used = {
         _pulsar.Client: ("create_reader_async_v2", "create_producer_async_v2", "get_topic_partitions_async", "close"),
-        _pulsar.Reader: ("read_next_async", "read_next", "has_message_available_async", "is_connected", "close_async"),
+        _pulsar.Reader: ("read_next_async", "read_next", "is_connected", "close_async"),
         _pulsar.Producer: ("send_async", "close_async"),
         _pulsar.Message: ("int_schema_version", "has_null_value", "publish_timestamp", "producer_name"),
         _pulsar.MessageBuilder: ("set_null_value", "replication_clusters", "properties", "content", "partition_key"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,9 +20,8 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin.topics import Layout
-from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reading.reader import Listener, LogReader
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 NAMESPACE = "public/default"
 UNFORESEEN = pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
@@ -40,11 +39,9 @@ def opened(recorder: Recorder, forgotten: list[object] | None = None) -> PulsarN
     """Returns a log that does not exist, of brokers that never answer."""
     facts = SimpleNamespace(name="standalone", dialect=Dialect.SHARED_KEY, in_place=False)
     limits = PulsarLimits(close_seconds=0.2)
-    access = Access(
-        cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits, connections=BrokerConnections()
-    )
+    access = Access(cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits)
     held = list[object]() if forgotten is None else forgotten
-    return PulsarNamespaceLog(access, Layout(NAMESPACE, "__change_events", 3), recorder, held.append)
+    return PulsarNamespaceLog(access, Layout(NAMESPACE, 3), recorder, held.append)
 
 
 def an_event(name: str) -> Event:
@@ -114,22 +111,6 @@ async def test_a_writer_that_can_not_be_closed_does_not_leave_the_others_open(
     assert "could not be closed" in caplog.text
 
 
-class LossListener:
-    """A listener that records losses."""
-
-    def __init__(self) -> None:
-        self.losses: list[LogError] = []
-
-    def read(self, events: Iterable[object]) -> None:
-        """Ignores events."""
-
-    def caught_up(self) -> None:
-        """Ignores the report."""
-
-    def lost(self, error: LogError) -> None:
-        self.losses.append(error)
-
-
 class Failing:
     """A reader of a partition that fails at once, or never does anything if ``error`` is None."""
 
@@ -142,24 +123,24 @@ class Failing:
         await asyncio.Event().wait()
 
 
-def following(reader: Failing, listener: LossListener) -> LogReader:
+def following(reader: Failing, listener: Recorder) -> LogReader:
     """Returns the reader of a log that is followed by ``reader``."""
     access = SimpleNamespace(limits=PulsarLimits())
-    log = LogReader(cast("Access", access), cast("Any", None), Layout(NAMESPACE, "__change_events", 0), cast("Listener", listener))
+    log = LogReader(cast("Access", access), cast("Any", None), Layout(NAMESPACE, 0), listener)
     log._tasks = [log._owned.begin(log._run(cast("PartitionReader", reader)), "reading it")]
     return log
 
 
 @UNFORESEEN
 async def test_an_unforeseen_error_of_a_reader_loses_the_log(error: type[BaseException]) -> None:
-    listener = LossListener()
+    listener = Recorder()
     following(Failing(error("an unforeseen error")), listener)
     await eventually(lambda: listener.losses)
     assert [(loss.reason, error.__name__ in loss.message) for loss in listener.losses] == [(Reason.LOG_UNAVAILABLE, True)]
 
 
 async def test_stopping_the_readers_does_not_lose_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    listener = LossListener()
+    listener = Recorder()
     reading = following(Failing(None), listener)
     await asyncio.sleep(0)
     reading.stop()

@@ -10,13 +10,13 @@ import pytest
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reading.reader import Listener, LogReader
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 TOPIC = "persistent/public/default/__change_events"
 GONE = LogError(Reason.LOG_UNAVAILABLE, "It was deleted.")
@@ -25,7 +25,7 @@ GONE = LogError(Reason.LOG_UNAVAILABLE, "It was deleted.")
 class FakeReader:
     """A reader that has read up to ledger 7."""
 
-    entries = SimpleNamespace(last=MessageId(7, 0))
+    ledger = 7
 
     def end(self, last: MessageId) -> Position:
         return border_of(last)
@@ -43,9 +43,7 @@ class Ending(LogReader):
         self.losses: list[LogError] = []
         listener = SimpleNamespace(lost=self.losses.append)
         access = SimpleNamespace(topics=SimpleNamespace(last=asked))
-        super().__init__(
-            cast("Access", access), cast("Any", None), Layout("public/default", "__change_events", 0), cast("Listener", listener)
-        )
+        super().__init__(cast("Access", access), cast("Any", None), Layout("public/default", 0), cast("LogSink", listener))
         self._readers = [cast("PartitionReader", FakeReader())]
         self.answer = trouble
         self.asked = 0
@@ -112,12 +110,12 @@ async def test_requesting_the_end_fails_and_loses_nothing_while_no_broker_answer
     ],
 )
 async def test_the_last_message_id_is_parsed_in_the_forms_that_brokers_send(answer: dict[str, Any], last: MessageId) -> None:
-    topics = Topics(cast("Admin", FakeAdmin({f"{TOPIC}/lastMessageId": answer})), "__change_events")
+    topics = Topics(cast("Admin", FakeAdmin({f"{TOPIC}/lastMessageId": answer})))
     assert await topics.last("public/default", "__change_events") == last
 
 
 async def test_the_last_message_of_a_topic_that_no_broker_serves_is_not_known() -> None:
-    topics = Topics(cast("Admin", FakeAdmin({})), "__change_events")
+    topics = Topics(cast("Admin", FakeAdmin({})))
     with pytest.raises(LogError) as error:
         await topics.last("public/default", "__change_events")
     assert error.value.state == LogState.NOT_SERVED

@@ -153,7 +153,7 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog,
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(key, event_id="mine"))
     await recorder.until_settled(1)
-    (reader,) = log._reader._readers
+    (reader,) = log.reader._readers
     hand_over, gate = reader._hand_over, asyncio.Event()
 
     async def held(*arguments: Any, **named: Any) -> None:
@@ -229,7 +229,7 @@ async def test_an_event_that_the_library_drops_is_noticed_and_read(following: Fo
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="mine"))
     await recorder.until_settled(1)
-    (reader,) = log._reader._readers
+    (reader,) = log.reader._readers
     receiver = reader._receiver
     received, swallowed = receiver._received, 0
 
@@ -262,7 +262,7 @@ async def test_a_reopened_reader_resumes_where_the_former_one_stood(
     await asyncio.to_thread(following.admin.compact_change_events, namespace)
     second, entries = await following.open(namespace, following.start(limits=dataclasses.replace(QUICK, recalled=0)))
     assert entries.ids() == ["8", "9", "10", "11"]
-    (reader,) = second._reader._readers
+    (reader,) = second.reader._readers
     former, last = reader.handle, reader.entries.last
     reader.end(last._replace(entry=last.entry + 8))  # the broker does not have this entry, so it can't have sent it
     await eventually(lambda: reader.handle is not former)
@@ -280,7 +280,7 @@ async def test_the_broker_reports_that_it_has_sent_everything(following: Followi
     await recorder.until_settled(1)
     _, again = await following.open(namespace)
     (second,) = following.logs[-1]._open_logs()
-    (reader,) = second._reader._readers
+    (reader,) = second.reader._readers
     assert await reader._access.topics.sent_up_to(namespace, CHANGE_EVENTS, reader._name, reader.entries.last)
     assert again.ids() == recorder.ids()
 
@@ -295,17 +295,6 @@ async def test_an_event_that_is_too_large_is_refused_with_a_known_outcome_and_th
     await recorder.until_settled(2)
     assert [(error.reason, error.outcome_unknown) for _, error in recorder.failures] == [("NOT_EXPRESSIBLE", False)]
     assert recorder.ids() == ["small"]
-
-
-async def test_a_log_may_have_another_name_than_that_of_brokers(following: Following, namespace: str) -> None:
-    change_log = following.start(topic="__sidecar_events")
-    log, recorder = await following.open(namespace, change_log)
-    recorder.append(log, an_update(a_key(namespace), event_id="there"))
-    await recorder.until_settled(1)
-    names = await following.ask("GET", f"persistent/{namespace}", includeSystemTopic="true")
-    assert f"persistent://{namespace}/__sidecar_events" in names
-    _, brokers_own = await following.open(namespace)
-    assert brokers_own.entries == []
 
 
 async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_is_reopened_afterwards(following: Following, namespace: str) -> None:

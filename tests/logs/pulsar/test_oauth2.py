@@ -20,11 +20,11 @@ from tests.broker.credentials import Authority
 from topicpolicies_server.config import OAuth2Config, PulsarLogConfig
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import client as client_module
 from topicpolicies_server.logs.pulsar import opening
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.client import PulsarClient, security
-from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions
-from topicpolicies_server.logs.pulsar.oauth2 import Tokens
+from topicpolicies_server.logs.pulsar.client import PulsarClient
+from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions, Tokens
 
 SECRET = "very-secret"
 
@@ -234,13 +234,13 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
             def create(cls, *arguments: object) -> object:
                 return (cls.kind, *arguments)
 
-        monkeypatch.setattr(f"{security.__name__}._pulsar.{name}", Asked)
+        monkeypatch.setattr(f"{client_module.__name__}._pulsar.{name}", Asked)
 
 
 @pytest.mark.usefixtures("library")
 def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
     configuration = Configuration()
-    security.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
+    client_module.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
     kind, parameters = configuration.options["authentication"]
     assert kind == "AuthenticationOauth2"
     assert json.loads(parameters) == {
@@ -258,7 +258,7 @@ def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
 def test_the_library_is_configured_with_the_certificate(with_token: bool) -> None:
     configuration = Configuration()
     tls = TlsOptions(trust_certs=Path("ca.pem"), certificate=Path("me.pem"), key=Path("me.key"), check_hostname=False)
-    security.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
+    client_module.secure(configuration, "pulsar+ssl://broker:6651", (lambda: "token") if with_token else None, tls)
     options = configuration.options
     kind = options.pop("authentication")[0]
     assert kind == ("AuthenticationToken" if with_token else "AuthenticationTLS")

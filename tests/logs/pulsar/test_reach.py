@@ -18,14 +18,11 @@ from topicpolicies_server.health import log_probe
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError, Reached
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar import reach as reach_module
+from topicpolicies_server.logs.pulsar import log as log_module
 from topicpolicies_server.logs.pulsar.access import Access
-from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
-from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
-from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
+from topicpolicies_server.logs.pulsar.admin.topics import Layout
 from topicpolicies_server.logs.pulsar.ids import MessageId
-from topicpolicies_server.logs.pulsar.reach import Reach
 from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 
@@ -51,6 +48,7 @@ class FakeReader:
     def __init__(self, *, connected: bool) -> None:
         self.connected = connected
         self.entries = SimpleNamespace(last=MessageId(7, 0))
+        self.ledger = 7
         self.handle = SimpleNamespace(close_async=lambda done: done(Result.Ok))
 
 
@@ -64,14 +62,13 @@ class Open(NamedTuple):
 
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
     """Opens a log with these readers, created at "monday"."""
-    log._begin()
-    assert log._admin is not None
+    cluster = log._begun()
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
-    access = Access(cast("Any", None), log._admin, Topics(log._admin, "__change_events"), facts, limits, connections=log._connections)
-    layout = Layout(namespace, "__change_events", len(readers))
+    access = Access(cast("Any", None), cluster.admin, cluster.topics, facts, limits)
+    layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
-    made._reader._readers, made._reader._creations = cast("Any", readers), ["monday"] * len(readers)
-    return Open(made, made._reader, recorder)
+    made.reader._readers, made.reader._creations = cast("Any", readers), ["monday"] * len(readers)
+    return Open(made, made.reader, recorder)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -108,21 +105,21 @@ async def test_one_reachable_host_of_several_is_enough(cluster: FakeCluster) -> 
 
 async def test_a_cluster_is_unreachable_if_no_reader_is_connected_although_a_broker_listens(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
-    log._connections.report("acme/orders", connected=False)
+    cluster.logs["acme/orders"] = 1, "monday"
+    opened(log, [FakeReader(connected=False)])
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
-    log._connections.report("acme/others", connected=True)
+    opened(log, [FakeReader(connected=True)], "acme/others")
     await log.reach()
 
 
 async def test_a_log_with_one_connected_reader_is_reached_but_not_counted_as_connected(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     readers = [FakeReader(connected=connected) for connected in (False, False, True, False)]
-    reader = opened(log, readers).reader
-    reader.check_connection()
+    cluster.logs["acme/orders"] = 4, "monday"
+    opened(log, readers)
     assert log.connections() == Connections(1, 0)
     await log.reach()
     readers[2].connected = False
-    reader.check_connection()
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
@@ -131,17 +128,14 @@ async def test_a_disconnected_reader_of_a_deleted_namespace_does_not_make_the_cl
 ) -> None:
     await cluster.open()
     cluster.deleted = {"acme/orders", "acme/others"}
-    logs = [opened(log, [FakeReader(connected=False)], "acme/orders")]
-    logs[0].reader.check_connection()
+    opened(log, [FakeReader(connected=False)], "acme/orders")
     await log.reach()
     logs = [opened(log, [FakeReader(connected=False)], namespace) for namespace in ("acme/orders", "acme/others")]
-    for each in logs:
-        each.reader.check_connection()
     await log.reach()
     assert [loss.reason for each in logs for loss in each.recorder.losses] == ["NAMESPACE_NOT_FOUND"] * 2
     cluster.deleted = {"acme/orders"}
     for namespace in ("acme/orders", "acme/others"):
-        opened(log, [FakeReader(connected=False)], namespace).reader.check_connection()
+        opened(log, [FakeReader(connected=False)], namespace)
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
@@ -153,7 +147,6 @@ async def test_a_disconnected_log_that_was_recreated_is_lost_and_does_not_make_t
 ) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
-    each.reader.check_connection()
     cluster.logs["acme/orders"] = partitions, created
     if reason is None:
         assert (await why(log)).message == "No reader of a change log is connected to a broker."
@@ -169,69 +162,41 @@ async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_
 ) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
-    each.reader.check_connection()
     each.reader._connected -= 20.0
     cluster.logs["acme/orders"] = 1, "monday"
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
     assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNAVAILABLE"]
-    assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
-async def test_hanging_hosts_and_requests_take_less_time_than_the_health_check_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, connect, asked = FakeCluster(), asyncio.open_connection, list[str]()
+@pytest.mark.parametrize("answers", [False, True])
+async def test_only_a_few_of_many_disconnected_logs_are_checked_and_hanging_checks_take_less_time_than_the_health_check_waits(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
     await cluster.open()
+    connect, asked = asyncio.open_connection, set[str]()
 
     async def connects(host: str, port: int) -> Any:
         if host == "hangs":
             await asyncio.Event().wait()
         return await connect(host, port)
 
-    async def gone(namespace: str) -> bool:
-        asked.append(namespace)
-        await asyncio.Event().wait()
-        return True
+    async def look_after(each: PulsarNamespaceLog) -> None:
+        asked.add(each.namespace)
+        if not answers:
+            await asyncio.Event().wait()
+        each.lost(LogError(Reason.LOG_REPLACED, "another one"))
 
-    connections, admin = BrokerConnections(), Admin(cluster.admin_url)
-    for number in range(4):
-        connections.report(f"acme/n{number}", connected=False)
-    reach = Reach(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", admin, connections, gone)
+    log = PulsarLog(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", cluster.admin_url)
+    for number in range(100):
+        opened(log, [FakeReader(connected=False)], f"acme/n{number}")
+    monkeypatch.setattr(log._begun().checks, "look_after", look_after)
     began = time.monotonic()
-    with monkeypatch.context() as patched, pytest.raises(LogError, match="No reader"):
-        patched.setattr(reach_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
-        await reach.ask()
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
+        await asyncio.gather(log._reach_brokers(log._begun()), return_exceptions=answers is False)
     assert time.monotonic() - began < log_probe._ANSWER_SECONDS
-    assert len(asked) == 4, "the namespaces are checked concurrently"
-    await admin.close()
-    await cluster.shut()
-
-
-async def test_only_a_few_of_many_disconnected_logs_are_checked_for_deletion() -> None:
-    cluster, asked = FakeCluster(), list[str]()
-    await cluster.open()
-
-    async def gone(namespace: str) -> bool:
-        asked.append(namespace)
-        return True
-
-    connections, admin = BrokerConnections(), Admin(cluster.admin_url)
-    for number in range(1_000):
-        connections.report(f"acme/n{number}", connected=False)
-    await Reach(cluster.service_url, admin, connections, gone).ask()
     assert len(asked) == 4
-    await admin.close()
-    await cluster.shut()
-
-
-def test_the_report_of_a_logs_connection_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = BrokerConnections()
-    assert known.any_connected() is None
-    known.report("acme/orders", connected=False)
-    assert known.any_connected() is False
-    known.report("acme/orders", connected=True)
-    assert known.any_connected() is True
-    later = time.monotonic() + 3.0
-    monkeypatch.setattr(time, "monotonic", lambda: later)
-    assert known.any_connected() is None
+    await log.close()
 
 
 async def test_reaching_a_closed_log_fails(cluster: FakeCluster, log: PulsarLog) -> None:

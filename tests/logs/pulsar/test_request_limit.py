@@ -12,7 +12,7 @@ import pytest
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.connections import QUICK, QUICK_SECONDS
+from topicpolicies_server.logs.pulsar.admin.api import QUICK, QUICK_SECONDS
 
 HERE = "acme/orders"
 

@@ -21,9 +21,8 @@ from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar import log as log_module
-from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
+from topicpolicies_server.logs.pulsar.admin.facts import CurrentFacts, PulsarFacts
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.upgrades import Upgrades
 
 NAMESPACE = "public/default"
 OLD, NEW = "4.0.5", "4.0.6"
@@ -173,14 +172,14 @@ class Clock:
 
 
 class Asked:
-    """An ``Upgrades``, how often it requested the facts, and which changes it reported."""
+    """A ``CurrentFacts``, how often it requested the facts, and which changes it reported."""
 
     def __init__(self) -> None:
         self.questions = 0
         self.reported: list[PulsarFacts] = []
         self.facts = PulsarFacts("east", Dialect.SHARED_KEY, 0)
         self.error: LogError | None = None
-        self.upgrades = Upgrades(self._learn, self.reported.append, every_seconds=60, soonest_seconds=5)
+        self.current = CurrentFacts(self._learn, self.reported.append, every_seconds=60, soonest_seconds=5)
 
     async def _learn(self) -> PulsarFacts:
         self.questions += 1
@@ -189,9 +188,8 @@ class Asked:
         return self.facts
 
     async def round(self) -> None:
-        """Does what health checks do each second."""
-        if self.upgrades.due(time.monotonic()):
-            await self.upgrades.check()
+        """Does what is done each second."""
+        await self.current.check()
 
 
 async def asked_in(clock: Clock, asked: Asked, seconds: int, *, refusing: bool) -> int:
@@ -199,30 +197,31 @@ async def asked_in(clock: Clock, asked: Asked, seconds: int, *, refusing: bool) 
     for _ in range(seconds):
         clock.now += 1
         if refusing:
-            asked.upgrades.invalidate()
+            asked.current.invalidate()
         await asked.round()
     return asked.questions - before
 
 
 async def test_facts_are_requested_at_a_limited_rate_however_often_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = Clock(monkeypatch), Asked()
-    assert not asked.upgrades.due(clock.now), "nothing is requested before a log is opened"
-    assert await asked.upgrades.facts() == await asked.upgrades.facts() == asked.facts
+    await asked.round()
+    assert asked.questions == 0, "nothing is requested before a log is opened"
+    assert await asked.current.get() == await asked.current.get() == asked.facts
     assert asked.questions == 1
     assert await asked_in(clock, asked, 120, refusing=False) == 2
     assert await asked_in(clock, asked, 120, refusing=True) == 24
     asked.error = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
     assert await asked_in(clock, asked, 120, refusing=True) == 24
     assert asked.reported == []
-    assert await asked.upgrades.facts() == asked.facts
+    assert await asked.current.get() == asked.facts
 
 
 async def test_brokers_that_alternate_between_versions_cause_at_most_one_report_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = Clock(monkeypatch), Asked()
-    await asked.upgrades.facts()
+    await asked.current.get()
     for second in range(600):
         clock.now += 1
-        asked.upgrades.invalidate()
+        asked.current.invalidate()
         asked.facts = asked.facts._replace(dialect=(Dialect.PREFIXED, Dialect.SHARED_KEY)[second % 2])
         await asked.round()
     assert 1 < len(asked.reported) <= 11
@@ -230,11 +229,11 @@ async def test_brokers_that_alternate_between_versions_cause_at_most_one_report_
 
 async def test_a_changed_fact_that_only_new_logs_need_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = Clock(monkeypatch), Asked()
-    await asked.upgrades.facts()
+    await asked.current.get()
     asked.facts = asked.facts._replace(default_partitions=8)
     await asked_in(clock, asked, 61, refusing=False)
     assert asked.reported == []
-    assert (await asked.upgrades.facts()).default_partitions == 8
+    assert (await asked.current.get()).default_partitions == 8
     asked.facts = asked.facts._replace(in_place=True)
     await asked_in(clock, asked, 61, refusing=False)
     assert asked.reported == [asked.facts]

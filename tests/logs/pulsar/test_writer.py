@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +15,10 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
-from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
-from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
-from topicpolicies_server.logs.pulsar.writing.partition import OpenProducer, PartitionWriter
+from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.pulsar.client import Result
+from topicpolicies_server.logs.pulsar.refusals import refusal
+from topicpolicies_server.logs.pulsar.writer import OpenProducer, PartitionWriter
 
 NAMESPACE = "public/default"
 
@@ -31,7 +31,6 @@ class Writing:
         *openings: BaseException | int,
         patience: float = 5.0,
         codec: Codec | None = None,
-        connections: BrokerConnections | None = None,
     ) -> None:
         """``openings``: the results of opening a producer, in turn: an error, or the version of the producer's schema; 0 afterwards."""
         self.openings = list(openings)
@@ -42,7 +41,7 @@ class Writing:
         self.gate = asyncio.Event()
         self.gate.set()
         self.codec = codec or Codec()
-        self.writer = PartitionWriter(1, self._open, self.codec.encode, self, patience_seconds=patience, connections=connections)
+        self.writer = PartitionWriter(1, self._open, self.codec.encode, cast("LogSink", self), patience_seconds=patience)
 
     async def _open(self, partition: int) -> OpenProducer:
         assert partition == 1
@@ -200,7 +199,7 @@ async def test_a_producer_is_replaced_after_a_timeout_only_if_it_has_no_connecti
 
 
 async def test_temporary_errors_of_an_opening_are_retried() -> None:
-    writing = Writing(PulsarClientError(Result.Timeout), LogError(LogState.ADMIN_UNREACHABLE, "no answer"), 0)
+    writing = Writing(refusal("Opening", Result.Timeout), LogError(LogState.ADMIN_UNREACHABLE, "no answer"), 0)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
     await writing.until(lambda: writing.outcomes)
@@ -209,7 +208,7 @@ async def test_temporary_errors_of_an_opening_are_retried() -> None:
 
 
 async def test_an_event_without_a_producer_in_time_fails_with_a_known_outcome() -> None:
-    writing = Writing(*[PulsarClientError(Result.ConnectError)] * 50, patience=0.3)
+    writing = Writing(*[refusal("Opening", Result.ConnectError)] * 50, patience=0.3)
     writing.append("first", "second")
     await writing.until(lambda: len(writing.outcomes) == 2)
     assert writing.outcomes == [("first", "LOG_UNAVAILABLE certain"), ("second", "LOG_UNAVAILABLE certain")]
@@ -227,10 +226,10 @@ async def test_an_event_whose_producer_takes_too_long_to_open_fails_with_a_known
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (PulsarClientError(Result.ProducerFenced), "LOG_UNAVAILABLE"),
-        (PulsarClientError(Result.ProducerBusy), "LOG_UNAVAILABLE"),
-        (PulsarClientError(Result.AuthorizationError), "LOG_UNAVAILABLE"),
-        (PulsarClientError(Result.TopicNotFound), "LOG_UNAVAILABLE"),
+        (refusal("Opening", Result.ProducerFenced), "LOG_UNAVAILABLE"),
+        (refusal("Opening", Result.ProducerBusy), "LOG_UNAVAILABLE"),
+        (refusal("Opening", Result.AuthorizationError), "LOG_UNAVAILABLE"),
+        (refusal("Opening", Result.TopicNotFound), "LOG_UNAVAILABLE"),
         (LogError(Reason.NAMESPACE_NOT_FOUND, "gone"), "NAMESPACE_NOT_FOUND"),
     ],
 )
@@ -322,17 +321,16 @@ async def test_stopping_returns_which_events_were_sent_and_which_were_not_and_re
 
 
 async def test_events_that_wait_for_a_producer_fail_as_not_sent_once_the_brokers_are_known_to_be_unreachable() -> None:
-    connections = BrokerConnections()
-    writing = Writing(connections=connections)
+    writing = Writing()
     writing.gate.clear()
     writing.append("one", "two")
     await writing.until(lambda: writing.attempts == 1)
-    connections.cut_off(LogError(LogState.UNREACHABLE, "No broker can be reached."))
+    writing.writer.fail_waiting(LogError(LogState.UNREACHABLE, "No broker can be reached."))
     assert writing.outcomes == [("one", "LOG_UNAVAILABLE certain"), ("two", "LOG_UNAVAILABLE certain")]
     writing.gate.set()
     writing.append("three")
     await writing.until_sent("three")
-    connections.cut_off(LogError(LogState.UNREACHABLE, "No broker can be reached."))
+    writing.writer.fail_waiting(LogError(LogState.UNREACHABLE, "No broker can be reached."))
     assert len(writing.outcomes) == 2, "an event that was sent may be in the log"
 
 
@@ -347,7 +345,7 @@ async def test_an_opening_with_an_unforeseen_error_is_retried(error: BaseExcepti
     await writing.until(lambda: writing.outcomes)
     assert writing.outcomes == [("first", "stored")]
     assert writing.attempts == 3
-    assert "failed; it is tried again" in caplog.text
+    assert "it continues in" in caplog.text
 
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
@@ -362,7 +360,7 @@ async def test_events_fail_in_time_although_openings_keep_failing_with_an_unfore
 async def test_an_error_while_reporting_an_outcome_does_not_affect_waiting_events(
     error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing = Writing(PulsarClientError(Result.TopicNotFound), 0)
+    writing = Writing(refusal("Opening", Result.TopicNotFound), 0)
     append_failed = writing.append_failed
 
     def fail(event: Event, why: LogError) -> None:

@@ -21,11 +21,10 @@ from ...logs.avro import Codec, Dialect, UnsupportedSchema
 from ...logs.pulsar.admin.answer import Answer, TooLargeError, fetch
 from ...logs.pulsar.admin.facts import changes_in_place, dialect_of, unread_logs
 from ...logs.pulsar.admin.topics import throttling
-from ...logs.pulsar.credentials import OAuth2
-from ...logs.pulsar.oauth2 import Tokens
+from ...logs.pulsar.credentials import Tokens
 from ...logs.pulsar.opening import identity_of, tls_of
 from .certificates import certificates
-from .checks import Check, Finding, failed, in_thread, ok, skipped, warning
+from .checks import Check, Finding, failed, ok, skipped, warning
 from .clocks import judged_clock
 from .reaching import connected
 from .tokens import judged_token
@@ -46,9 +45,7 @@ class AdminRequests:
         """
         scheme, _, hosts = config.admin_url.rstrip("/").partition("://")
         self._base = f"{scheme}://{hosts.split(',')[0]}/admin/v2/"
-        shown = identity_of(config)
-        self._read = None if isinstance(shown, OAuth2) else shown
-        self._issued = Tokens(shown) if isinstance(shown, OAuth2) else None
+        self._tokens = Tokens(identity_of(config))
         self._http = httpx.AsyncClient(verify=tls_of(config).context(), timeout=_SECONDS, trust_env=False)
 
     async def token(self) -> str:
@@ -57,9 +54,7 @@ class AdminRequests:
         Raises:
             OSError: the token can't be read, or the issuer gives none.
         """
-        if self._issued is not None:
-            return await self._issued.token()
-        return "" if self._read is None else await in_thread(self._read)
+        return await self._tokens.token()
 
     async def __call__(self, *path: str) -> Answer:
         """Returns the answer to a GET of a path.
@@ -76,8 +71,7 @@ class AdminRequests:
 
     async def close(self) -> None:
         """Closes the connections."""
-        if self._issued is not None:
-            await self._issued.close()
+        await self._tokens.close()
         await self._http.aclose()
 
 

@@ -4,7 +4,7 @@
 checked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of partitions
 that brokers would give it.
 
-**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``writing/leading``). The
+**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``logs/leadership``). The
 process stands for leadership when it is told to, and by itself if the log shows that there was a leader before. So a lost leader's log is
 taken over by any process that has it open, and reading alone locks no writer out of a log.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,73 +24,68 @@ from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
-from ..avro import Dialect
+from ..avro import Dialect, Encoded
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
+from ..leadership import Candidate, ProducerTaken, StillWaiting
 from ..routing import GLOBAL_PREFIX, java_hash
+from ..stamps import ANNOUNCEMENT
 from .access import Access
 from .admin.facts import PulsarFacts
-from .admin.schemas import NOT_REGISTERED, Schemas
-from .admin.topics import Layout
-from .client import SHARED, close_quietly
-from .closing import close_all, fail
+from .admin.topics import NOT_REGISTERED, Layout, Schemas
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly, message_of, send
+from .ids import MessageId, position_of
 from .reading.reader import LogReader
-from .writing.leading import Leading
-from .writing.partition import OpenProducer, PartitionWriter
+from .refusals import holder_of, refusal
+from .writer import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
 
+_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
+"""Result codes with which a broker refuses an exclusive producer because there is another producer."""
+_PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
+"""Reasons of a failed append after which the producer takes nothing more."""
+
 
 class PulsarNamespaceLog:
-    """One namespace's log, as this process has it open (``change_log.NamespaceLog``)."""
+    """One namespace's log, as this process has it open (``change_log.NamespaceLog``).
+
+    Attributes:
+        reader: reads the log, once it exists.
+        resumed: whether all partitions are read from the opening's ``start`` on.
+    """
 
     def __init__(self, access: Access, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
-        """Use ``PulsarLog.open``.
-
-        Args:
-            access: the clients for the brokers.
-            layout: the log's topic, as it is or as brokers would create it.
-            sink: receives what the log reports.
-            forget: called when the log is closed or lost.
-        """
+        """Use ``PulsarLog.open``. ``layout``: the log's topic, as it is or as brokers would create it; ``forget`` is called at the end."""
         self._access = access
         self._sink = sink
         self._forget = forget
-        self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
-        self._reader = LogReader(access, self._schemas, layout, self)
+        self._schemas = Schemas(access.admin, layout.namespace, cluster=access.facts.name, dialect=access.facts.dialect)
+        self.reader = LogReader(access, self._schemas, layout, self)
         self.resumed = False
-        """Whether all partitions are read from the opening's ``start`` on."""
         self._ended: LogError | None = None
-        self._over = False
         self._told_caught_up = False
         self._settled = asyncio.Event()
         self._ending = TaskSet(f"the change log of {layout.namespace}")
-        self._leading: Leading | None = None
+        self._candidate: Candidate[OpenProducer] | None = None
         """Set if the log has one writer at a time."""
         if access.advertised is not None:
-            self._leading = Leading(
-                self,
-                self._open_producer,
-                namespace=self.namespace,
-                local=layout.local,
-                partitions=self.partitions,
-                cluster=access.facts.name,
-                address=access.advertised(),
-            )
-        ways, patience, told = (self._open_producer, self._rehearse, self), access.limits.send_seconds, access.connections
-        span = range(self.partitions)
-        self._writers = [PartitionWriter(partition, *ways, patience_seconds=patience, connections=told) for partition in span]
+            self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
+        self._writers = [
+            PartitionWriter(partition, self._open_shared, self._rehearse, self, patience_seconds=access.limits.send_seconds)
+            for partition in range(self.partitions)
+        ]
 
     # The change log's own interface (``change_log.NamespaceLog``)
 
     @property
     def identity(self) -> str:
         """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
-        return self._reader.identity
+        return self.reader.identity
 
     @property
     def partitions(self) -> int:
         """How many partitions the topic has, or would have if brokers created it; one for a topic that is not partitioned."""
-        return self._reader.partitions
+        return self.reader.partitions
 
     @property
     def cluster(self) -> str:
@@ -100,17 +95,12 @@ class PulsarNamespaceLog:
     @property
     def namespace(self) -> str:
         """``tenant/namespace``."""
-        return self._reader.layout.namespace
+        return self.reader.layout.namespace
 
     @property
     def facts(self) -> PulsarFacts:
         """The facts about the cluster for which the log was opened."""
         return self._access.facts
-
-    @property
-    def problems(self) -> int:
-        """How many entries could not be read, or not completely."""
-        return self._reader.problems
 
     def partition_of(self, key: PolicyKey) -> int:
         """The partition where brokers look for the key: Java's hash of the message key, which depends on the brokers' dialect."""
@@ -121,22 +111,21 @@ class PulsarNamespaceLog:
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
-        return self._reader.follows(earlier, later)
+        return self.reader.follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that the initial replay noticed (``reading/partition``)."""
-        return self._reader.complete_after(partition)
+        return self.reader.complete_after(partition)
 
     @property
     def shared(self) -> bool:
         """Whether brokers and other sidecars may write: True unless this process leads."""
-        return self._leading is None or not self._leading.leadership.leads
+        return self._candidate is None or not self._candidate.leadership.leads
 
     async def end(self, partition: int) -> Position:
         """Asks the broker (see ``change_log.NamespaceLog.end``); if the log did not exist, asks first whether it does now."""
-        if self._ended is not None:
-            raise LogError(self._ended.state or self._ended.reason, self._ended.message, kind=self._ended.kind)
-        return await self._reader.end(partition)
+        self._make_sure_it_is_open()
+        return await self.reader.end(partition)
 
     @property
     def in_place(self) -> bool:
@@ -146,17 +135,16 @@ class PulsarNamespaceLog:
     @property
     def leadership(self) -> Leadership:
         """The leader, if the log has one writer at a time; otherwise ``ANYBODY``."""
-        return ANYBODY if self._leading is None else self._leading.leadership
+        return ANYBODY if self._candidate is None else self._candidate.leadership
 
     def contend(self) -> None:
         """Stands for leadership, if the log has one writer at a time. That creates a log that does not exist."""
-        if self._leading is not None and self._ended is None:
-            self._leading.contend()
+        if self._candidate is not None and self._ended is None:
+            self._candidate.contend()
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
-        if self._ended is not None:
-            raise LogError(self._ended.state or self._ended.reason, self._ended.message, kind=self._ended.kind)
+        self._make_sure_it_is_open()
         leadership = self.leadership
         if not leadership.leads:
             raise NotLeader(self.namespace, leadership)
@@ -165,8 +153,13 @@ class PulsarNamespaceLog:
         try:
             self._writers[self.partition_of(event.key)].append(event)
         except LogError as error:
-            self._access.note_refusal(error)
+            self._note_refusal(error)
             raise
+
+    def cut_off(self, error: LogError) -> None:
+        """Fails the events that wait for a producer: the brokers are out of reach."""
+        for writer in self._writers:
+            writer.fail_waiting(error)
 
     async def close(self) -> None:
         """Waits for outcomes, as long as the limits allow; the events left then fail, with an unknown outcome if they were sent."""
@@ -175,81 +168,72 @@ class PulsarNamespaceLog:
             self._ending.begin(self._finish(), "waiting for outcomes")
         await self._ending.close(cancel=False)
 
-    # Periodic checks (``health_checks.Checked``)
-
-    def check_connection(self) -> None:
-        """Looks whether readers, and a leader's producers, have their connections."""
-        self._reader.check_connection()
-        if self._leading is not None:
-            self._leading.check_connection()
-
-    def close_idle(self) -> None:
-        """Closes idle producers, and loses the log if its connection was gone for too long."""
-        if self._leading is None:
-            for writer in self._writers:
-                writer.close_if_idle(self._access.limits.idle_producer_seconds)
-        if (error := self._reader.given_up(time.monotonic())) is not None:
-            self.lost(error)
-
-    def due(self, now: float) -> bool:
-        """Whether it is time for a check."""
-        return self._ended is None and self._reader.due(now)
-
-    @property
-    def due_only_by_time(self) -> bool:
-        """Whether the check is due only because time has passed."""
-        return self._reader.due_only_by_time
-
-    @property
-    def exists(self) -> bool:
-        """Whether the log exists, as far as is known."""
-        return self._reader.exists
+    # Periodic checks (``health_checks``)
 
     @property
     def out_of_reach(self) -> bool:
         """Whether the log is open, or was lost because it could not be reached; False if it was closed, or is gone."""
         return self._ended is None or self._ended.state in (LogState.UNREACHABLE, LogState.ACCESS_DENIED)
 
+    def check_connection(self) -> None:
+        """Looks whether readers, and a leader's producers, have their connections."""
+        self.reader.check_connection()
+        if self._candidate is not None:
+            self._candidate.check_connection()
+
+    def close_idle(self) -> None:
+        """Closes idle producers, and loses the log if its connection was gone for too long."""
+        if self._candidate is None:
+            for writer in self._writers:
+                writer.close_if_idle(self._access.limits.idle_producer_seconds)
+        if (error := self.reader.given_up(time.monotonic())) is not None:
+            self.lost(error)
+
     async def check(self) -> None:
         """Checks whether the log was created meanwhile, or is still the one that was opened."""
         try:
-            error = await self._reader.trouble()
+            error = await self.reader.trouble()
         except LogError as failure:
             _log.info("Checking what the change log of %s needs: %s", self.namespace, failure.message)
             return
         if error is not None:
             self.lost(error)
 
-    # What readers and writers report (``reading.reader.Listener``, ``writing.partition.Outcomes``)
+    # What readers and writers report (``change_log.LogSink``)
 
     def read(self, events: Sequence[Placed]) -> None:
-        """Passes on events that were read."""
+        """Passes on events of one partition that were read."""
         self._sink.read(events)
-        if self._leading is not None:
-            self._leading.read(events)
-        else:
+        candidate = self._candidate
+        if candidate is None:
             for writer in self._writers:
-                writer.outdate(self._reader.newest_schema)
+                writer.outdate(self.reader.newest_schema)
+            return
+        partition = events[-1].partition
+        if partition == 0:
+            for placed in events:
+                candidate.note_producer(placed.producer)
+        candidate.read_up_to(partition, events[-1].position)
 
     def caught_up(self) -> None:
-        """Reports the end of the initial replay, once."""
+        """Reports the end of the initial replay, once. If the log names an earlier leader, stands for leadership."""
         if not self._told_caught_up:
             self._told_caught_up = True
             self._sink.caught_up()
-            if self._leading is not None:
-                self._leading.caught_up()
+            if self._candidate is not None and self._candidate.ever_led:
+                self._candidate.contend()
 
-    def appended(self, placed: list[Placed]) -> None:
+    def appended(self, events: Sequence[Placed]) -> None:
         """Reports acknowledged events, all of one partition."""
-        self._reader.acknowledged[placed[0].partition].note(placed)
-        self._sink.appended(placed)
+        self.reader.keep(events)
+        self._sink.appended(events)
         self._settled.set()
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """Reports an event that failed. A leader whose producer has failed gives up leadership."""
-        if self._leading is not None:
-            self._leading.append_failed(error)
-        self._access.note_refusal(error)
+        """Reports an event that failed. A leader whose producer has failed, or whose event has an unknown outcome, gives up leadership."""
+        if self._candidate is not None and (error.outcome_unknown or error.state in _PRODUCER_FAILED):
+            self._candidate.step_down(error)
+        self._note_refusal(error)
         self._sink.append_failed(event, error)
         self._settled.set()
 
@@ -260,7 +244,30 @@ class PulsarNamespaceLog:
             self._end(error)
             self._sink.lost(error)
 
-    # Changes of leadership, if the log has one writer at a time (``writing/leading.LeadershipListener``)
+    # What a candidate for leadership calls (``logs/leadership.LeadableLog``)
+
+    async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
+        """Opens a producer that is the only one of its partition."""
+        try:
+            return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
+        except PulsarClientError as error:
+            if error.result in _TAKEN:
+                raise ProducerTaken(holder_of(error.message)) from error
+            if wait and error.result == Result.Timeout:
+                raise StillWaiting from error
+            raise refusal("Opening it for writing", error.result, error.message) from error
+
+    async def announce(self, partition: int, producer: OpenProducer) -> Position:
+        """Writes an event of no kind, which brokers ignore. Its key is the log's own name, so compaction keeps the newest announcement."""
+        del partition
+        announcement = Encoded(
+            self.reader.layout.name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self.cluster,)
+        )
+        try:
+            ident = await send(producer.handle, message_of(announcement))
+        except PulsarClientError as error:
+            raise refusal("Announcing its leader", error.result, error.message) from error
+        return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
         """Gives the producers to the writers: this process may append from now on."""
@@ -271,7 +278,7 @@ class PulsarNamespaceLog:
     def deposed(self, error: LogError) -> None:
         """Closes the producers and fails the events without an outcome: this process may no longer append."""
         for writer in self._writers:
-            fail(self._sink, writer.give_up(), error)
+            self._fail(writer.give_up(), error)
         self._settled.set()
         self._sink.led()
 
@@ -282,16 +289,20 @@ class PulsarNamespaceLog:
     # Start and end
 
     async def start(self, start: Start | None = None, *, exists: bool) -> None:
-        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole.
-
-        Raises:
-            LogError: the log can't be followed.
-        """
+        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole."""
         if exists:
-            of_use = start is not None and start.in_place == self.in_place and self._leading is None
-            self.resumed = await self._reader.start(start if of_use else None)
+            of_use = start is not None and start.in_place == self.in_place and self._candidate is None
+            self.resumed = await self.reader.start(start if of_use else None)
         else:
-            asyncio.get_running_loop().call_soon(lambda: None if self._over else self.caught_up())
+            asyncio.get_running_loop().call_soon(lambda: self.caught_up() if self._ended is None else None)
+
+    def _make_sure_it_is_open(self) -> None:
+        if self._ended is not None:
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message, kind=self._ended.kind)
+
+    def _note_refusal(self, error: LogError) -> None:
+        if error.state is LogState.DIALECT:
+            self._access.invalidate_facts()
 
     @property
     def _outstanding(self) -> int:
@@ -300,12 +311,18 @@ class PulsarNamespaceLog:
     def _rehearse(self, event: Event) -> None:
         self._schemas.newest.codec.encode(event)
 
+    async def _open_shared(self, partition: int) -> OpenProducer:
+        try:
+            return await self._open_producer(partition)
+        except PulsarClientError as error:
+            raise refusal("Opening the change log for writing", error.result, error.message) from error
+
     async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
-        await self._reader.ensure_followed(create=True)
+        await self.reader.ensure_followed(create=True)
         registered = await self._schemas.refresh()
         handle = await self._access.client.create_producer(
-            self._reader.layout.full_names[partition],
-            registered.definition,
+            self.reader.layout.full_names[partition],
+            str(registered.codec.definition),
             send_seconds=self._access.limits.send_seconds,
             queue_size=self._access.limits.in_flight,
             access=access,
@@ -332,15 +349,28 @@ class PulsarNamespaceLog:
 
     def _end(self, error: LogError) -> None:
         """Stops readers and writers, fails the events without an outcome, and closes the connections in a task."""
-        self._over = True
-        if self._leading is not None:
-            self._leading.stop()
-        self._reader.stop()
+        if self._candidate is not None:
+            self._candidate.stop()
+        self.reader.stop()
         for writer in self._writers:
-            fail(self._sink, writer.stop(), error)
+            self._fail(writer.stop(), error)
         self._forget(self)
         self._ending.begin(self._close_connections(), "closing its connections")
 
+    def _fail(self, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
+        """Reports events that are left without an outcome as failed; each comes with whether it may be in the log all the same."""
+        for event, sent in left:
+            failed = LogError(error.state or error.reason, error.message, kind=error.kind, outcome_unknown=sent)
+            try:
+                self._sink.append_failed(event, failed)
+            except Exception:  # noqa: BLE001 (the log ends all the same, and the others are told)
+                _log.exception("the outcome of an event of %s could not be reported", event.key.topic)
+
     async def _close_connections(self) -> None:
-        closing = [*(writer.close() for writer in self._writers), self._reader.close()]
-        await close_all(self.namespace, closing, self._access.limits.close_seconds)
+        """Closes the connections, in bounded time: brokers close what belongs to a connection that ends."""
+        closing = [*(writer.close() for writer in self._writers), self.reader.close()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._access.limits.close_seconds):
+                for error in await asyncio.gather(*closing, return_exceptions=True):
+                    if error is not None:
+                        _log.error("a connection of the change log of %s could not be closed", self.namespace, exc_info=error)

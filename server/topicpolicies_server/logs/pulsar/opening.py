@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...config import Limits, PulsarLogConfig, Writer
+from .access import PulsarLimits
 from .admin import Admin
 from .credentials import Identity, OAuth2, TlsOptions, token_from_file
-from .limits import PulsarLimits
 from .log import PulsarLog
 
 
 def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[], str] | None = None) -> PulsarLog:
     """Returns the change logs of a cluster. Nothing is connected yet.
 
-    Args:
-        config: where the brokers are, and how to reach them.
-        limits: how much may be in flight.
-        advertised: returns where clients reach this process; used only if a log has one writer at a time. None: this process never writes,
-            so it is never that writer.
+    ``advertised`` returns where clients reach this process; None: this process never writes, so it never is the one writer of a log.
     """
     exclusive = config.writer is Writer.EXCLUSIVE
     return PulsarLog(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -14,11 +13,10 @@ from ....core.reasons import LogState
 from ...change_log import LogError
 
 MOST_BYTES = 32 * 2**20
-"""The largest answer that is read, uncompressed: the names of some 400,000 topics."""
+"""The largest answer that is read: the names of some 400,000 topics."""
 _REASON_CHARACTERS = 200
-_GZIP = "gzip"
-_OF_GZIP = 16 + zlib.MAX_WBITS
-"""What ``zlib`` takes for gzip. It unpacks here, not in the HTTP library, which unpacks a piece as a whole, however large it becomes."""
+_IDENTITY = "identity"
+"""No compression, so that the size of an answer is bounded by what is sent."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -39,49 +37,32 @@ class Answer(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The parsed JSON; the text if it is not JSON, as the version is plain text; an empty object if there is no body.
-
-        Raises:
-            RecursionError: the JSON is nested too deep.
-        """
+        """The parsed JSON; an empty object if there is no body; the text if it can't be parsed, as the version is plain text."""
         if not self.body:
             return {}
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return self.body.decode(errors="replace")
 
     @property
     def is_explained(self) -> bool:
         """Whether the answer gives a reason in the form of brokers. Others, such as a proxy without its backend, answer in other forms."""
-        try:
-            content = self.content
-        except RecursionError:
-            return False
+        content = self.content
         return isinstance(content, dict) and isinstance(content.get("reason"), str)
 
     def reason(self, secret: str) -> str:
         """Returns the reason that the broker gives, as one line. It may repeat what it was sent, so the secret is masked."""
         try:
             said = str(self.content["reason"])
-        except (LookupError, TypeError, RecursionError):
+        except (LookupError, TypeError):
             said = self.phrase
         if secret:
             said = said.replace(secret, "***")
         return " ".join(said.split())[:_REASON_CHARACTERS] or "no reason given"
 
 
-class Received:
-    """How much of an answer has come."""
-
-    __slots__ = ("bytes",)
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        """Bytes, as they were sent; those of former attempts count too."""
-
-
-async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str], received: Received | None = None) -> Answer:
+async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -> Answer:
     """Sends one GET request.
 
     Raises:
@@ -91,24 +72,16 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str], r
     """
     # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
     trace = {"trace": _Handshake().trace}
-    sent = {**headers, "accept-encoding": _GZIP}
+    sent = {**headers, "accept-encoding": _IDENTITY}
     async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions=trace) as response:
-        encoding = response.headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in (_GZIP, "identity"):
+        encoding = response.headers.get("content-encoding", _IDENTITY).strip().lower()
+        if encoding != _IDENTITY:
             raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
-        unpacking = zlib.decompressobj(_OF_GZIP) if encoding == _GZIP else None
         body = bytearray()
-        try:
-            async for piece in response.aiter_raw():
-                if received is not None:
-                    received.bytes += len(piece)
-                body += piece if unpacking is None else unpacking.decompress(piece, MOST_BYTES + 1 - len(body))
-                if len(body) > MOST_BYTES:
-                    raise TooLargeError
-        except zlib.error as error:
-            raise httpx.DecodingError(f"the answer can't be unpacked: {error}") from error
-        if body and unpacking is not None and not unpacking.eof:
-            raise httpx.DecodingError("the answer is compressed, and incomplete")
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise TooLargeError
         return Answer(response.status_code, response.reason_phrase, response.headers, bytes(body))
 
 

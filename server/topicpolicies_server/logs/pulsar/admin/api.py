@@ -1,12 +1,14 @@
 """Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects.
 
-What the answers mean is decided elsewhere (``topics``, ``schemas``, ``facts``). Only a broker's own 404, which has a reason, says that
-something does not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do,
-the caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt.
+What the answers mean is decided elsewhere (``topics``, ``facts``). Only a broker's own 404, which has a reason, says that something does
+not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do, the caller gets
+an answer or a ``LogError``, within ``seconds`` and one more attempt.
 
 With several hosts, the first is used until it fails; then the next. No request waits long for one host before it has tried the others.
-Whether any host can be reached is tested over separate connections, so that the result is known even while all other requests wait for a
-host that hangs. Requests that hang hold up others for a moment only (``fair_limit``).
+
+Requests wait for a place before they wait for a connection (``fair_limit``), so those that hang hold up others for a moment only. (The HTTP
+library has a queue too. But it scans all requests that wait whenever one comes or goes: with a thousand of them the process did nothing
+else.) Tests whether a host can be reached wait for no place, so their result is known even while all other requests wait.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import ssl
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -25,22 +28,31 @@ from ....core.reasons import LogState
 from ....fair_limit import FairLimiter, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
-from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
-from ..oauth2 import Tokens
-from .answer import MOST_BYTES, Answer, Received, TooLargeError, fetch
-from .connections import QUICK, QUICK_SECONDS, SLOW, HttpConnections
+from ..credentials import Identity, LiveContext, TlsOptions, Tokens
+from .answer import MOST_BYTES, Answer, TooLargeError, fetch
 
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, including its redirects and the whole answer."""
 _ONE_OF_SEVERAL_SECONDS = 2.0
 """The same, while there is a host that has not been asked for this answer."""
+_READ_SECONDS = 5.0
+"""How long an attempt may wait for its connection, and for each piece of an answer."""
 _TOTAL_SECONDS = 15.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
+QUICK = 16
+"""How many requests that were begun just now may be in flight."""
+QUICK_SECONDS = 1.0
+"""How long they count as such."""
+SLOW = 48
+"""How many requests that take long may be in flight besides."""
+_REACHING = 4
+"""Connections besides, for ``Admin.reached``."""
 _REDIRECTS = 5
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
 _NO_SEGMENTS = frozenset({".", ".."})
+"""URLs resolve these segments, which Pulsar allows as names (RFC 3986, 5.2.4): a path with one of them names no resource."""
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
@@ -60,14 +72,12 @@ class Admin:
         """
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
-        self._token = None if isinstance(token, OAuth2) else token
-        self._issued = Tokens(token) if isinstance(token, OAuth2) else None
+        self._tokens = Tokens(token)
         self._tls = LiveContext(tls or TlsOptions())
         self._asking: set[asyncio.Task[Answer]] = set()
-        self._ended: frozenset[asyncio.Task[Answer]] = frozenset()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
-        self._http = HttpConnections.of(self._tls.context)
+        self._http = _connections(self._tls.context)
         self._limiter = FairLimiter(QUICK, SLOW, QUICK_SECONDS)
         self._retired = TaskSet("the admin API of Pulsar")
 
@@ -81,22 +91,12 @@ class Admin:
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
         """
-        if _is_nowhere(path):
-            return None
-        resource = _resource(path)
-        answer = await self._answer(path, resource, seconds)
-        try:
-            return None if answer is None else answer.content
-        except RecursionError:
-            raise _useless(resource, "nested too deeply to be read") from None
+        answer = await self._answer(path, seconds)
+        return None if answer is None else answer.content
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
-        """Returns the headers of such an answer, by name in upper or lower case; None for "not found".
-
-        Raises:
-            LogError: as ``get``.
-        """
-        answer = None if _is_nowhere(path) else await self._answer(path, _resource(path), seconds)
+        """Returns the headers of such an answer, by name in upper or lower case; None for "not found"."""
+        answer = await self._answer(path, seconds)
         return None if answer is None else answer.headers
 
     async def reached(self, seconds: float) -> None:
@@ -135,38 +135,38 @@ class Admin:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        self._ended = frozenset(self._asking)
-        for asking in self._ended:
+        for asking in self._asking:
             asking.cancel()
-        await asyncio.gather(*self._ended, return_exceptions=True)
-        if self._issued is not None:
-            await self._issued.close()
+        await asyncio.gather(*self._asking, return_exceptions=True)
+        await self._tokens.close()
         await self._retired.close(cancel=False)
-        await self._http.close()
+        await self._http.aclose()
 
     def _replace(self) -> None:
         """Replaces the connections, because the TLS files have changed. Requests under way end on the old ones, which are closed then."""
-        old, asking, self._http = self._http, set(self._asking), HttpConnections.of(self._tls.context)
+        old, asking, self._http = self._http, set(self._asking), _connections(self._tls.context)
 
         async def retire() -> None:
             if asking:
                 await asyncio.wait(asking)
-            await old.close()
+            await old.aclose()
 
         self._retired.begin(retire(), "connections with a former certificate")
 
-    async def _answer(self, path: Sequence[str], resource: str, seconds: float) -> Answer | None:
+    async def _answer(self, path: Sequence[str], seconds: float) -> Answer | None:
+        if not _NO_SEGMENTS.isdisjoint(path):
+            return None
+        resource = _resource(path)
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         unasked = set(self._bases)
-        received = Received()
         while True:
             try:
-                async with self._limiter.place(_subject(path), deadline - time.monotonic(), lambda: received.bytes):
+                async with self._limiter.place(_subject(path), deadline - time.monotonic()):
                     base = self._bases[0]
                     unasked.discard(base)
                     others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
-                    return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS, received)
+                    return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
             except (_PassingFaultError, NoPlaceError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
@@ -186,11 +186,11 @@ class Admin:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _ask(self, base: str, resource: str, seconds: float, received: Received) -> Answer | None:
+    async def _ask(self, base: str, resource: str, seconds: float) -> Answer | None:
         """Makes one attempt at one of the hosts, and follows its redirects."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._followed(base, resource, received)
+                return await self._followed(base, resource)
         except TimeoutError:
             self._turn_from(base)
             raise _PassingFaultError(f"no complete answer in {seconds:g} s") from None
@@ -198,15 +198,19 @@ class Admin:
             self._turn_from(base)
             raise
 
-    async def _followed(self, base: str, resource: str, received: Received | None = None) -> Answer | None:
-        """Follows redirects. ``received``: takes what comes; None: it is only tested whether the host can be reached."""
+    async def _followed(self, base: str, resource: str) -> Answer | None:
         url = base + resource
         if self._tls.renew():
             self._replace()
         for _ in range(_REDIRECTS):
-            token = await self._issued_now() if self._issued is not None else self._shown()
+            if self._closed.is_set():
+                raise _closed()
             try:
-                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {}, received)
+                token = await self._tokens.token()
+            except OSError as error:
+                raise _PassingFaultError(f"there is no token ({error.strerror or error})") from error
+            try:
+                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {})
             except LogError:
                 raise
             except TooLargeError:
@@ -218,48 +222,21 @@ class Admin:
             url = self._redirected(url, answer.headers["location"])
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
 
-    async def _sent(self, url: str, headers: Mapping[str, str], received: Received | None) -> Answer:
+    async def _sent(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Sends one request, in a task that ``close`` can cancel: a connection that was made after the closing would stay open."""
         if self._closed.is_set():
             raise _closed()
-        cancelled = _cancellations()
-        http = self._http.reaching if received is None else self._http.questions
-        asking = asyncio.create_task(fetch(http, url, headers, received))
+        asking = asyncio.create_task(fetch(self._http, url, headers))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
-            return await asking
+            await asyncio.wait({asking})
         except asyncio.CancelledError:
-            if asking in self._ended and _cancellations() == cancelled:
-                raise _closed() from None
+            asking.cancel()
             raise
-
-    async def _issued_now(self) -> str:
-        """Returns the token that the issuer gives."""
-        assert self._issued is not None, "asked for"
-        if self._closed.is_set():
+        if asking.cancelled():
             raise _closed()
-        cancelled = _cancellations()
-        try:
-            return await self._issued.token()
-        except OSError as error:
-            raise _PassingFaultError(f"there is no token ({error.strerror or error})") from error
-        except asyncio.CancelledError:
-            if self._closed.is_set() and _cancellations() == cancelled:
-                raise _closed() from None
-            raise
-
-    def _shown(self) -> str:
-        """Returns the token to send now; "" without one."""
-        if self._token is None:
-            return ""
-        try:
-            return checked_token(self._token(), "the token")
-        except OSError as error:
-            raise _PassingFaultError(f"the token can't be read ({error.strerror or error})") from error
-        except Exception as error:  # noqa: BLE001 (whoever gives the token may fail in any way, and its words may hold it)
-            problem = type(error).__name__
-        raise _PassingFaultError(f"the token can't be read ({problem})")
+        return asking.result()
 
     @staticmethod
     def _redirected(url: str, location: str) -> str:
@@ -283,8 +260,8 @@ class Admin:
             if answer.is_explained:
                 return None
             raise _PassingFaultError("404, but not from a broker")
-        if status == httpx.codes.UNAUTHORIZED and self._issued is not None:
-            self._issued.refused(token)
+        if status == httpx.codes.UNAUTHORIZED:
+            self._tokens.refused(token)
         if status in _NO_ENTRY:
             raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to GET {resource}: {answer.reason(token)}.")
         if status in _WORTH_RETRYING:
@@ -294,18 +271,21 @@ class Admin:
         return answer
 
 
+def _connections(context: ssl.SSLContext) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        verify=context,
+        timeout=_READ_SECONDS,
+        limits=httpx.Limits(max_connections=QUICK + SLOW + _REACHING, max_keepalive_connections=QUICK),
+        trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
+    )
+
+
 class _PassingFaultError(Exception):
     """A request failed that may succeed when it is repeated."""
 
 
 def _closed() -> LogError:
     return LogError(LogState.ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
-
-
-def _cancellations() -> int:
-    """Returns how often the current task was cancelled; cancellations of tasks that it awaits do not count."""
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
 
 
 def _no_answer(fault: str) -> LogError:
@@ -319,11 +299,6 @@ def _useless(resource: str, what: str) -> LogError:
 def _host_of(url: str) -> str:
     """Returns the host and port of a URL, for messages."""
     return urlsplit(url).netloc.rpartition("@")[2][:200]
-
-
-def _is_nowhere(path: Sequence[str]) -> bool:
-    """Whether a path names no resource: URLs resolve the segments ``.`` and ``..``, which Pulsar allows as names (RFC 3986, 5.2.4)."""
-    return any(segment in _NO_SEGMENTS for segment in path)
 
 
 def _subject(path: Sequence[str]) -> Hashable:

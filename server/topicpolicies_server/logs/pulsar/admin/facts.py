@@ -1,9 +1,17 @@
-"""What a log must know of its cluster: the cluster's name, its brokers' dialect, and how they lay out new topics."""
+"""What a log must know of its cluster: the cluster's name, its brokers' dialect, and how they lay out new topics.
+
+Brokers are upgraded while logs are open. A log writes its brokers' dialect, and puts a key into the partition where that dialect looks for
+it. Both are fixed when the log is opened. So the facts are requested again from time to time, and when they change, the log is lost, and
+its owner opens it again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -44,6 +52,76 @@ class PulsarFacts(NamedTuple):
     """Why brokers read no change logs, or only those that exist already: a sentence. "": they read all, as far as this role may know."""
     reads_existing: bool = True
     """Whether brokers read the change logs that exist already."""
+
+    def fits(self, others: PulsarFacts | None) -> bool:
+        """Whether a log that was opened for these facts fits others. The default number of partitions matters only to new logs."""
+        return others is None or self._replace(default_partitions=0) == others._replace(default_partitions=0)
+
+
+class CurrentFacts:
+    """The newest facts about the cluster.
+
+    They are requested again after ``every_seconds``, or after ``soonest_seconds`` if there was no answer; then those that were known stay
+    valid. After an event was refused, they are requested at once, but no sooner than ``soonest_seconds`` after the last request. After a
+    change, the next request waits for ``every_seconds`` whatever is refused: while brokers are upgraded one after the other, their answers
+    alternate, and logs are not opened again more often than that.
+    """
+
+    def __init__(
+        self,
+        learn: Callable[[], Awaitable[PulsarFacts]],
+        changed: Callable[[PulsarFacts], None],
+        *,
+        every_seconds: float,
+        soonest_seconds: float,
+    ) -> None:
+        """Requests nothing yet. ``learn`` requests the facts; ``changed`` is called with new facts that open logs were not opened for."""
+        self.newest: PulsarFacts | None = None
+        """The newest facts; None: none are known yet."""
+        self._learn = learn
+        self._changed = changed
+        self._every = every_seconds
+        self._soonest = min(soonest_seconds, every_seconds)
+        self._asking = asyncio.Lock()
+        self._expires = 0.0
+        """When the next request is due, if no event is refused."""
+        self._earliest = 0.0
+        """When the next request is due, if an event was refused."""
+        self._invalidated = False
+
+    async def get(self) -> PulsarFacts:
+        """Returns the facts, and requests them first if they are too old.
+
+        Raises:
+            LogError: the cluster gave no answer.
+        """
+        async with self._asking:
+            if self.newest is None or time.monotonic() >= self._expires:
+                return await self._ask()
+            return self.newest
+
+    def invalidate(self) -> None:
+        """Notes that an event was refused because of the facts."""
+        self._invalidated = True
+
+    async def check(self) -> None:
+        """Requests the facts again, if that is due; called about once a second while logs are open."""
+        async with self._asking:
+            if self.newest is not None and time.monotonic() >= (self._earliest if self._invalidated else self._expires):
+                with contextlib.suppress(LogError):  # callers that open logs get the error
+                    await self._ask()
+
+    async def _ask(self) -> PulsarFacts:
+        before = self.newest
+        self._expires = self._earliest = time.monotonic() + self._soonest
+        facts = await self._learn()
+        now = time.monotonic()
+        self.newest, self._invalidated = facts, False
+        self._expires, self._earliest = now + self._every, now + self._soonest
+        if not facts.fits(before):
+            self._earliest = self._expires
+            self._changed(facts)
+        return facts
 
 
 def unread_logs(settings: Mapping[str, Any]) -> tuple[str, bool]:
@@ -90,13 +168,8 @@ def changes_in_place(version: str) -> bool:
 
 
 @understood
-async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarFacts:
-    """Asks the brokers for the facts.
-
-    Args:
-        admin: the brokers' admin API.
-        service_url: where the brokers are reached, which may show which of several clusters they are.
-        cluster: the cluster's name, if the configuration gives it.
+async def learn(admin: Admin, service_url: str) -> PulsarFacts:
+    """Asks the brokers for the facts. Where they are reached (``service_url``) may show which of several clusters they are.
 
     Raises:
         LogError: the brokers gave no answer, or the name can't be found out (FAILED_PRECONDITION, ``LEVELS_UNKNOWN``).
@@ -105,7 +178,7 @@ async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarF
     if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
         raise ValueError("no version")
     settings = await _settings(admin)
-    name = cluster or settings.get("clusterName") or await _only_or_reached(admin, service_url)
+    name = settings.get("clusterName") or await _only_or_reached(admin, service_url)
     partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
     unread, reads_existing = unread_logs(settings)
     return PulsarFacts(
@@ -144,7 +217,7 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
         return str(reached[0])
     raise LogError(
         Reason.LEVELS_UNKNOWN,
-        f"It is not known which of the clusters {', '.join(names) or '(none)'} the brokers are: configure the cluster's name.",
+        f"It is not known which of the clusters {', '.join(names) or '(none)'} the brokers are: a superuser's role could ask them.",
         kind=Kind.FAILED_PRECONDITION,
     )
 

@@ -1,27 +1,39 @@
-"""Requests to the admin API about a change log's topic: whether it exists, its partitions, which creation of it this is, where it ends.
+"""Requests to the admin API about a change log's topic: whether it exists, its partitions, its creation, its end, and its schemas.
 
 A request can create the topic that it is about: one that makes a broker load the namespace, such as ``internalStats`` or the one for the
 schema, has the broker's own policies service connect to ``__change_events``, and connecting creates it (measured on 4.0.0 and 4.2.4).
 ``partitions``, ``internal-info`` and the requests about the namespace only look into the metadata. So ``find``, ``expected`` and
-``stored`` change nothing, and all other methods are for a log that exists.
+``stored`` change nothing, and all others are for a log that exists.
+
+A topic's schemas are numbered from 0, in order of registration, and each message carries the number of its own. Any client may register any
+schema on ``__change_events`` (its compatibility check is off), so a schema that is not one of policy events is skipped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from ....core.errors import Kind
-from ....core.names import PERSISTENT
+from ....core.names import CHANGE_EVENTS, PERSISTENT
 from ....core.reasons import LogState, Reason
-from ...avro import Dialect
+from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, entry_of
 from .answer import understood
 from .api import Admin
 
+_log = logging.getLogger(__name__)
+
+NOT_REGISTERED = -1
+"""The version of a schema that the topic does not have, and of messages that carry none."""
+_CODECS = 32
+"""For how many schemas codecs are cached, for all logs of the process together, including the codecs' own caches of topics and
+documents."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
 """How many entries are examined when looking for a message among them."""
@@ -38,23 +50,23 @@ class Layout(NamedTuple):
     """A change log's topic, existing or not."""
 
     namespace: str
-    local: str
     partitions: int
     """The number of its partitions; 0: it is not partitioned."""
 
     @property
+    def name(self) -> str:
+        """Its full name, as clients use it."""
+        return f"{PERSISTENT}{self.namespace}/{CHANGE_EVENTS}"
+
+    @property
     def topics(self) -> list[str]:
         """The local names of the topics that hold the messages."""
-        return [f"{self.local}-partition-{number}" for number in range(self.partitions)] or [self.local]
+        return [f"{CHANGE_EVENTS}-partition-{number}" for number in range(self.partitions)] or [CHANGE_EVENTS]
 
     @property
     def full_names(self) -> list[str]:
-        """The full names of these topics, as clients use them."""
+        """The full names of these topics."""
         return [f"{PERSISTENT}{self.namespace}/{topic}" for topic in self.topics]
-
-    def part(self, partition: int) -> Layout:
-        """Returns one of these topics as a layout of its own."""
-        return Layout(self.namespace, self.topics[partition], 0)
 
 
 class Stored(NamedTuple):
@@ -101,12 +113,10 @@ class Gap(NamedTuple):
 
 
 class Topics:
-    """The requests about change logs' topics."""
+    """The requests about change logs' topics. Each raises ``LogError`` if there is no answer."""
 
-    def __init__(self, admin: Admin, local: str) -> None:
-        """``local`` is the local name that change logs have in every namespace."""
+    def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self._local = local
         self.emptied: set[tuple[str, str]] = set()
         """The topics that lost what was read of them here (``reading/reader``): full names, and what ``Stored.creation`` was."""
 
@@ -115,13 +125,12 @@ class Topics:
         """Returns the layout of a namespace's log; None if it has none.
 
         Raises:
-            LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``), or there is no answer.
+            LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``).
         """
-        answer = await self._ask(namespace, self._local, "partitions")
+        answer = await self._ask(namespace, CHANGE_EVENTS, "partitions")
         if answer is not None:
-            return Layout(namespace, self._local, int(answer["partitions"]))
-        if await self._policies(namespace) is None:
-            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+            return Layout(namespace, int(answer["partitions"]))
+        await self._policies(namespace)
         return None
 
     @understood
@@ -129,48 +138,27 @@ class Topics:
         """Returns how brokers would lay out the log of a namespace if they created it now.
 
         Raises:
-            LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
+            LogError: the namespace does not exist (NOT_FOUND).
         """
-        policies = await self._policies(namespace)
-        if policies is None:
-            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
-        override = policies.get("autoTopicCreationOverride") or {}
+        override = (await self._policies(namespace)).get("autoTopicCreationOverride") or {}
         kind = override.get("topicType")
         if kind == "partitioned":
             default_partitions = int(override.get("defaultNumPartitions") or default_partitions or 1)
         elif kind is not None:
             default_partitions = 0
-        return Layout(namespace, self._local, default_partitions)
+        return Layout(namespace, default_partitions)
 
     @understood
     async def stored(self, layout: Layout) -> tuple[Stored, ...]:
-        """Returns, for each of a log's topics, what of it is stored.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Returns, for each of a log's topics, what of it is stored."""
         infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
         return tuple(map(_stored, infos))
-
-    async def creations(self, layout: Layout) -> tuple[str, ...]:
-        """Returns, for each of a log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        return tuple(each.creation for each in await self.stored(layout))
 
     @understood
     async def state(self, namespace: str, topic: str, recalled: int = 0) -> State:
         """Returns how far one of a log's topics is written and compacted.
 
-        Args:
-            namespace: ``tenant/namespace``.
-            topic: the topic's local name.
-            recalled: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
-
-        Raises:
-            LogError: there is no answer.
+        ``recalled``: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         compaction, last = _compaction(stats), entry_of(stats.get("lastConfirmedEntry")) or NOWHERE
@@ -183,7 +171,7 @@ class Topics:
         """Returns the last message of one of a log's topics, or a place after it; entry -1 if there is no entry up to there.
 
         Raises:
-            LogError: there is no answer, or no broker serves the topic at the moment.
+            LogError: no broker serves the topic at the moment.
         """
         answer = await self._ask(namespace, topic, "lastMessageId")
         if not isinstance(answer, dict):
@@ -192,11 +180,7 @@ class Topics:
 
     @understood
     async def sent_up_to(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
-        """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more."""
         stats = await self._ask(namespace, topic, "stats") or {}
         cursors = (await self._ask(namespace, topic, "internalStats") or {}).get("cursors") or {}
         for name, subscription in (stats.get("subscriptions") or {}).items():
@@ -211,9 +195,6 @@ class Topics:
         """Returns what stands between two entries of one of a log's topics.
 
         Markers, which brokers do not send to readers, are no messages. After ``_LOOKED_AT`` entries, the next one is taken for a message.
-
-        Raises:
-            LogError: there is no answer.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         sizes = _sizes(stats)
@@ -227,7 +208,7 @@ class Topics:
     async def throttled(self, namespace: str, dialect: Dialect) -> str:
         """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
         try:
-            return throttling(namespace, await self._policies(namespace) or {}, dialect)
+            return throttling(namespace, await self._policies(namespace), dialect)
         except (LogError, ValueError, TypeError, AttributeError):
             return ""
 
@@ -242,12 +223,79 @@ class Topics:
         return headers is not None and _MARKER not in headers
 
     async def _policies(self, namespace: str) -> Any:
-        """Returns a namespace's own policies; None if it does not exist or is being deleted, when brokers refuse to create topics in it."""
+        """Returns a namespace's own policies. One that is being deleted counts as gone, because brokers create no topics in it."""
         policies = await self._admin.get("namespaces", *namespace.split("/"))
-        return None if policies is None or policies.get("deleted") else policies
+        if policies is None or policies.get("deleted"):
+            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+        return policies
 
     async def _ask(self, namespace: str, topic: str, question: str) -> Any:
         return await self._admin.get("persistent", *namespace.split("/"), topic, question, seconds=_SHORT_SECONDS)
+
+
+class Registered(NamedTuple):
+    """A schema's codec and its version."""
+
+    version: int
+    codec: Codec
+
+
+class Schemas:
+    """The schemas of one log, each requested once. A request raises ``LogError`` if there is no answer."""
+
+    def __init__(self, admin: Admin, namespace: str, *, cluster: str, dialect: Dialect) -> None:
+        self._admin = admin
+        self._namespace = namespace
+        self._codec = partial(_codec, cluster=cluster, dialect=dialect)
+        self._codecs: dict[int, Codec | None] = {}
+        self._lock = asyncio.Lock()
+        self.newest = Registered(NOT_REGISTERED, self._codec(PULSAR_4_2_4))
+        """What to write with, as far as is known: the newest schema, or, as long as the topic has none, that of Pulsar 4.2.4."""
+
+    @understood
+    async def refresh(self) -> Registered:
+        """Asks the broker for the newest schema, and returns what to write with."""
+        answer = await self._ask()
+        if answer is not None:
+            version = int(answer["version"])
+            while (codec := await self.written_with(version)) is None and version > 0:
+                version -= 1
+            if codec is not None and version != self.newest.version:
+                self.newest = Registered(version, codec)
+        return self.newest
+
+    def known(self, version: int) -> Codec | None:
+        """Returns the codec of a schema if it is at hand."""
+        return self.newest.codec if version in (NOT_REGISTERED, self.newest.version) else self._codecs.get(version)
+
+    @understood
+    async def written_with(self, version: int) -> Codec | None:
+        """Returns the codec of a schema version; None if that version does not exist, or is not a schema of policy events."""
+        if (codec := self.known(version)) is not None:
+            return codec
+        async with self._lock:
+            if version not in self._codecs:
+                self._codecs[version] = await self._fetch(version)
+            codec = self._codecs[version]
+        if codec is not None and version > self.newest.version:
+            self.newest = Registered(version, codec)
+        return codec
+
+    async def _ask(self, *version: str) -> Any:
+        return await self._admin.get("schemas", *self._namespace.split("/"), CHANGE_EVENTS, "schema", *version)
+
+    async def _fetch(self, version: int) -> Codec | None:
+        answer = await self._ask(str(version))
+        if answer is None:
+            _log.warning("The schema %d of the change log of %s is gone.", version, self._namespace)
+            return None
+        try:
+            if answer.get("type") != "AVRO":
+                raise UnsupportedSchema(f"its type is {answer.get('type')}")
+            return self._codec(str(answer["data"]))
+        except UnsupportedSchema as error:
+            _log.warning("The schema %d of the change log of %s is not one of policy events: %s", version, self._namespace, error)
+            return None
 
 
 def creation_of(creations: Sequence[str]) -> str:
@@ -317,3 +365,13 @@ def _first_uncompacted(sizes: Mapping[int, int], compaction: Compaction, last: M
 def _compaction(stats: Any) -> Compaction:
     cursor = (stats.get("cursors") or {}).get("__compaction") or {}
     return Compaction((stats.get("compactedLedger") or {}).get("ledgerId", -1), entry_of(cursor.get("markDeletePosition")))
+
+
+@lru_cache(_CODECS)
+def _codec(definition: str, cluster: str, dialect: Dialect) -> Codec:
+    """Returns the codec of a schema: most logs of a cluster have the same one, and creating it takes two milliseconds.
+
+    Raises:
+        UnsupportedSchema: the schema is not one of policy events.
+    """
+    return Codec(definition, local_cluster=cluster, dialect=dialect)

@@ -2,9 +2,8 @@
 
 The *initial replay* is the reading of what the log contained when it was opened; with its end, the log has caught up.
 
-- ``receiving``: takes messages from the client library's reader in log order, and divides the work into slices between which other tasks
-  run
-- ``entries``: turns messages into entries of the log, except events of this process that it need not decode
+- ``receiving``: takes messages from the client library's reader in log order
+- ``entries``: turns messages into entries of the log
 - ``partition``: reads one partition, compacted at first and then as it was written, and finds out whether something was missed
 - ``reader``: waits for the log's creation, reads all its partitions, and checks whether it is still the one that was opened
 """

@@ -14,11 +14,9 @@ between:
 - nothing, or only markers of the brokers' own: there is nothing to miss
 - a message: the reader is opened again before it. If a later one comes without it once more, or nothing for as long as an initial replay
   waits (``PulsarLimits.stuck_seconds``), the library can't decode it: it is delivered as unreadable
-- the ledger was deleted: so it was compacted, possibly with entries that were not read. The log is lost, and has to be opened again; unless
-  it is compacted no further than it was read. (The horizon of a compaction that has just ended may be that of the one before.)
-
-Ledgers are deleted once they are compacted and another one was begun: when one is full, at the earliest after ten minutes
-(``managedLedgerMinLedgerRolloverTimeMinutes``), or when its broker stops. Brokers then send the next entry that is left, and say nothing.
+- the ledger was deleted, as ledgers are once they are compacted and another one was begun: so it was compacted, possibly with entries that
+  were not read. The log is lost, and has to be opened again; unless it is compacted no further than it was read. (The horizon of a
+  compaction that has just ended may be that of the one before.)
 
 **The initial replay ends** with the entry that was the last one at the opening. That entry may never come: it may be a marker, or a
 tombstone that was compacted. The same is true of a later **end**, up to which a caller has to read. So when nothing comes, the broker is
@@ -38,6 +36,7 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from ....core.policies.events import Placed, Position
@@ -45,10 +44,11 @@ from ....core.reasons import LogState, Reason
 from ...change_log import LogError
 from ..access import Access
 from ..admin.topics import Compaction, State
-from ..client import PulsarClientError, close_quietly, refusal
+from ..client import PulsarClientError, close_quietly
 from ..ids import NOWHERE, MessageId, border_of
+from ..refusals import refusal
 from .entries import Entries
-from .receiving import SLICE_SECONDS, Received, Receiver, Slices
+from .receiving import Received, Receiver
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +66,12 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _REFUSED_SECONDS = 30.0
 """How long requests may be refused before reading gives up: a token may have expired, and its replacement may be on its way."""
+_SLICE_SECONDS = 0.005
+"""How long entries may be delivered before other tasks get a turn of the event loop, when many entries come at once."""
+_FEW = 16
+"""A batch of fewer entries does not end such a slice by itself."""
+_IN_A_ROW = 8
+"""This many batches in a row end a slice, however small they are: under load, this process's own entries come one by one."""
 _AT_A_TIME = 32
 """How many entries are delivered at once: whoever takes them folds them at once, for some two milliseconds, and that is part of a slice."""
 
@@ -84,6 +90,7 @@ class PartitionReader:
             log is compacted during the first phase, before anything after the old position is delivered.
         complete_upto: the place up to which nothing was missed, apart from what was compacted.
         fresh_ledger: the partition's ledger, if nothing had ever been written when it was opened.
+        ledger: the newest ledger that is known to belong to this log; -1: none is known.
     """
 
     def __init__(
@@ -95,17 +102,19 @@ class PartitionReader:
             access: the clients for the brokers.
             topic: its namespace, its local name, and its full name.
             entries: decodes the messages.
-            replaced: returns what is wrong if the log was deleted or replaced by another one; may raise ``LogError``.
+            replaced: returns what is wrong if the log was deleted or replaced by another one.
         """
         self.handle: Any = None
         self.entries = entries
         self.complete_after: Position | None = None
         self.complete_upto = NOWHERE
         self.fresh_ledger: int | None = None
+        self.ledger = -1
         self._access = access
         self._loop = asyncio.get_running_loop()
         self._namespace, self._topic, self._full_name = topic
         self._replaced = replaced
+        self._deliver: _Deliver
         self._receiver: Receiver
         self._name = ""
         self._opening: State
@@ -115,8 +124,6 @@ class PartitionReader:
         self._end = NOWHERE
         """The furthest end of the partition that was reported."""
         self._caught_up = False
-        self._ledger: int | None = None
-        """The newest ledger that is known to belong to this log; None: no ledger is."""
         self._covered = -1
         """The newest compacted ledger of which it is known that it covers nothing that was not read."""
         self._skipped: MessageId | None = None
@@ -128,7 +135,7 @@ class PartitionReader:
         """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
         self._asked = False
         """Whether the broker was asked since then."""
-        self._slices = Slices()
+        self._batches_in_a_row = 0
 
     @property
     def connected(self) -> bool:
@@ -143,7 +150,7 @@ class PartitionReader:
             emptied: whether the partition lost events other than by compaction.
 
         Raises:
-            LogError: the reader could not be created in time, there is no answer, or the client is closed.
+            LogError: the reader could not be created, or there is no answer.
         """
         state = resumed or await self._state()
         if state.last == NOWHERE:
@@ -151,7 +158,8 @@ class PartitionReader:
             state = await self._state()
         compaction, self._opening, self._end = state.compaction, state, state.last
         self.fresh_ledger = state.fresh_ledger
-        self._ledger = state.last.ledger if state.last.entry >= 0 else state.fresh_ledger
+        if state.last.entry >= 0 or state.fresh_ledger is not None:
+            self.ledger = state.last.ledger
         if compaction.horizon is not None:
             self.complete_after = "" if compaction.ledger == -1 and not emptied else border_of(compaction.horizon)
         self._first_phase = resumed is None and compaction.ledger != -1
@@ -171,13 +179,14 @@ class PartitionReader:
         Raises:
             LogError: reading can't go on.
         """
+        self._deliver = deliver
         self._heard = self._loop.time()
         if self._first_phase:
-            await self._read_compacted(deliver)
+            await self._read_compacted()
         while True:
             batch = self._take()
             if batch:
-                await self._hand_over(batch, deliver)
+                await self._hand_over(batch)
                 continue
             behind = self.complete_upto < self._end
             if not behind and not self._caught_up:
@@ -187,7 +196,7 @@ class PartitionReader:
             if behind:
                 pause = _OVERDUE_SECONDS if self._caught_up or self._asked else _QUIET_SECONDS
             if not await self._receiver.wait(pause) and behind and await self._has_sent(end := self._end):
-                await self._reach(end, deliver)
+                await self._reach(end)
 
     def end(self, last: MessageId) -> Position:
         """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
@@ -211,13 +220,13 @@ class PartitionReader:
         else:
             self._expect(state.last)
 
-    async def _read_compacted(self, deliver: _Deliver) -> None:
+    async def _read_compacted(self) -> None:
         """Delivers what compaction left over before the entries that are read uncompacted, and opens the reader of those."""
         first = self._opening.first
         while True:
             batch = self._take()
             older = [received for received in batch if received[0] < first]
-            await self._hand_over(older, deliver, sure=True)
+            await self._hand_over(older, sure=True)
             if len(older) < len(batch):
                 break
             if batch or await self._receiver.wait(_OVERDUE_SECONDS if self._asked else _QUIET_SECONDS):
@@ -232,11 +241,7 @@ class PartitionReader:
         await _answer(self._open_again)
 
     async def _has_sent(self, last: MessageId) -> bool:
-        """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes.
-
-        Raises:
-            LogError: nothing came for too long during the initial replay.
-        """
+        """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes."""
         self._asked = True
         try:
             sent = self.connected and await self._access.topics.sent_up_to(self._namespace, self._topic, self._name, last)
@@ -266,9 +271,9 @@ class PartitionReader:
         await _answer(open_one)
         return not await self._receiver.wait(_QUIET_SECONDS)
 
-    async def _reach(self, end: MessageId, deliver: _Deliver) -> None:
+    async def _reach(self, end: MessageId) -> None:
         """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
-        if await self._clear_up(MessageId(end.ledger, end.entry + 1), deliver, patience_seconds=self._access.limits.stuck_seconds):
+        if await self._clear_up(MessageId(end.ledger, end.entry + 1), patience_seconds=self._access.limits.stuck_seconds):
             if self.entries.last < end:
                 await self._make_sure_of_log()
             self.complete_upto = max(self.complete_upto, end)
@@ -288,30 +293,26 @@ class PartitionReader:
             self._heard, self._asked = self._loop.time(), False
         return batch
 
-    async def _hand_over(self, batch: Iterable[Received], deliver: _Deliver, *, sure: bool = False) -> None:
-        """Delivers messages; of those after a gap, only once it is known that nothing was missed there. ``sure``: nothing is missing.
-
-        Raises:
-            LogError: something was missed, or the log was replaced.
-        """
+    async def _hand_over(self, batch: Iterable[Received], *, sure: bool = False) -> None:
+        """Delivers messages; of those after a gap, only once it is known that nothing was missed there. ``sure``: nothing is missing."""
         placed: list[Placed] = []
         came = 0
         entries, ready, clock = self.entries, self.entries.ready, time.perf_counter
-        until = clock() + SLICE_SECONDS
+        until = clock() + _SLICE_SECONDS
         for place, message in batch:
             if place < self._floor:
                 continue
             goes_on = sure or self._follows(place)
-            if (self._ledger is None or place[0] > self._ledger or not goes_on) and placed:
-                deliver(placed)
+            if (place[0] > self.ledger or not goes_on) and placed:
+                self._deliver(placed)
                 placed = []
-            if self._ledger is None or place[0] > self._ledger:
+            if place[0] > self.ledger:
                 await self._make_sure_of_log()
-                self._ledger = place[0]
-            if not goes_on and not await self._clear_up(place, deliver):
+                self.ledger = place[0]
+            if not goes_on and not await self._clear_up(place):
                 return  # the rest of the batch comes again
             if not ready(message):
-                await entries.prepare(message)
+                await _answer(partial(entries.prepare, message))
             entry = entries.entry(place, message)
             if entry is not None:
                 if not sure:
@@ -319,17 +320,19 @@ class PartitionReader:
                 placed.append(entry)
                 came += 1
             if len(placed) >= _AT_A_TIME:
-                deliver(placed)
+                self._deliver(placed)
                 placed = []
             if clock() > until:
                 if placed:
-                    deliver(placed)
+                    self._deliver(placed)
                     placed = []
                 await asyncio.sleep(0)
-                until = clock() + SLICE_SECONDS
+                until = clock() + _SLICE_SECONDS
         if placed:
-            deliver(placed)
-        if self._slices.ends(came):
+            self._deliver(placed)
+        self._batches_in_a_row += 1
+        if came >= _FEW or self._batches_in_a_row >= _IN_A_ROW:
+            self._batches_in_a_row = 0
             await asyncio.sleep(0)
 
     def _follows(self, place: MessageId) -> bool:
@@ -337,23 +340,13 @@ class PartitionReader:
         upto = self.complete_upto
         return place <= upto or (place[0] == upto[0] and place[1] <= upto[1] + 1)
 
-    async def _clear_up(self, before: MessageId, deliver: _Deliver, *, patience_seconds: float = 0.0) -> bool:
+    async def _clear_up(self, before: MessageId, *, patience_seconds: float = 0.0) -> bool:
         """Finds out what was missed before an entry; returns False if a message is still expected.
 
-        Args:
-            before: the entry.
-            deliver: takes unreadable entries.
-            patience_seconds: how long a message may still be on its way to the second reader; 0: not at all, because a later one has come.
-
-        Raises:
-            LogError: entries may have been compacted away.
+        ``patience_seconds``: how long a message may be on its way to the second reader; 0: a later one has come.
         """
         while True:
-
-            async def ask() -> Any:
-                return await self._access.topics.gap(self._namespace, self._topic, self.complete_upto, before)
-
-            gap = await _answer(ask)
+            gap = await _answer(partial(self._access.topics.gap, self._namespace, self._topic, self.complete_upto, before))
             if gap.trimmed and gap.compacted_ledger != self._covered:
                 compaction = await self._settled()
                 if compaction.horizon is None or compaction.horizon > self.complete_upto:
@@ -372,7 +365,7 @@ class PartitionReader:
             entry = self.entries.entry(gap.message, None)
             self.complete_upto = gap.message
             if entry is not None:
-                deliver([entry])
+                self._deliver([entry])
 
     async def _settled(self, before: Compaction | None = None) -> Compaction:
         """Returns how far the log is compacted, once two answers in a row agree; ``before``: the answer before the first one."""
@@ -383,11 +376,6 @@ class PartitionReader:
         return compaction
 
     async def _make_sure_of_log(self) -> None:
-        """Makes sure that the log is still the one that was opened.
-
-        Raises:
-            LogError: the log was deleted or replaced.
-        """
         if (error := await _answer(self._replaced)) is not None:
             raise error
 

@@ -1,10 +1,9 @@
 """One log as it is read: looked for until it exists, then followed in all its partitions for as long as it is the log that was opened.
 
 **Existence.** pulsar-client does not report a deletion: it connects again for ever, and a tenth of a second after a topic was deleted, that
-creates it anew. So the broker is asked from time to time, after each interruption of the connection, and when a new ledger has begun, as
-happens in a new topic. Ledger numbers are never used twice, and a topic that is deleted and created again begins with a new ledger: so
-entries of a new ledger (``partition``), and an end in one of which nothing was read, are used only after the broker has said that the log
-is still the same.
+creates it anew. So the broker is asked from time to time, and after each interruption of the connection. Ledger numbers are never used
+twice, and a topic that is deleted and created again begins with a new ledger: so entries of a new ledger (``partition``), and an end in one
+of which nothing was read, are used only after the broker has said that the log is still the same.
 
 **The same log** has the time of creation that it had at the opening, and still has what was read of it. A topic that is truncated, or of
 which a cursor is moved by hand, keeps its creation and loses entries: ledgers are deleted once the compaction's cursor has passed them,
@@ -17,34 +16,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
+from ....core.names import PERSISTENT
 from ....core.policies.events import Placed, Position
 from ....core.reasons import LogState, Reason
 from ....tasks import TaskSet, asked_to_end
-from ...change_log import LogError, Start, closed
+from ...change_log import LogError, LogSink, Start, closed
 from ..access import Access
-from ..admin.schemas import NOT_REGISTERED, Schemas
-from ..admin.topics import Layout, State, Topics, creation_of
+from ..admin.topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
 from ..client import close_handle, close_quietly
 from ..ids import MessageId, directly_follows, message_id_of, place_of
-from .entries import Acknowledged, Entries, ResumePoint
+from .entries import Entries, ResumePoint
 from .partition import PartitionReader
 
 _log = logging.getLogger(__name__)
-
-
-class Listener(Protocol):
-    """Receives the events of a log that is followed."""
-
-    def read(self, events: Sequence[Placed]) -> None:
-        """Takes events of one partition, in order."""
-
-    def caught_up(self) -> None:
-        """Called when the initial replay has ended in all partitions."""
-
-    def lost(self, error: LogError) -> None:
-        """Called when reading can't go on."""
 
 
 class LogReader:
@@ -52,26 +37,17 @@ class LogReader:
 
     Attributes:
         layout: the log's topic, as it is or as brokers would create it.
-        acknowledged: by partition, the events that were appended here and not read yet.
-        due_only_by_time: whether the check was due only because time has passed, at the last call of ``due``; always so for a log that does
-            not exist. Such a check may wait its turn.
+        checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
+        due_only_by_time: whether the check was due only because time has passed, at the last call of ``due``. It may wait its turn then.
     """
 
-    def __init__(self, access: Access, schemas: Schemas, layout: Layout, listener: Listener) -> None:
-        """Reads nothing yet.
-
-        Args:
-            access: the clients for the brokers.
-            schemas: the log's schemas.
-            layout: the log's topic, as it is or as brokers would create it.
-            listener: takes what is read, and is notified if the log is lost.
-        """
+    def __init__(self, access: Access, schemas: Schemas, layout: Layout, sink: LogSink) -> None:
+        """Reads nothing yet. ``sink`` takes what is read, and is notified if the log is lost."""
         self.layout = layout
-        self.acknowledged = [Acknowledged() for _ in range(self.partitions)]
         self.due_only_by_time = True
         self._access = access
         self._schemas = schemas
-        self._listener = listener
+        self._sink = sink
         self._readers: Sequence[PartitionReader] = ()
         """One for each partition; empty: the log does not exist, as far as is known."""
         self._creations: Sequence[str] = ()
@@ -86,14 +62,12 @@ class LogReader:
         """In how many partitions the initial replay has not ended."""
         self._throttled = ""
         """Which rate of the namespace slows the log down, a sentence; "": none does, as far as is known."""
-        self._checked = self._connected = time.monotonic()
-        """When the broker was last asked whether the log is still the same, and when the log was last seen connected."""
+        self.checked = self._connected = time.monotonic()
+        """``_connected``: when the log was last seen connected."""
         self._answered = True
-        """Whether that request got an answer."""
+        """Whether the last check got an answer."""
         self._interrupted = False
-        self._noticed_ledgers: tuple[int, ...] = ()
-        self._end_ledgers: dict[int, int] = {}
-        """By partition: the newest ledger that is known to belong to this log although none of its entries was read."""
+        """Whether a reader was without its connection since the last check."""
 
     @property
     def partitions(self) -> int:
@@ -103,7 +77,7 @@ class LogReader:
     @property
     def identity(self) -> str:
         """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
-        return self._identity(self.layout, creation_of(self._creations) if self._creations else "")
+        return self._identity(self._creations)
 
     @property
     def exists(self) -> bool:
@@ -111,19 +85,14 @@ class LogReader:
         return bool(self._readers)
 
     @property
-    def connected(self) -> bool:
-        """Whether all readers have their connections now."""
-        return all(reader.connected for reader in self._readers)
+    def connected(self) -> tuple[bool, ...]:
+        """By partition: whether its reader has its connection now; empty: the log does not exist. May be called in any thread."""
+        return tuple(reader.connected for reader in self._readers)
 
     @property
     def newest_schema(self) -> int:
         """The highest schema version that an entry was written with; -1 if no entry names one."""
         return max((reader.entries.newest_schema for reader in self._readers), default=NOT_REGISTERED)
-
-    @property
-    def problems(self) -> int:
-        """How many entries could not be read, or not completely."""
-        return sum(reader.entries.problems for reader in self._readers)
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
@@ -161,11 +130,10 @@ class LogReader:
                 return
             namespace = self.layout.namespace
             layout = await self._access.topics.find(namespace)
-            self._checked = time.monotonic()
+            self.checked = time.monotonic()
             made = layout is None and create
             if made:
-                base = f"persistent://{namespace}/{self.layout.local}"
-                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
+                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(self.layout.name))
             if layout is None:
                 return
             if max(1, layout.partitions) != self.partitions:
@@ -174,11 +142,7 @@ class LogReader:
             await self._follow(layout, made=made)
 
     async def end(self, partition: int) -> Position:
-        """Asks the broker where a partition ends; if the log did not exist, asks first whether it does now.
-
-        Raises:
-            LogError: the broker gave no answer, or the log is gone.
-        """
+        """Asks the broker where a partition ends (``change_log.NamespaceLog.end``); of a log that did not exist, whether it does now."""
         if not self._readers:
             await self.ensure_followed(create=False)
             if not self._readers:
@@ -190,37 +154,32 @@ class LogReader:
             if error.state is LogState.NOT_SERVED:
                 await self._make_sure()
             raise
-        if last.ledger not in (reader.entries.last.ledger, self._end_ledgers.get(partition)):
+        if last.ledger > reader.ledger:
             await self._make_sure()
-            self._end_ledgers[partition] = last.ledger
+            reader.ledger = max(reader.ledger, last.ledger)
         return reader.end(last)
+
+    def keep(self, acknowledged: Sequence[Placed]) -> None:
+        """Takes acknowledged events, all of one partition, which need not be decoded when they are read."""
+        self._readers[acknowledged[0].partition].entries.keep(acknowledged)
 
     # Periodic checks
 
     def check_connection(self) -> None:
         """Looks at the connection; called often enough to see nearly every interruption, unless very many logs are open."""
-        if self._readers:
-            connected = self.connected
-            partly = connected or any(reader.connected for reader in self._readers)
-            self._access.connections.report(self.layout.namespace, connected=connected, partly=partly)
-            self._interrupted = self._interrupted or not connected
+        self._interrupted = self._interrupted or not all(self.connected)
 
     def due(self, now: float) -> bool:
         """Whether it is time for a check; called about once a second with monotonic seconds."""
-        limits, since = self._access.limits, now - self._checked
+        limits, since = self._access.limits, now - self.checked
         if not self._readers:
             return since >= limits.creation_seconds
-        connected = self.connected
+        connected = all(self.connected)
         if connected:
             self._connected = now
-        ledgers, before = self._ledgers(), self._noticed_ledgers
-        self._noticed_ledgers = ledgers
         gone = now - self._connected
-        happened = (
-            (ledgers != before and self._behind == 0)
-            or (connected and self._interrupted)
-            or (gone > limits.creation_seconds / 2 and since >= limits.creation_seconds)
-        )
+        lasting = gone > limits.creation_seconds / 2 and since >= limits.creation_seconds
+        happened = lasting or (connected and self._interrupted)
         self.due_only_by_time = not happened
         return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
@@ -234,15 +193,14 @@ class LogReader:
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
 
-        Args:
-            surely: whether None must mean that a log that is followed is known to be well.
+        ``surely``: whether None must mean that a log that is followed is known to be well.
 
         Raises:
             LogError: there is no answer and ``surely`` is set or the log does not exist, or the answer is not understood.
         """
-        self._checked = time.monotonic()
+        self.checked = time.monotonic()
         if self._readers:
-            self._interrupted = not self.connected
+            self._interrupted = not all(self.connected)
             self._answered = False
         try:
             if not self._readers:
@@ -250,24 +208,24 @@ class LogReader:
                 return None
             trouble = await self._difference() or self._not_reconnected()
             self._answered = True
-            if trouble is None and self.connected:
-                await self._keep_up()
+            if trouble is None and all(self.connected):
+                await self._look_for_rates()
+                for reader in self._readers:
+                    await reader.keep_up()
             return trouble
         except LogError as error:
             if error.reason == Reason.NAMESPACE_NOT_FOUND:
                 return LogError(error.state or error.reason, f"The namespace {self.layout.namespace} was deleted.", kind=error.kind)
             if not self._readers:
                 raise
-            if error.state is LogState.ADMIN_REFUSED and not self.connected:
+            if error.state is LogState.ADMIN_REFUSED and not all(self.connected):
                 return LogError(LogState.ACCESS_DENIED, error.message)
             if surely or error.state not in (LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE):
                 raise
             return None
-        finally:
-            self._checked = time.monotonic()
 
     def stop(self) -> None:
-        """Stops reading, for good; the listener is not called any more."""
+        """Stops reading, for good; the sink is not called any more."""
         self._over = True
         for task in self._tasks:
             task.cancel()
@@ -281,24 +239,17 @@ class LogReader:
     def _name(self) -> str:
         return f"The change log of {self.layout.namespace}"
 
-    def _identity(self, layout: Layout, creation: str) -> str:
-        return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
-
-    def _ledgers(self) -> tuple[int, ...]:
-        """By partition: the ledger of the last entry."""
-        return tuple(reader.entries.last.ledger for reader in self._readers)
+    def _identity(self, creations: Sequence[str]) -> str:
+        name = self.layout.name.removeprefix(PERSISTENT)
+        return f"pulsar:{self._access.facts.name}:{name}:{self.partitions}:{creation_of(creations) if creations else ''}"
 
     def _losing(self, error: LogError) -> LogError:
-        """Notifies the listener that this opening can't follow the log; returns the error."""
-        asyncio.get_running_loop().call_soon(self._listener.lost, error)
+        """Notifies the sink that this opening can't follow the log; returns the error."""
+        asyncio.get_running_loop().call_soon(self._sink.lost, error)
         return error
 
     async def _make_sure(self) -> None:
-        """Makes sure that the log is still the one that was opened; if not, it is lost.
-
-        Raises:
-            LogError: it is not, or there is no answer.
-        """
+        """Makes sure that the log is still the one that was opened; if not, it is lost."""
         trouble = await self.trouble(surely=True)
         if trouble is not None:
             self._losing(trouble)
@@ -312,20 +263,33 @@ class LogReader:
         if layout.partitions != self.layout.partitions:
             what = f"{layout.partitions} partitions and no longer {self.layout.partitions}; it must be opened again."
             return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} has {what}")
-        return await replaced(self._access.topics, layout, creation_of(self._creations), self._ledgers())
+        return await self._replaced()
+
+    async def _replaced(self) -> LogError | None:
+        """Returns what is wrong if the log is not the one any more that was opened, or lost what was read."""
+        topics, layout = self._access.topics, self.layout
+        read = [reader.entries.last.ledger for reader in self._readers]
+        found = await topics.stored(layout)
+        now = creation_of([each.creation for each in found])
+        if not now:
+            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
+        if now != creation_of(self._creations):
+            return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
+        emptied = False
+        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
+            if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
+                topics.emptied.add((full_name, each.creation))
+                emptied = True
+        if emptied:
+            return LogError(LogState.LOST, f"{self._name} was emptied: its topic was truncated, or the like. What is left is read anew.")
+        return None
 
     def _not_reconnected(self) -> LogError | None:
         """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
         gone = time.monotonic() - self._connected
-        if not self.connected and gone > self._access.limits.reconnect_seconds:
+        if not all(self.connected) and gone > self._access.limits.reconnect_seconds:
             return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
-
-    async def _keep_up(self) -> None:
-        """Asks what slows the log down, and how far its partitions go."""
-        await self._look_for_rates()
-        for reader in self._readers:
-            await reader.keep_up()
 
     async def _look_for_rates(self) -> None:
         """Logs which rate slows the log down, once."""
@@ -334,40 +298,30 @@ class LogReader:
         if self._throttled not in ("", known):
             _log.warning("%s Until then changes are seen late, and may time out.", self._throttled)
 
-    # Connecting
-
     async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
         """Connects the readers and begins to read; returns whether the log is read from ``start`` on.
 
-        Args:
-            layout: the log's topics.
-            start: a place up to which everything is known; None: nothing is known.
-            made: whether connecting creates the topics, so that brokers are not asked about them first (they may answer 500 then).
-
-        Raises:
-            LogError: the log can't be followed. No reader is left open.
+        ``made``: whether connecting creates the topics, so that brokers are not asked about them first (they may answer 500 then).
         """
         creations: Sequence[str] = [""] * len(layout.topics)
         if made:
             await self._schemas.refresh()
         else:
-            _, creations = await asyncio.gather(self._schemas.refresh(), self._access.topics.creations(layout))
-        creation = creation_of(creations)
-        known = start is not None and creation != "" and self._identity(layout, creation) == start.identity
-        resumed = await _resumable(self._access.topics, layout, start) if known and start is not None else None
-        readers = [self._reader(layout, number, None if resumed is None else resumed[number][0]) for number in range(len(layout.topics))]
+            _, creations = await asyncio.gather(self._schemas.refresh(), self._created(layout))
+        resumed = None
+        if start is not None and creation_of(creations) and self._identity(creations) == start.identity:
+            resumed = await _resumable(self._access.topics, layout, start)
+        nothing = [None] * len(layout.topics)
+        points, states = (nothing, nothing) if resumed is None else resumed
+        readers = [self._reader(layout, number, point) for number, point in enumerate(points)]
+        emptied = [each in self._access.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
         connecting = [
-            asyncio.ensure_future(
-                reader.connect(
-                    resumed=None if resumed is None else resumed[number][1],
-                    emptied=(layout.full_names[number], creations[number]) in self._access.topics.emptied,
-                )
-            )
-            for number, reader in enumerate(readers)
+            asyncio.ensure_future(reader.connect(resumed=state, emptied=gone))
+            for reader, state, gone in zip(readers, states, emptied, strict=True)
         ]
         try:
             await asyncio.gather(*connecting)
-            connected_to = await self._access.topics.creations(layout)
+            connected_to = await self._created(layout)
             if any(not now or then not in ("", now) for then, now in zip(creations, connected_to, strict=True)):
                 # the ends that the broker reported may be those of the next creation
                 raise LogError(LogState.LOST, f"{self._name} was deleted while it was opened. Try again.")
@@ -383,89 +337,55 @@ class LogReader:
             raise
         self.layout, self._readers, self._creations = layout, readers, connected_to
         self._behind = len(readers)
-        self._checked = self._connected = time.monotonic()
-        self._noticed_ledgers = self._ledgers()
+        self.checked = self._connected = time.monotonic()
         self._tasks = [self._owned.begin(self._run(reader), "reading it") for reader in readers]
         self._tasks.append(self._owned.begin(self._look_for_rates(), "asking for rates"))
         return resumed is not None
 
+    async def _created(self, layout: Layout) -> list[str]:
+        """Returns, for each of the log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist."""
+        return [each.creation for each in await self._access.topics.stored(layout)]
+
     def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
         """Returns the reader of a partition, not connected."""
-        entries = Entries(partition, self._schemas, self._access.facts.name, resume_point, self.acknowledged[partition])
-
-        async def another() -> LogError | None:
-            creation = self._creations[partition]
-            return await replaced(self._access.topics, layout.part(partition), creation, (entries.last.ledger,))
-
+        entries = Entries(partition, self._schemas, self._access.facts.name, resume_point)
         topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
-        return PartitionReader(self._access, topic, entries, another)
+        return PartitionReader(self._access, topic, entries, self._replaced)
 
     async def _run(self, reader: PartitionReader) -> None:
         def caught_up() -> None:
             self._behind -= 1
             if self._behind == 0:
-                self._listener.caught_up()
+                self._sink.caught_up()
 
         try:
-            await reader.run(self._listener.read, caught_up)
+            await reader.run(self._sink.read, caught_up)
         except LogError as error:
             stuck = error.state is LogState.STUCK and self._throttled
-            self._listener.lost(LogError(error.state or error.reason, f"{error.message} {self._throttled}") if stuck else error)
+            self._sink.lost(LogError(error.state or error.reason, f"{error.message} {self._throttled}") if stuck else error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
             if asked_to_end(error):
                 raise
             _log.exception("Reading the change log of %s failed", self.layout.namespace)
-            self._listener.lost(LogError(Reason.LOG_UNAVAILABLE, f"Reading {self._name} failed: {type(error).__name__}."))
+            self._sink.lost(LogError(Reason.LOG_UNAVAILABLE, f"Reading {self._name} failed: {type(error).__name__}."))
 
 
-async def replaced(topics: Topics, layout: Layout, creation: str, read: Sequence[int]) -> LogError | None:
-    """Returns what is wrong if the log is not the one any more that was created at ``creation``, or lost what was read; None: all is well.
-
-    Args:
-        topics: the requests to the brokers; topics that lost something are added to ``Topics.emptied``.
-        layout: the log's topics.
-        creation: what distinguishes the log from those before and after it; "": not known.
-        read: by topic, the ledger of the last entry that was read; -1: none was.
-
-    Raises:
-        LogError: the broker gave no answer.
-    """
-    name = f"The change log of {layout.namespace}"
-    found = await topics.stored(layout)
-    now = creation_of([each.creation for each in found])
-    if creation not in (now, ""):
-        if not now:
-            return LogError(Reason.LOG_UNAVAILABLE, f"{name} was deleted.")
-        return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it must be opened again.")
-    emptied = False
-    for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
-        if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
-            topics.emptied.add((full_name, each.creation))
-            emptied = True
-    if emptied:
-        return LogError(LogState.LOST, f"{name} was emptied: its topic was truncated, or the like. What is left is read anew.")
-    return None
-
-
-async def _resumable(topics: Topics, layout: Layout, start: Start) -> list[tuple[ResumePoint, State]] | None:
-    """Returns where each partition is read on from, and its state; None: the whole log has to be read.
+async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequence[ResumePoint], Sequence[State]] | None:
+    """Returns where each partition is read on from, and the partitions' states; None: the whole log has to be read.
 
     That is so if a partition is compacted further than the start, because deletions in between left no trace, or ends before it, because
     then the log is not the one that it was.
-
-    Raises:
-        LogError: the broker gave no answer.
     """
     try:
         places = [place_of(position) for position in start.positions]
     except ValueError:
         return None
-    if len(places) != len(layout.topics) or len(start.anchors) != len(places):
+    if not len(places) == len(start.anchors) == len(layout.topics):
         return None
     states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
     if not all(map(_stands, places, states)):
         return None
-    return list(zip(map(ResumePoint, places, start.anchors), states, strict=True))
+    return list(map(ResumePoint, places, start.anchors)), states
 
 
 def _stands(place: MessageId, state: State) -> bool:

@@ -21,32 +21,8 @@ from ..client import OK, Inbox, next_at_once
 from ..ids import MessageId
 
 _BATCH = 64
-SLICE_SECONDS = 0.005
-"""How long one slice of delivering entries may take before other tasks get a turn of the event loop, when many entries come at once."""
-_FEW = 16
-"""A batch of fewer entries does not end a slice by itself."""
-_IN_A_ROW = 8
-"""This many batches in a row end a slice, however small they are: under load, this process's own entries come one by one."""
-
 Received: TypeAlias = tuple[MessageId, Any]
 """Where a message stands, and the library's message."""
-
-
-class Slices:
-    """Decides after which batch other tasks get a turn of the event loop."""
-
-    __slots__ = ("_in_a_row",)
-
-    def __init__(self) -> None:
-        self._in_a_row = 0
-
-    def ends(self, entries: int) -> bool:
-        """Whether the slice ends with a batch of so many entries, which was just delivered."""
-        self._in_a_row += 1
-        if entries < _FEW and self._in_a_row < _IN_A_ROW:
-            return False
-        self._in_a_row = 0
-        return True
 
 
 class Receiver:

@@ -1,4 +1,4 @@
-"""The client, its readers and its producers; no other module of the sidecar calls pulsar-client, but for ``security``.
+"""The boundary to pulsar-client, a C++ library: the client, its readers and producers, its threads and its log.
 
 The library's public Python API blocks a thread per call, or wakes the event loop once per message. So this module uses the extension's own
 asynchronous calls (``_pulsar``) one level below, which ``pulsar.asyncio`` wraps as well; ``tests/logs/pulsar/test_client.py`` checks that
@@ -6,41 +6,56 @@ the calls used here exist.
 
 Rules that the library's threads impose:
 
-- A callback must not raise: that ends the process. Callbacks here only put their arguments into an ``Inbox``.
+- A callback must not raise: that ends the process. Callbacks here only hand their arguments to the event loop.
 - A callback takes the interpreter's lock. Code that waits for the library's threads must not hold that lock, so clients are closed in
   threads that do nothing but wait, and before they are garbage-collected.
 - A client does not survive ``fork``.
+
+**Its log.** The library's own bridge to Python's logging calls back for every line, debug lines included, and takes the interpreter's lock
+in threads that hold locks of the library: it costs a third of a reader's speed and can deadlock. So the library logs into a file instead,
+which it filters by level, and that file is a pipe that a thread of this module reads. The library has one log per process, however many
+clients there are.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import functools
 import logging
 import os
+import re
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import _pulsar
 
-from ....core.names import SYSTEM_READER
-from ....core.reasons import Reason
-from ...avro import Encoded
-from ...change_log import LogError
-from ..credentials import Identity, TlsOptions
-from ..ids import NOWHERE, MessageId
-from .inbox import Inbox
-from .log_lines import client_log_path
-from .security import secure
+from ...core.names import SYSTEM_READER
+from ...core.reasons import Reason
+from ..avro import Encoded
+from ..change_log import LogError
+from .credentials import Identity, OAuth2, TlsOptions, TokenSource
+from .ids import NOWHERE, MessageId
 
 _log = logging.getLogger(__name__)
+_library_log = logging.getLogger("topicpolicies_server.pulsar_client")
+_T = TypeVar("_T")
 
 _OPERATION_SECONDS = 15
 _CONNECT_SECONDS = 5
 _EARLIEST = _pulsar.MessageId.earliest
+_PIPES = Path("/dev/fd")
+_LINE = re.compile(r"^[\d-]+ [\d:.]+ +[A-Z]+ +\[\d+\] ([^|]*)\| (.*)$")
+_SECRETS = re.compile(r"(?i)\beyJ[\w-]+\.[\w-]+\.[\w-]*|(?<=bearer )\S+|(?<=token:)\S+")
+_LONGEST_LINE = 2_000
+_NOTHING_WRONG = "Cancel the pending reconnection due to the start timeout"
+"""Logged for any connection that succeeded at once, when its connect timeout is over: the library starts that timer after it was
+stopped."""
 Result = _pulsar.Result
 """The library's result codes."""
 OK = Result.Ok
@@ -63,6 +78,33 @@ class PulsarClientError(Exception):
         self.message = message
 
 
+class Inbox(Generic[_T]):
+    """A queue from any thread to the event loop, which is woken once however many items come until it runs.
+
+    Attributes:
+        items: what has come and was not taken yet, oldest first.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+        """``wake`` is called on the loop when there may be items."""
+        self.items: deque[_T] = deque()
+        self._loop = loop
+        self._wake = wake
+        self._woken = False
+
+    def put(self, item: _T) -> None:
+        """Adds an item. Never raises and never waits; once the loop is closed, it is not woken any more."""
+        self.items.append(item)
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # the loop is closed, so nothing is left to wake
+                self._loop.call_soon_threadsafe(self._come)
+
+    def _come(self) -> None:
+        self._woken = False  # reset before the items are read: a later item is either seen now, or wakes the loop again
+        self._wake()
+
+
 def next_at_once(reader: Any) -> Any:
     """Returns the next message in a reader's queue; None if the queue is empty or the reader is closed."""
     try:
@@ -72,26 +114,25 @@ def next_at_once(reader: Any) -> Any:
 
 
 class PulsarClient:
-    """One connection pool to the brokers, with one thread for the sockets and one for callbacks of received messages."""
+    """One connection pool to the brokers, with one thread for the sockets and one for callbacks of received messages.
+
+    Requests raise ``PulsarClientError`` if the brokers refuse or do not answer in time, and ``LogError`` if the client is closed.
+    """
 
     def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
-        """Connects on first use.
-
-        Args:
-            service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``, the hosts separated by commas.
-            token: authenticates each new connection; None: a certificate does, if ``tls`` has one.
-            tls: how to verify brokers' certificates, for ``pulsar+ssl``; as strictly as possible by default.
-        """
+        """Connects on first use. The arguments: as those of ``PulsarLog``; without a token, the certificate of ``tls`` authenticates."""
         configuration = _pulsar.ClientConfiguration()
         configuration.operation_timeout_seconds(_OPERATION_SECONDS)
         configuration.connection_timeout(_CONNECT_SECONDS * 1_000)
         configuration.io_threads(1)
         configuration.message_listener_threads(1)
         configuration.stats_interval_in_seconds(0)
-        _log_into_pipe(configuration)
+        if (path := client_log_path()) is None:
+            configuration.set_console_logger(_pulsar.LoggerLevel.Warn)
+        else:
+            configuration.set_file_logger(_pulsar.LoggerLevel.Warn, path)
         secure(configuration, service_url, token, tls or TlsOptions())
         self._client = _pulsar.Client(service_url, configuration)
-        self._process = os.getpid()
         self._closed = False
         self._closing: threading.Thread | None = None
         _open_clients.add(self)
@@ -107,10 +148,6 @@ class PulsarClient:
             queue_size: how many messages may have been received and not taken.
             first: the message to begin with, or with the first after it if that one is gone; ``NOWHERE``: the earliest one.
             compacted: whether the topic is read compacted, as brokers do.
-
-        Raises:
-            PulsarClientError: the reader could not be created in time.
-            LogError: the client is closed.
         """
         configuration = _pulsar.ReaderConfiguration()
         configuration.reader_name(name)
@@ -138,10 +175,6 @@ class PulsarClient:
             access: ``SHARED``; ``EXCLUSIVE`` for the topic's only producer, refused (``ProducerFenced``, ``ProducerBusy``) if there is
                 another one; ``WAIT_FOR_EXCLUSIVE`` to wait until there is no other one, which ends with ``Timeout`` after some seconds.
             name: the producer's name, which each message carries; by default the broker chooses one.
-
-        Raises:
-            PulsarClientError: the producer could not be created in time.
-            LogError: the client is closed.
         """
         configuration = _pulsar.ProducerConfiguration()
         configuration.schema(_pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", schema))
@@ -157,16 +190,11 @@ class PulsarClient:
     async def let_broker_lay_out(self, topic: str) -> int:
         """Requests a topic's partitions as any client does that connects: where topics are partitioned by default, that creates them.
 
-        Returns:
-            How many partitions there are; 0 for a topic that is not partitioned, or would not be.
-
-        Raises:
-            PulsarClientError: the broker refused.
-            LogError: the client is closed.
+        Returns how many partitions there are; 0 for a topic that is not partitioned, or would not be.
         """
 
         def unpack(done: Callable[[Any], None]) -> None:
-            self._client.get_topic_partitions_async(topic, lambda result, names: done(_Failed(result) if result != OK else names))
+            self._client.get_topic_partitions_async(topic, lambda result, names: done(PulsarClientError(result) if result != OK else names))
 
         names = await self._ask(unpack)
         return 0 if list(names) == [topic] else len(names)
@@ -179,10 +207,11 @@ class PulsarClient:
         loop = asyncio.get_running_loop()
         finished = asyncio.Event()
 
+        closed = _calling(loop, finished.set)
+
         def close() -> None:
             self._close_client()
-            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
-                loop.call_soon_threadsafe(finished.set)
+            closed()
 
         # The blocking call needs no Python callback, which could otherwise run while the interpreter shuts down.
         self._closing = threading.Thread(target=close, name="pulsar-client-close", daemon=True)
@@ -211,37 +240,26 @@ class PulsarClient:
         """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns."""
         if self._closed:
             raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
-        if os.getpid() != self._process:
-            raise LogError(
-                Reason.LOG_UNAVAILABLE, "A Pulsar client does not work after a fork: open the change log in the process that uses it."
-            )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
-        def settle() -> None:
-            result = inbox.items.popleft()
+        def settle(result: Any) -> None:
             if answer.done():
                 close_quietly(result)
-            elif isinstance(result, _Failed):
-                answer.set_exception(PulsarClientError(result.code))
+            elif isinstance(result, PulsarClientError):
+                answer.set_exception(result)
             elif isinstance(result, _pulsar.Error):
                 answer.set_exception(PulsarClientError(result.error, result.message))
             else:
                 answer.set_result(result)
 
-        inbox: Inbox[Any] = Inbox(loop, settle)
-        start(inbox.put)
+        start(_calling(loop, settle))
         try:
             return await answer
         except asyncio.CancelledError:
             if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
                 close_quietly(answer.result())
             raise
-
-
-class _Failed:
-    def __init__(self, code: Any) -> None:
-        self.code = code
 
 
 def message_of(encoded: Encoded) -> Any:
@@ -265,25 +283,24 @@ async def send(handle: Any, message: Any) -> Any:
     Raises:
         PulsarClientError: the message was not acknowledged.
     """
-    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
 
-    def settle() -> None:
-        result, ident = inbox.items.popleft()
+    def settle(result: Any, ident: Any) -> None:
         if not answer.done():
             if result == OK:
                 answer.set_result(ident)
             else:
                 answer.set_exception(PulsarClientError(result))
 
-    inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), settle)
-    handle.send_async(message, lambda result, ident: inbox.put((result, ident)))
+    handle.send_async(message, _calling(loop, settle))
     return await answer
 
 
 async def close_handle(handle: Any) -> None:
     """Closes a reader or producer, and waits until that is done."""
     closed = asyncio.Event()
-    handle.close_async(Inbox[Any](asyncio.get_running_loop(), closed.set).put)
+    handle.close_async(_calling(asyncio.get_running_loop(), lambda _: closed.set()))
     await closed.wait()
 
 
@@ -297,12 +314,76 @@ def _ignore(result: Any) -> None:
     del result
 
 
-def _log_into_pipe(configuration: Any) -> None:
-    path = client_log_path()
-    if path is None:
-        configuration.set_console_logger(_pulsar.LoggerLevel.Warn)
-    else:
-        configuration.set_file_logger(_pulsar.LoggerLevel.Warn, path)
+def _calling(loop: asyncio.AbstractEventLoop, settle: Callable[..., None]) -> Callable[..., None]:
+    """Returns a callback for threads of the library, which calls ``settle`` on the loop with what it gets."""
+
+    def call(*arguments: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
+            loop.call_soon_threadsafe(settle, *arguments)
+
+    return call
+
+
+def secure(configuration: Any, service_url: str, token: Identity | None, tls: TlsOptions) -> None:
+    """Configures authentication and TLS of a client.
+
+    The library reads certificates, keys and authorities for each new connection, and requests the token then.
+    """
+    secured = service_url.startswith("pulsar+ssl")
+    certified = tls.certificate is not None and tls.key is not None
+    if isinstance(token, OAuth2):
+        configuration.authentication(_pulsar.AuthenticationOauth2.create(token.parameters()))
+    elif token is not None:
+        configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
+    elif secured and certified:
+        configuration.authentication(_pulsar.AuthenticationTLS.create(str(tls.certificate), str(tls.key)))
+    if secured:
+        configuration.tls_allow_insecure_connection(False)
+        configuration.tls_validate_hostname(tls.check_hostname)
+        # The library's own path to the system's authorities is that of the machine it was built on.
+        configuration.tls_trust_certs_file_path(str(tls.authorities))
+    if secured and certified:
+        configuration.tls_certificate_file_path(str(tls.certificate))
+        configuration.tls_private_key_file_path(str(tls.key))
+
+
+def _harmless(token: TokenSource) -> TokenSource:
+    """Wraps a token source for threads of the library: if the token can't be read, it returns an empty one, which brokers refuse."""
+
+    def read() -> str:
+        try:
+            return token()
+        except Exception as error:  # noqa: BLE001 (raising here would end the process)
+            _log.warning("The token for Pulsar can't be read: %s", getattr(error, "strerror", None) or type(error).__name__)
+            return ""
+
+    return read
+
+
+@functools.cache
+def client_log_path() -> str | None:
+    """Returns the path that pulsar-client logs to, the same for the whole process; None if the system can't name a pipe by a path."""
+    if not _PIPES.is_dir():
+        return None
+    read_end, write_end = os.pipe()  # both stay open as long as the process: the client's log does too
+    threading.Thread(target=_forward, args=(read_end,), name="pulsar-client-log", daemon=True).start()
+    return str(_PIPES / str(write_end))
+
+
+def _forward(read_end: int) -> None:
+    with open(read_end, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            # An error to the library, such as one refused connection, is a warning here: a change log reports itself when it is lost.
+            _library_log.log(logging.DEBUG if _NOTHING_WRONG in line else logging.WARNING, "%s", legible(line))
+
+
+def legible(line: str) -> str:
+    """Returns a line of the library's log without its own time, level and thread, and without anything that looks like a token."""
+    text = line.rstrip()
+    match = _LINE.match(text)
+    if match is not None:
+        text = f"{match[1].strip()}: {match[2].strip()}"
+    return _SECRETS.sub("(secret)", text)[:_LONGEST_LINE]
 
 
 _open_clients: weakref.WeakSet[PulsarClient] = weakref.WeakSet()

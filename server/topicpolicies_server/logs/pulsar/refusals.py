@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ....core.errors import Kind
-from ....core.reasons import LogState, Reason
-from ...change_log import LogError
-from .library import PulsarClientError, Result
+from ...core.errors import Kind
+from ...core.reasons import LogState, Reason
+from ..change_log import LogError
+from .client import Result
 
 _PASSING = frozenset(
     {
@@ -58,11 +58,6 @@ def holder_of(message: str) -> str | None:
     if (match := _HOLDER.search(message)) is not None:
         return "" if match[1] == _NOBODY else match[1]
     return "" if _SHARED in message else None
-
-
-def is_passing(error: PulsarClientError | LogError) -> bool:
-    """Whether an operation that failed like this may succeed when it is tried again."""
-    return error.result in _PASSING if isinstance(error, PulsarClientError) else error.state is LogState.ADMIN_UNREACHABLE
 
 
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:

@@ -19,17 +19,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ....core.policies.events import Event, Placed
-from ....core.reasons import LogState
-from ....tasks import RestartedTask, asked_to_end
-from ...avro import Codec
-from ...change_log import LogError
-from ..broker_connections import BrokerConnections
-from ..client import OK, Inbox, PulsarClientError, Result, close_handle, close_quietly, message_of
-from ..client.refusals import is_passing, refusal
-from ..ids import MessageId, position_of
+from ...core.policies.events import Event, Placed
+from ...core.reasons import LogState
+from ...tasks import RestartedTask
+from ..avro import Codec
+from ..change_log import LogError, LogSink
+from .client import OK, Inbox, Result, close_handle, close_quietly, message_of
+from .ids import MessageId, position_of
+from .refusals import refusal
 
 _log = logging.getLogger(__name__)
 
@@ -38,16 +37,8 @@ _LONGEST_PAUSE = 2.0
 _SLICE = 200
 _USELESS_AFTER = frozenset({Result.AlreadyClosed, Result.NotConnected, Result.ProducerFenced, Result.TopicTerminated})
 """Result codes after which a producer takes nothing more."""
-
-
-class Outcomes(Protocol):
-    """Receives the outcomes of events; never called from within ``append``."""
-
-    def appended(self, placed: list[Placed]) -> None:
-        """Called with events that are in the log, in this order."""
-
-    def append_failed(self, event: Event, error: LogError) -> None:
-        """Called with an event that was not acknowledged."""
+_PASSING = frozenset({LogState.UNREACHABLE, LogState.ADMIN_UNREACHABLE})
+"""Reasons for which a producer could not be opened that may be gone the next time."""
 
 
 class OpenProducer(NamedTuple):
@@ -85,27 +76,24 @@ class PartitionWriter:
         partition: int,
         open_producer: Callable[[int], Awaitable[OpenProducer]],
         rehearse: Callable[[Event], object],
-        outcomes: Outcomes,
+        sink: LogSink,
         *,
         patience_seconds: float,
-        connections: BrokerConnections | None = None,
     ) -> None:
         """Opens nothing yet.
 
         Args:
             partition: its number.
-            open_producer: opens a producer for a partition; raises ``PulsarClientError`` or ``LogError``.
+            open_producer: opens a producer for a partition; raises ``LogError``.
             rehearse: raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer.
-            outcomes: receives the outcomes.
+            sink: receives the outcomes, never from within ``append``.
             patience_seconds: how long an event may wait for a producer.
-            connections: is notified while events wait for a producer; None: nothing is.
         """
         self._partition = partition
         self._open_producer = open_producer
         self._rehearse = rehearse
-        self._outcomes = outcomes
+        self._sink = sink
         self._patience = patience_seconds
-        self._connections = connections or BrokerConnections()
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
         self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
@@ -228,13 +216,13 @@ class PartitionWriter:
                 placed.append(self._placed(sent, message_id))
                 continue
             if placed:
-                self._outcomes.appended(placed)
+                self._sink.appended(placed)
                 placed = []
             if result in _USELESS_AFTER or (result == Result.Timeout and self._disconnected):
                 self._drop_producer()
-            self._outcomes.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
+            self._sink.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
         if placed:
-            self._outcomes.appended(placed)
+            self._sink.appended(placed)
         if self._outdated and not self._sent:
             self._drop_producer()
         if self._waiting:
@@ -257,59 +245,51 @@ class PartitionWriter:
 
     async def _open(self) -> None:
         """Opens a producer if there is none, and sends the events that wait."""
-        self._connections.waits(self)
-        try:
-            pause = _FIRST_PAUSE
-            while self._waiting and not self._changing_over:
-                if self._producer is not None:
-                    self._send_some(self._producer)
-                    await asyncio.sleep(0)
-                elif await self._try_to_open() is not None and self._waiting:
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
-        finally:
-            self._connections.waits_no_longer(self)
+        pause = _FIRST_PAUSE
+        while self._waiting and not self._changing_over:
+            if self._producer is not None:
+                self._send_some(self._producer)
+                await asyncio.sleep(0)
+            elif not await self._try_to_open() and self._waiting:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _try_to_open(self) -> PulsarClientError | LogError | None:
-        """Makes one attempt to open a producer; returns the error if it fails.
+    async def _try_to_open(self) -> bool:
+        """Makes one attempt to open a producer; returns whether there is one now.
 
         Events may expire meanwhile, but never cut the attempt short, or a broker that is slow to come back would never be reached.
         """
         attempt = asyncio.ensure_future(self._open_producer(self._partition))
         try:
             while not attempt.done():
+                self._expire(refusal("Opening the change log for writing", Result.Timeout, "no producer in time"))
                 await asyncio.wait({attempt}, timeout=self._until_next_expiry())
-                self._expire(PulsarClientError(Result.Timeout, "no producer in time"))
+        except BaseException:
+            if not attempt.cancel() and attempt.exception() is None:
+                attempt.result().close()
+            raise
+        try:
             self._producer = attempt.result()
-        except (PulsarClientError, LogError) as failure:
-            if is_passing(failure):
+        except LogError as failure:
+            if failure.state in _PASSING:
                 self._expire(failure)
             else:
                 self._fail_waiting(len(self._waiting), failure)
-            return failure
-        except (Exception, asyncio.CancelledError) as error:
-            if asked_to_end(error):
-                if not attempt.cancel() and attempt.exception() is None:
-                    attempt.result().close()
-                raise
-            _log.exception("Opening partition %d of a change log for writing failed; it is tried again", self._partition)
-            unforeseen = LogError(LogState.APPEND_FAILED, f"The change log can't be opened for writing: {type(error).__name__}.")
-            self._expire(unforeseen)
-            return unforeseen
+            return False
         self._used = time.monotonic()
-        return None
+        return True
 
     def _until_next_expiry(self) -> float | None:
         return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else None
 
-    def _expire(self, failure: PulsarClientError | LogError) -> None:
+    def _expire(self, failure: LogError) -> None:
         """Fails the events that have waited for too long."""
         now = time.monotonic()
         self._fail_waiting(sum(1 for _ in itertools.takewhile(lambda waiting: waiting.until <= now, self._waiting)), failure)
 
-    def _fail_waiting(self, count: int, failure: PulsarClientError | LogError) -> None:
+    def _fail_waiting(self, count: int, failure: LogError) -> None:
         for _ in range(count):
-            self._outcomes.append_failed(self._waiting.popleft().event, _not_sent(failure))
+            self._sink.append_failed(self._waiting.popleft().event, failure)
 
     def _send_some(self, producer: OpenProducer) -> None:
         for _ in range(min(_SLICE, len(self._waiting))):
@@ -317,14 +297,8 @@ class PartitionWriter:
             try:
                 self._send(producer, event)
             except LogError as error:
-                self._outcomes.append_failed(event, error)
+                self._sink.append_failed(event, error)
             except Exception as error:  # noqa: BLE001 (whoever waits for it is told, and those behind it are sent)
                 _log.exception("An event of %s can't be sent", event.key.topic)
                 why = f"The event can't be sent to the change log: {type(error).__name__}."
-                self._outcomes.append_failed(event, LogError(LogState.APPEND_FAILED, why, outcome_unknown=True))
-
-
-def _not_sent(failure: PulsarClientError | LogError) -> LogError:
-    if isinstance(failure, LogError):
-        return LogError(failure.state or failure.reason, failure.message, kind=failure.kind)
-    return refusal("Opening the change log for writing", failure.result, failure.message)
+                self._sink.append_failed(event, LogError(LogState.APPEND_FAILED, why, outcome_unknown=True))
