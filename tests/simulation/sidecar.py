@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -150,9 +151,9 @@ class Sidecar:
         """Whether an event may yet come from it whose writer had not read what stands at these positions, one for each partition."""
         if not self.running:
             return False
-        served = next((each._life.served for each in self.registry.namespaces() if each.name == namespace), None)
-        behind = served is not None and any(here < there for here, there in zip(served.positions, positions, strict=True))
-        return behind or self.in_flight > 0
+        lives = [each._life for each in self.registry.namespaces() if each.name == namespace]
+        open_ones = [each.positions for life in lives for each in (life.served, life.reading) if each is not None and each.positions]
+        return any(any(map(operator.lt, found, positions)) for found in open_ones) or self.in_flight > 0
 
     def led_log(self, namespace: str) -> LedNamespaceLog | None:
         """Returns a namespace's log with one writer at a time, if it is open here."""

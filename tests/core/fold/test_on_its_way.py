@@ -128,6 +128,17 @@ def test_a_newcomers_repair_does_not_make_a_request_applied_that_never_arrived()
     assert full.document == {TTL: b"1"}
 
 
+def test_a_request_that_never_arrived_counts_for_a_newcomer_too_when_it_is_repeated_after_a_deletion() -> None:
+    full = Script(FoldContext(joined_at=1_000_000))
+    lost = full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost")
+    assert lost.stamp is not None
+    full.delete(on=Seen({TTL: b"1"}, lost.stamp.event_id), remembered=(Remembered("lost", "digest", "", ""),))
+    joined = join(full, last=1)
+    assert full.gone() and joined.gone() and full.state.since == joined.state.since == "000001"
+    both(full, joined, full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost", seen=full.state.history))
+    assert agree(joined, full) and joined.document == {TTL: b"1"}
+
+
 def test_a_request_that_is_folded_again_is_not_taken_for_its_own_repeat() -> None:
     teacher = Script(FoldContext(joining=True, joined_at=1_000_000))
     teacher.update({TTL: b"0"}, on=Seen({}, "gone"), remembered=(Remembered("again", "digest", "", ""),))

@@ -515,6 +515,15 @@ async def test_a_deleted_ledger_is_harmless_if_it_is_known_that_all_of_it_had_be
     assert await lost(reading) == "LOG_UNAVAILABLE"
 
 
+async def test_a_deleted_ledger_is_harmless_if_the_log_is_compacted_no_further_than_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_SETTLING_SECONDS", 0.01)
+    reading = await caught_up()
+    reading.compacted(20, MessageId(7, 2), trimmed=7)
+    reading.handle.feed(in_ledger(8))
+    await reading.until(lambda: len(reading.entries) == 4)
+    await reading.stop()
+
+
 async def test_a_ledger_that_was_deleted_although_nothing_was_ever_compacted_was_empty() -> None:
     reading = Reading(FakeReader(), MessageId(7, -1))
     await reading.until(lambda: reading.caught_up_after == [0])
@@ -685,6 +694,17 @@ async def test_entries_that_were_wanted_and_deleted_before_they_were_read_lose_t
     reading.trimmed.add(7)
     assert await lost(reading) == "LOG_UNAVAILABLE"
     assert (reading.ids, reading.caught_up_after) == (["1"], [])
+
+
+async def test_a_horizon_that_is_reported_late_does_not_hide_that_entries_were_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_SETTLING_SECONDS", 0.01)
+    just_ended, successors = Compaction(20, MessageId(7, -1)), [FakeReader(in_ledger(8))]
+    reading = Reading(FakeReader(in_ledger(8)), MessageId(8, 0), opening=just_ended, first=BEGINNING, successors=successors)
+    opening = reading.states[0]
+    reading.states = [opening, opening, opening, opening._replace(compaction=Compaction(20, MessageId(8, 0)))]
+    reading.trimmed.add(7)
+    assert await lost(reading) == "LOG_UNAVAILABLE"
+    assert reading.ids == []
 
 
 async def test_a_partition_whose_compacted_ledgers_are_all_gone_is_read_on_in_the_next_one() -> None:

@@ -84,8 +84,13 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
 
 
 def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
-    """Returns whether an event's base is an event that was seen here: then its writer knew which events came before."""
-    base = stamp.base
+    """Returns whether the writer of an event knew which events came before.
+
+    That is so if its base is an event that was seen here; or if it had seen as much as we have, from the first event that was seen here on.
+    """
+    base, seen = stamp.base, stamp.seen
+    if seen is not None and seen.since <= state.since <= seen.upto:
+        return True
     return base == state.newest or (base == state.version and base != "") or (state.seen is not None and base in state.seen)
 
 

@@ -15,7 +15,8 @@ between:
 - a message: the reader is opened again before it. If a later one comes without it once more, or nothing for as long as an initial replay
   waits (``PulsarLimits.stuck_seconds``), the library can't decode it: it is delivered as unreadable
 - the ledger was deleted, as ledgers are once they are compacted and another one was begun: so it was compacted, possibly with entries that
-  were not read. The log is lost, and has to be opened again; unless the log was not compacted since all of it had been read
+  were not read. The log is lost, and has to be opened again; unless it is compacted no further than it was read. (The horizon of a
+  compaction that has just ended may be that of the one before.)
 
 **The initial replay ends** with the entry that was the last one at the opening. That entry may never come: it may be a marker, or a
 tombstone that was compacted. The same is true of a later **end**, up to which a caller has to read. So when nothing comes, the broker is
@@ -123,8 +124,8 @@ class PartitionReader:
         self._end = NOWHERE
         """The furthest end of the partition that was reported."""
         self._caught_up = False
-        self._compaction = Compaction(-1, NOWHERE)
-        """The newest compaction of which it is known which entries it covered."""
+        self._covered = -1
+        """The newest compacted ledger of which it is known that it covers nothing that was not read."""
         self._skipped: MessageId | None = None
         """The message because of which the reader was opened again."""
         self._missed_at = 0.0
@@ -215,7 +216,7 @@ class PartitionReader:
             return
         state = await self._state()
         if state.last <= self.complete_upto:
-            self._compaction = Compaction(state.compaction.ledger, state.last)
+            self._covered = state.compaction.ledger
         else:
             self._expect(state.last)
 
@@ -232,14 +233,10 @@ class PartitionReader:
                 continue
             if await self._has_sent(self._opening.last) and await self._has_come():
                 break
-        before, compaction = self._opening.compaction, (await _answer(self._state)).compaction
-        while compaction != before:
-            await asyncio.sleep(_SETTLING_SECONDS)
-            before, compaction = compaction, (await _answer(self._state)).compaction
+        compaction = await self._settled(self._opening.compaction)
         if compaction.horizon is not None and self.complete_after is not None:
             self.complete_after = max(self.complete_after, border_of(compaction.horizon))
             self._end = max(self._end, compaction.horizon)
-        self._compaction = compaction
         self.complete_upto, self._floor, self._first_phase = _before(first), first, False
         await _answer(self._open_again)
 
@@ -350,11 +347,13 @@ class PartitionReader:
         """
         while True:
             gap = await _answer(partial(self._access.topics.gap, self._namespace, self._topic, self.complete_upto, before))
-            known = self._compaction
-            covered = known.horizon is not None and known.horizon <= self.complete_upto and known.ledger == gap.compacted_ledger
-            if gap.trimmed and not covered:
-                what = f"The change log was compacted before it was read up to {before.ledger}:{before.entry}; it must be opened again."
-                raise LogError(Reason.LOG_UNAVAILABLE, what)
+            if gap.trimmed and gap.compacted_ledger != self._covered:
+                compaction = await self._settled()
+                if compaction.horizon is None or compaction.horizon > self.complete_upto:
+                    what = f"The change log was compacted before it was read up to {before.ledger}:{before.entry}; it must be opened again."
+                    raise LogError(Reason.LOG_UNAVAILABLE, what)
+                self._covered = compaction.ledger
+                continue
             if gap.message is None:
                 return True
             if gap.message != self._skipped:
@@ -367,6 +366,14 @@ class PartitionReader:
             self.complete_upto = gap.message
             if entry is not None:
                 self._deliver([entry])
+
+    async def _settled(self, before: Compaction | None = None) -> Compaction:
+        """Returns how far the log is compacted, once two answers in a row agree; ``before``: the answer before the first one."""
+        compaction = (await _answer(self._state)).compaction
+        while compaction != before:
+            await asyncio.sleep(_SETTLING_SECONDS)
+            before, compaction = compaction, (await _answer(self._state)).compaction
+        return compaction
 
     async def _make_sure_of_log(self) -> None:
         if (error := await _answer(self._replaced)) is not None:
