@@ -184,7 +184,7 @@ async def test_a_source_that_raises_any_exception_does_not_keep_others_from_bein
     number.add(reloader)
     reloader.start()
     number.path.write_text("2")
-    await until(lambda: number.taken == [2])
+    await until(lambda: number.taken == [2] and bool(reloader.problems))
     assert list(reloader.problems) == ["the broken one"]
 
 

@@ -62,6 +62,9 @@ class Format(NamedTuple):
     """The pragmas that are set on each connection, as ``name = value``."""
 
 
+_TO_BE_WRITTEN = "The server's user must be able to write the file and its folder."
+
+
 def lacks_room(error: BaseException | None) -> bool:
     """Whether an error is that of a write that failed, as on a full disk: what is in the file is good, and can't be written now."""
     return getattr(error, "sqlite_errorcode", None) in _LACKS_ROOM
@@ -71,7 +74,12 @@ def unusable(path: Path, error: Exception) -> FileError:
     """Returns the error of a file that can't be opened or read because of ``error``."""
     if lacks_room(error):
         return FileError(f"{path} can't be opened, as its disk is full or can't be written ({error}): make room.")
-    return FileError(f"{path} can't be read: {error}.")
+    return FileError(f"{path} can't be read: {error}.{remedy(error)}")
+
+
+def remedy(error: BaseException) -> str:
+    """Returns the sentence that follows the text of an error of SQLite's, after a space; "": there is none."""
+    return f" {_TO_BE_WRITTEN}" if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY else ""
 
 
 def create_private(path: Path) -> None:
@@ -278,7 +286,7 @@ class FileLock:
         try:
             descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise FileError(f"{self._lock_path} can't be opened: {error.strerror}.") from error
+            raise FileError(f"{self._lock_path} can't be opened: {error.strerror}. {_TO_BE_WRITTEN}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -146,6 +146,22 @@ async def test_a_task_that_stops_waiting_for_an_event_loses_none(service: FakeSe
         assert await waiting is None
 
 
+@both
+async def test_a_watch_that_is_closed_yields_what_has_arrived_with_its_token(kind: Kind, service: FakeService) -> None:
+    service.answers["WatchPolicies"] += [[batch(change("v1"), change("v2", "t2"))]]
+    if kind is tp.AsyncClient:
+        async with tp.AsyncClient(service.address) as client, client.watch(namespaces=[NAMESPACE]) as watch:
+            first = await anext(watch)
+            await watch.close()
+            rest, tokens = [event async for event in watch], watch.resume_tokens
+    else:
+        with tp.Client(service.address) as blocking, blocking.watch(namespaces=[NAMESPACE]) as iterator:
+            first = await asyncio.to_thread(next, iterator)
+            iterator.close()
+            rest, tokens = list(iterator), iterator.resume_tokens
+    assert (kinds([first]), kinds(rest), tokens) == (["v1"], ["v2"], {NAMESPACE: "t2"})
+
+
 async def test_a_watch_for_threads_can_be_closed_by_another_thread_and_by_its_client(service: FakeService) -> None:
     client = tp.Client(service.address)
     first, second = client.watch(namespaces=[NAMESPACE]), client.watch(namespaces=[NAMESPACE])

@@ -224,7 +224,7 @@ class Watch(_BaseWatch[_Event], Iterator[_Event]):
         self.close()
 
     def close(self) -> None:
-        """Ends the watch; a thread that waits for its next event gets StopIteration."""
+        """Ends the watch; a thread that waits for its next event gets StopIteration, after what has arrived already."""
         self._closed = True
         self._closing.set()
         if self._call is not None:
@@ -246,10 +246,7 @@ class Watch(_BaseWatch[_Event], Iterator[_Event]):
             self._stream_thread.join(_JOIN_SECONDS)
 
     def __next__(self) -> _Event:
-        while not self._closed:
-            event = self._progress.next()
-            if event is not None:
-                return event
+        while (event := self._progress.next()) is None and not self._closed:
             if self._progress.complete:
                 self.close()
                 break
@@ -264,7 +261,9 @@ class Watch(_BaseWatch[_Event], Iterator[_Event]):
                 self._ended(from_rpc_error(error))
             except TopicPoliciesError as error:
                 self._ended(error)
-        raise StopIteration
+        if event is None:
+            raise StopIteration
+        return event
 
 
 class AsyncWatch(_BaseWatch[_Event], AsyncIterator[_Event]):
@@ -280,16 +279,13 @@ class AsyncWatch(_BaseWatch[_Event], AsyncIterator[_Event]):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the watch; a task that waits for its next event gets StopAsyncIteration."""
+        """Ends the watch; a task that waits for its next event gets StopAsyncIteration, after what has arrived already."""
         self._closed = True
         if self._call is not None:
             self._call.cancel()
 
     async def __anext__(self) -> _Event:
-        while not self._closed:
-            event = self._progress.next()
-            if event is not None:
-                return event
+        while (event := self._progress.next()) is None and not self._closed:
             if self._progress.complete:
                 await self.close()
                 break
@@ -303,7 +299,9 @@ class AsyncWatch(_BaseWatch[_Event], AsyncIterator[_Event]):
                 self._ended(from_rpc_error(error))
             except TopicPoliciesError as error:
                 self._ended(error)
-        raise StopAsyncIteration
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
     async def _receive(self) -> None:
         try:

@@ -197,7 +197,7 @@ class Call:
         if error.kind not in _OF_ATTEMPTS or error.reason == Reason.OUTCOME_UNKNOWN:
             return error
         repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
-        return errors.outcome_unknown(request_id) if self.unsure or repeated else error
+        return errors.outcome_unknown(request_id, error) if self.unsure or repeated else error
 
     def gone(self) -> NoReturn:
         """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""

@@ -48,6 +48,7 @@ from ...sqlite_file import (
     checksum,
     create_private,
     lacks_room,
+    remedy,
     transaction,
     unusable,
 )
@@ -554,4 +555,4 @@ def unreadable(what: str, error: BaseException) -> LogError:
     """The error about a file, or a part of it, that can't be read; ``what`` names it, as the beginning of a sentence."""
     if is_damage(error):
         return LogError(Reason.LOG_FILE_UNUSABLE, f"{what} is damaged: {error}. Restore it from a backup, or name another file.")
-    return LogError(Reason.LOG_FILE_UNUSABLE, f"{what} can't be read: {error}.")
+    return LogError(Reason.LOG_FILE_UNUSABLE, f"{what} can't be read: {error}.{remedy(error)}")
