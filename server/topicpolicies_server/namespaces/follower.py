@@ -37,7 +37,7 @@ from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
 _MOST_LOGGED = 20
-"""Unreadable entries that are logged a load; the others are only counted."""
+"""Different problems of entries that are logged a load; a writer of a log can make any number of them."""
 
 
 class Follower:
@@ -112,7 +112,8 @@ class Follower:
         self._retired = self._serves = self._caught_up = False
         self._folded: list[Taken] = []
         """Folded events that the recorder has not been given yet."""
-        self._logged = 0
+        self._logged: set[str] = set()
+        """The problems of entries that are in the server's log."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         """Events that came while the log was being opened."""
 
@@ -361,9 +362,10 @@ class Follower:
         if placed.problem:
             self.unreadable += 1
             self._common.activity.unreadable += 1
-            self._logged += 1
-            if self._logged <= _MOST_LOGGED:
-                _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
+            if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
+                self._logged.add(placed.problem)
+                skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
+                _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
         if change is not None:
             self.size += change.size - (before.size if before is not None else 0)
         after = change if change is not None else before
