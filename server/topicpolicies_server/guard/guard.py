@@ -1,4 +1,7 @@
-"""The guard keeps the namespaces loaded that the discovery finds, so that they are repaired, and logs each repair."""
+"""The guard keeps the namespaces loaded that the discovery finds, so that they are repaired, and logs each repair.
+
+It runs in a server, or as a service of its own, which has no API.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
+from ..config import GuardConfig, insecure
 from ..core.errors import PolicyError
+from ..core.fold.fold import FoldContext
+from ..health import LogProbe, Pulse, report
+from ..metrics import Endpoint, ServerCollector
 from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..reloading import Reloader
 from ..tasks import RestartedTask
-
-if TYPE_CHECKING:
-    from .discovery import Discovery  # needs the libraries for brokers
+from .discovery import Discovery, discovery
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 10.0
@@ -116,6 +122,63 @@ class Guard:
             if namespace is not None:
                 namespace.release(self)
                 _LOG.info("%s is not guarded any more", name)
+
+
+class GuardService:
+    """A guard with all that it needs (``process.Service``)."""
+
+    def __init__(self, config: GuardConfig) -> None:
+        """``config``: the guard's whole configuration."""
+        self.config = config
+        self.reloader = Reloader()
+        """The files that are read anew while the guard runs."""
+        self.registry: Registry
+        """The namespaces; set once the guard is started."""
+        self._turn = asyncio.Lock()
+        """Held by whatever starts or stops the guard, so that a stop waits until a start, or another stop, has ended."""
+        self._parts = contextlib.AsyncExitStack()
+        """Closes the parts: the last one first, and each of them even if closing another one fails."""
+
+    async def start(self) -> None:
+        """Begins to guard.
+
+        Raises:
+            LogError: the log can't be used.
+            OSError: the metrics' address can't be listened on, or a file can't be read.
+        """
+        config = self.config
+        async with self._turn, contextlib.AsyncExitStack() as parts:
+            from ..logs.pulsar.opening import admin_api, pulsar_log  # noqa: PLC0415 - only a guard needs these libraries
+
+            admin = admin_api(config.log)
+            parts.push_async_callback(admin.close)
+            log = pulsar_log(config.log, config.limits)
+            parts.push_async_callback(log.close)
+            registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
+            parts.push_async_callback(registry.close)
+            probe = LogProbe(log, config.limits.log_patience_seconds)
+            registry.heed(probe.readiness)
+            parts.push_async_callback(probe.stop)
+            await probe.start()
+            registry.activity.on_repair = tell_of_healing
+            guard = Guard(registry, discovery(admin, config.patterns, config.limits))
+            parts.push_async_callback(guard.stop)
+            if config.metrics_listen is not None:
+                pulse = Pulse()
+                parts.callback(pulse.stop)
+                health = partial(report, probe.readiness, pulse)
+                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
+            guard.start()
+            for sentence in insecure(config):
+                _LOG.warning("insecure: %s", sentence)
+            parts.push_async_callback(self.reloader.close)
+            self.reloader.start()
+            self.registry, self._parts = registry, parts.pop_all()
+
+    async def stop(self) -> None:
+        """Releases all namespaces, and closes the log."""
+        async with self._turn:
+            await self._parts.aclose()
 
 
 def tell_of_healing(repair: Repair, published: bool) -> None:

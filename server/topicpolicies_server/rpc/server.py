@@ -22,6 +22,7 @@ from ..cluster.opening import open_admission
 from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
+from ..guard.discovery import discovery
 from ..health import LogProbe, Pulse, Readiness, report
 from ..history import Bounds, check_history, open_history
 from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
@@ -251,8 +252,7 @@ class Server:
         config = self.config
         if not config.guard or not isinstance(config.log, PulsarLogConfig):
             return None
-        from ..guard.discovery import discovery  # noqa: PLC0415 - as in open_log
-        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415
+        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415 - as in open_log
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)

@@ -21,8 +21,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
 from .answers import conflict, contention, judge_request, not_appended, not_confirmed, outcome_not_known, repeated, replay
-from .event import event_of
-from .link import EventReport, Link, State
+from .link import EventReport, Link, State, event_of
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
