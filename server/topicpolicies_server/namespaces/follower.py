@@ -30,8 +30,7 @@ from ..core.reasons import LogState, Reason
 from ..history.entries import Taken
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
-from .capacity import Share
-from .common import Common
+from .common import Common, Share
 from .repairs import Repairs
 from .updates import Updates
 

@@ -1,7 +1,7 @@
 """All namespaces of a server: loaded on first use, once however many callers there are, and dropped when idle (PIP-39's lazy eviction).
 
 A namespace that nothing uses is idle. It is dropped after a while, and sooner where there is no room: for another namespace, or for what
-those in use keep in memory (``capacity``); then the one that was used the longest time ago goes first.
+those in use keep in memory (``common``); then the one that was used the longest time ago goes first.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ..history import History
 from ..logs.change_log import ChangeLog
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
-from .capacity import Capacity
-from .common import Common, Rate
+from .common import Capacity, Common, Rate
 from .namespace import Namespace
 from .repairs import RepairQueue
 
