@@ -142,7 +142,7 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_logged_and_the_rest_of_i
         await asyncio.sleep(1)
         assert broken, "precondition"
         assert (await bench.value(), await bench.value(OTHER)) == (1, 7)
-        assert bench.registry.activity.unreadable == 1 and len(bench.log.openings) == 1
+        assert bench.registry.common.activity.unreadable == 1 and len(bench.log.openings) == 1
         assert (await bench.set(3)).version
 
     simulate(scenario, sole_writer=False)

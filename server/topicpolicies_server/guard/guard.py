@@ -154,13 +154,19 @@ class GuardService:
             parts.push_async_callback(admin.close)
             log = pulsar_log(config.log, config.limits)
             parts.push_async_callback(log.close)
-            registry = Registry(log, config.limits, FoldContext(), read_only=config.report_only, pause_repairs=config.pause_repairs)
-            parts.push_async_callback(registry.close)
             probe = LogProbe(log, config.limits.log_patience_seconds)
-            registry.heed(probe.readiness)
+            registry = Registry(
+                log,
+                config.limits,
+                FoldContext(),
+                read_only=config.report_only,
+                pause_repairs=config.pause_repairs,
+                readiness=probe.readiness,
+            )
+            parts.push_async_callback(registry.close)
             parts.push_async_callback(probe.stop)
             await probe.start()
-            registry.activity.on_repair = tell_of_healing
+            registry.common.activity.on_repair = tell_of_healing
             guard = Guard(registry, discovery(admin, config.patterns, config.limits))
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..checkpoints import Checkpoints
 from ..config import Limits
@@ -205,13 +205,13 @@ class Common:
     """Bounds what is kept in memory."""
     confirmations: Rate
     """Bounds how often the ends of watched logs are asked for (``progress``)."""
-    read_only: bool = False
+    read_only: bool
     """Whether nothing may be written: updates are refused, and repairs only reported."""
-    history: History | None = None
+    history: History | None
     """Where everything that is folded is recorded; None: nowhere."""
-    readiness: Readiness = field(default_factory=lambda: Readiness(0.0, known=True))
-    """Whether the log can be reached; by default it can."""
-    checkpoints: Checkpoints | None = None
+    readiness: Readiness
+    """Whether the log can be reached."""
+    checkpoints: Checkpoints | None
     """Checkpoints of views, so that loading need not begin at the log's beginning; None: there are none."""
 
 

@@ -225,7 +225,7 @@ class Life:
                 if self.served is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self._name)
                 opened_at = common.now()
-                recorder = await common.history.recorder(self._name) if common.history is not None else None
+                recorder = common.history.recorder(self._name) if common.history is not None else None
                 restored: Restored | None = None
                 if not self._doubted:
                     start, restored = await self._starting_point(recorder)

@@ -296,7 +296,7 @@ class Copying:
         self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
 
     def _bookmark(self, *, synced: bool) -> bytes:
-        bookmark = bookmark_message(self._confirmed_ms, self._registry.now(), synced=synced)
+        bookmark = bookmark_message(self._confirmed_ms, self._registry.common.now(), synced=synced)
         return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
 
     def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:

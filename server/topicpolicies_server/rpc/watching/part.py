@@ -223,7 +223,7 @@ class Part:
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
             self.outbox.add(events.disabled_record(self.name, key))
-        self.outbox.sync(NOTHING_READ, self._resources.registry.now())
+        self.outbox.sync(NOTHING_READ, self._resources.registry.common.now())
         self._switched = asyncio.Event()
         while self._disabled.all_disabled(self._selection.topics):
             self._switched.clear()
@@ -265,7 +265,7 @@ class Part:
                 assert outbox.token is not None, "a snapshot is always to be had"
                 try:
                     every = self._watch.mode is Mode.EVERY
-                    if not (error.older and every and self._resources.registry.history is not None):
+                    if not (error.older and every and self._resources.registry.common.history is not None):
                         raise Gone(Reason.EVENTS_GONE if error.older and every else Reason.TOKEN_OUT_OF_RANGE, str(error))
                     place = outbox.token._replace(left_out=mark)
                     outbox.token = await self._recall(place)
@@ -315,7 +315,7 @@ class Part:
 
     def _bookmark(self, token: Token, *, synced: bool) -> bytes:
         confirmed = self._confirmed_ms()
-        return events.bookmark(self.name, token, confirmed, self._resources.registry.now(), synced=synced)
+        return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
 
     def _problem(self) -> PolicyError | None:
         """Why the part can't follow the namespace, other than the state of the namespace itself (see ``status.status_of``)."""
@@ -336,7 +336,7 @@ class Part:
     def _confirmed_ms(self) -> int:
         """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
         if self.stage is Stage.DISABLED or self._namespace is None:
-            return self._resources.registry.now()
+            return self._resources.registry.common.now()
         if self._taking is not None:
             self._taken_ms = self._taking.confirmed_ms
         return self._taken_ms
