@@ -49,7 +49,7 @@ def test_a_setting_that_a_stale_document_undid_is_repaired_and_reported_with_its
         assert written(bench) == 1 and bench.namespace.repairs_due == 0
         ((repair, published),) = reported
         assert published and repair.key == KEY and repair.namespace == NAMESPACE
-        assert repair.before == document(max_producer_per_topic=3)
+        assert repair.raw == document(max_producer_per_topic=3)
         assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)
         assert repair.cause is not None and repair.cause.position == repair.version
         activity = bench.registry.common.activity
@@ -128,7 +128,7 @@ def test_a_repair_that_restates_an_older_version_is_repaired_although_its_docume
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, right, late))  # a repair of another guard, which the last update overtook
         await asyncio.sleep(1)
         (repair,) = reported
-        assert repair.before == repair.after == right and repair.version != late.head_version
+        assert repair.raw == repair.after == right and repair.version != late.head_version
         newest = bench.storage.namespace(NAMESPACE).entries[0][-1].event
         assert newest is not None and newest.stamp is not None and newest.stamp.head_version == repair.version
         assert bench.namespace.repairs_due == 0

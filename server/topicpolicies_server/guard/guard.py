@@ -197,7 +197,7 @@ def tell_of_healing(repair: Repair, published: bool) -> None:
     verb = "healed" if published else "would heal"
     name = f"{repair.key.topic} ({repair.key.scope.name})"
     cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
-    what = difference(repair.before, repair.after)
-    if repair.before == repair.after:
+    what = difference(repair.raw, repair.after)
+    if repair.raw == repair.after:
         what = f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
     _LOG.info("%s %s: %s; %s", verb, name, what, cause)

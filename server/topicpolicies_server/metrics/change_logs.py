@@ -77,7 +77,7 @@ def _in_flight(figures: list[Figures]) -> Iterator[Metric]:
 def _lag(named: dict[str, Figures], now_ms: int) -> Iterator[Metric]:
     events = {name: each.unread + each.unproven for name, each in named.items()}
     yield gauge("reader_lag_events", "Events written here that readers of change logs have not delivered yet.", sum(events.values()))
-    seconds = {name: max(0, now_ms - each.confirmed_ms) / 1000 for name, each in named.items() if each.confirmed_ms}
+    seconds = {name: max(0, now_ms - each.complete_as_of_ms) / 1000 for name, each in named.items() if each.complete_as_of_ms}
     longest = max(seconds.values(), default=0.0)
     yield gauge("lag_seconds", "For how long the view of the watched namespace that is furthest behind may lack something.", longest)
     each = f"The same by namespace, for the {MOST_NAMED} watched ones that are furthest behind."

@@ -56,7 +56,7 @@ class Repair(NamedTuple):
     key: PolicyKey
     version: Position
     """The version of the head."""
-    before: Settings | None
+    raw: Settings | None
     """The raw document, which brokers show."""
     after: Settings | None
     """The head, which brokers show once it is repaired."""
@@ -79,7 +79,7 @@ class Figures(NamedTuple):
     """Events that count by proof, and that the log's reader has not delivered yet: how far the reader is behind."""
     unproven: int
     """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
-    confirmed_ms: int
+    complete_as_of_ms: int
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 
 

@@ -229,9 +229,9 @@ class Namespace:
         return self._life.hub.token.log if self._life.hub is not None else ""
 
     @property
-    def confirmed_ms(self) -> int:
+    def complete_as_of_ms(self) -> int:
         """The time as of which the view is known to have all that was written, in milliseconds since 1970; 0: it is not known."""
-        return self._progress.confirmed_ms
+        return self._progress.complete_as_of_ms
 
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key in the current view, which may be that of a log that was lost or closed."""
@@ -279,7 +279,7 @@ class Namespace:
             self._updates.arrived + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
-            self.confirmed_ms if self._usage.watching else 0,
+            self.complete_as_of_ms if self._usage.watching else 0,
         )
 
     def cut_off(self, error: LogError) -> None:

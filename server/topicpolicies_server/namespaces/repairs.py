@@ -271,7 +271,7 @@ class Repairs:
         published = not self._common.read_only
         if published:
             log.append(event)
-        self._common.activity.repair(Repair(self._name, key, known.version, known.live, known.document, cause), published=published)
+        self._common.activity.repair(Repair(self._name, key, known.version, known.raw, known.document, cause), published=published)
         return published
 
     def _delay(self) -> float:

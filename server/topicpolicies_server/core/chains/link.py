@@ -161,7 +161,7 @@ def event_of(
         change.operands if change is not None else {},
         carried(state, coming),
         "",  # head_version
-        state.history if state is not None else None,  # seen
+        state.history if state is not None else None,  # history
         request.principal,
         request.claimed,
         request.trace.parent,

@@ -88,10 +88,14 @@ def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
 
     That is so if its base is an event that was seen here; or if it had seen as much as we have, from the first event that was seen here on.
     """
-    base, seen = stamp.base, stamp.seen
+    base, seen = stamp.base, stamp.history
     if seen is not None and seen.since <= state.since <= seen.upto:
         return True
-    return base == state.newest or (base == state.version and base != "") or (state.seen is not None and base in state.seen)
+    return (
+        base == state.newest
+        or (base == state.version and base != "")
+        or (state.superseded_ids is not None and base in state.superseded_ids)
+    )
 
 
 def _came_after(state: KeyState, stamp: Stamp) -> bool:

@@ -189,7 +189,7 @@ def to_bytes(cell: Cell) -> bytes:
         head_fields = shown, same(head.version, head.version), same(head.previous, head.previous), event
     kept = (
         first,
-        found.index(state.live),
+        found.index(state.raw),
         same(state.version, state.version),
         same(state.head_event, state.head_event),
         None if state.newest is None else same(state.newest, state.newest),
@@ -209,7 +209,7 @@ def to_bytes(cell: Cell) -> bytes:
 
 def _leftovers(state: KeyState, found: _Documents) -> bytes:
     """Returns what is needed only for a while after the key's events; no bytes for nothing."""
-    joined, owed, older, seen = state.joined, state.owed, state.older, state.seen
+    joined, owed, older, seen = state.joined, state.owed, state.older, state.superseded_ids
     if joined is ALONE:
         joined = None
     if older is None and seen is None and joined is None and owed is None:
@@ -272,8 +272,8 @@ def _stamp(stamp: Stamp, known: dict[str, str], requests: Sequence[Remembered] |
         tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()]),
         () if requests is not None else tuple([tuple(request) for request in stamp.remembered]),
         stamp.head_version,
-        None if stamp.seen is None else tuple([same(each, each) for each in stamp.seen]),
-        *stamp[stamp._fields.index("seen") + 1 :],
+        None if stamp.history is None else tuple([same(each, each) for each in stamp.history]),
+        *stamp[stamp._fields.index("history") + 1 :],
     )
 
 
@@ -312,7 +312,7 @@ def from_bytes(name: str, data: bytes) -> Cell:
             parts, more = _read(memoryview(data)[header.end :])
             found += map(_document, more)
             _restore_leftovers(state, parts, key, found)
-        state.document, state.live = _at(found, first), _at(found, live)
+        state.document, state.raw = _at(found, first), _at(found, live)
         state.version, state.head_event, state.newest, state.since, state.upto = version, head_event, newest, since, upto
         state.contradictions = contradictions
         state.due = bool(header.flags & _DUE)
@@ -371,7 +371,7 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
     if older is not None:
         state.older = [Superseded(_at(found, raw), at, event_id) for raw, at, event_id in older]
     if seen is not None:
-        state.seen = dict.fromkeys(seen)
+        state.superseded_ids = dict.fromkeys(seen)
     if owed is not None:
         state.owed = Owed(*owed)
     if joined is not None:

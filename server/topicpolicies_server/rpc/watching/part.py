@@ -314,7 +314,7 @@ class Part:
         return records
 
     def _bookmark(self, token: Token, *, synced: bool) -> bytes:
-        confirmed = self._confirmed_ms()
+        confirmed = self._complete_as_of_ms()
         return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
 
     def _problem(self) -> PolicyError | None:
@@ -333,17 +333,17 @@ class Part:
         serves = self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
         return serves or self.stage is Stage.DISABLED
 
-    def _confirmed_ms(self) -> int:
+    def _complete_as_of_ms(self) -> int:
         """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
         if self.stage is Stage.DISABLED or self._namespace is None:
             return self._resources.registry.common.now()
         if self._taking is not None:
-            self._taken_ms = self._taking.confirmed_ms
+            self._taken_ms = self._taking.complete_as_of_ms
         return self._taken_ms
 
     def _leave(self) -> None:
         """Gives back the watcher, if there is one."""
         taking, self._taking = self._taking, None
         if taking is not None:
-            self._taken_ms = taking.confirmed_ms
+            self._taken_ms = taking.complete_as_of_ms
             taking.close()
