@@ -151,12 +151,9 @@ class Discovery:
     ) -> None:
         """Asks nothing yet.
 
-        Args:
-            admin: the brokers' admin API.
-            patterns: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
-            refresh_seconds: how often to ask what can't be learned in another way.
-            per_second: the most questions in a second, whatever they are about.
-            chance: spreads the questions, so that two guards don't ask at the same time.
+        ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
+        ``refresh_seconds``: how often to ask what can't be learned in another way. ``per_second``: the most questions in a second, whatever
+        they are about.
         """
         self.asked: Counter[str] = Counter()
         """How many questions were asked, by what they were about."""

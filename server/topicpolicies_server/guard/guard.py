@@ -36,12 +36,6 @@ class Guard:
     """Keeps namespaces of a registry loaded, so that they are repaired."""
 
     def __init__(self, registry: Registry, discovery: Discovery) -> None:
-        """Does nothing before ``start``.
-
-        Args:
-            registry: loads the namespaces.
-            discovery: finds the namespaces that are to be guarded.
-        """
         self._registry = registry
         self._discovery = discovery
         self._held: dict[str, Namespace] = {}
@@ -128,7 +122,6 @@ class GuardService:
     """A guard with all that it needs (``process.Service``)."""
 
     def __init__(self, config: GuardConfig) -> None:
-        """``config``: the guard's whole configuration."""
         self.config = config
         self.reloader = Reloader()
         """The files that are read anew while the guard runs."""

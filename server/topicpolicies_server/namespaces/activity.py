@@ -87,7 +87,6 @@ class Usage:
     """The watchers, holders and waiting requests of one namespace: one that nothing uses may be closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins unused. ``loop``: the event loop, whose clock counts."""
         self._loop = loop
         self.watching: dict[object, Callable[[], None] | None] = {}
         """Watchers and observers, with what wakes those that follow the state of the namespace."""
@@ -257,14 +256,7 @@ class Activity:
             self.on_let_go()
 
     def folded(self, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
-        """Counts an event that was folded into the view that answers, and logs it if it is doubtful.
-
-        Args:
-            placed: the event.
-            folded: what it did.
-            before: the head before it.
-            after: the head after it.
-        """
+        """Counts an event that was folded into the view that answers, and logs it if it is doubtful."""
         event = placed.event
         if event is None:
             return

@@ -74,13 +74,7 @@ class Capacity:
     """Counts what all namespaces keep in memory, and bounds it."""
 
     def __init__(self, most_keys: int, most_bytes: int, evict: Callable[[str], bool] = lambda _: False) -> None:
-        """Begins with nothing kept.
-
-        Args:
-            most_keys: the most policy keys that may be kept.
-            most_bytes: the most bytes that they may take in memory, by estimate.
-            evict: closes an idle namespace at once, but not the one that is named. Returns False when there is none.
-        """
+        """``evict``: closes an idle namespace at once, but not the one that is named. Returns False when there is none."""
         self._most_keys = most_keys
         self._most_bytes = most_bytes
         self._evict = evict
@@ -107,8 +101,7 @@ class Capacity:
     def relieve(self, name: str) -> None:
         """Closes idle namespaces if more is kept than allowed, because loaded ones have grown. If that is not enough, it is logged once.
 
-        Args:
-            name: the namespace that has grown last.
+        ``name``: the namespace that has grown last.
         """
         if self.fullness <= 1 or (self._tried is not None and self.fullness <= self._tried + _TRY_AGAIN):
             return

@@ -80,15 +80,8 @@ class Life:
     ) -> None:
         """Begins to load the namespace.
 
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces have in common.
-            usage: what uses the namespace.
-            updates: its requests.
-            repairs: its repairs.
-            chance: spreads the attempts of many namespaces.
-            dismiss: called after a failed attempt; True: the namespace is closed, and not tried again.
-            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
+        ``dismiss``: called after a failed attempt; True: the namespace is closed, and not tried again. ``predecessor``: the task that
+        closes this namespace's former instance, whose log must be closed before it is opened again.
         """
         self._name = name
         self._common = common
@@ -261,11 +254,8 @@ class Life:
     async def _starting_point(self, recorder: Recorder | None) -> tuple[Start | None, Restored | None]:
         """Returns where the next opening begins (None: at the log's beginning), and the restored checkpoint whose view it begins with.
 
-        It begins behind a view that answered, which is then continued; or else behind the last checkpoint. The log decides in the end
-        (``NamespaceLog.resumed``).
-
-        Args:
-            recorder: writes down what is folded; it has to know everything up to there.
+        It begins behind a view that answered, which is then continued; or else behind the last checkpoint; but the recorder has to know
+        everything up to there. The log decides in the end (``NamespaceLog.resumed``).
         """
         older, checkpoints = self.served, self._common.checkpoints
         if checkpoints is None:

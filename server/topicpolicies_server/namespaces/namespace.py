@@ -50,13 +50,8 @@ class Namespace:
     ) -> None:
         """Begins to load the namespace.
 
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces of the server have in common.
-            repairs: the repairs of all of them.
-            chance: spreads repairs and retries.
-            dismiss: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False.
-            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
+        ``dismiss``: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False. ``predecessor``:
+        as in ``Life``.
         """
         self.name = name
         self._common = common
@@ -117,9 +112,7 @@ class Namespace:
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
         """Returns the head of a key; None if the log knows no event of it.
 
-        Args:
-            key: the policy key.
-            at_least: a version of this key that the view must have reached before it answers; "" is any.
+        ``at_least``: a version of this key that the view must have reached before it answers; "" is any.
 
         Raises:
             PolicyError: the log can't be read, or the view does not reach the version in time (DEADLINE_EXCEEDED).
@@ -298,9 +291,7 @@ class Namespace:
         """Ends the namespace: callers are refused from now on, and so are requests of which nothing was sent.
 
         What the log has accepted is finished, within the time that the log takes for that; what is left is answered OUTCOME_UNKNOWN.
-
-        Args:
-            error: what refused callers get; None: NAMESPACE_CLOSED.
+        ``error``: what refused callers get; None: LOG_UNAVAILABLE.
         """
         if self._life.phase is Phase.CLOSED:
             return

@@ -58,12 +58,8 @@ class Progress:
     ) -> None:
         """Asks nothing before a log serves.
 
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces have in common.
-            usage: says whether the namespace is watched, and counts the callers that wait for a version.
-            confirmed: called with requests that had arrived before the log ended where the view is now, or earlier.
-            failed: called with requests for which there was no answer, and why.
+        ``confirmed``: called with requests that had arrived before the log ended where the view is now, or earlier; ``failed``: with those
+        for which there was no answer, and why.
         """
         limits = common.limits
         self._name = name
@@ -162,11 +158,7 @@ class Progress:
     async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, *, paced: bool) -> None:
         """Asks where a partition ends now, and waits until the view has come to there.
 
-        Args:
-            log: the log that serves.
-            partition: the partition.
-            seconds: how long to wait before the log is asked again.
-            paced: whether that is subject to the rate of all namespaces.
+        The log is asked again whenever so many seconds are over; ``paced``: within the rate of all namespaces.
 
         Raises:
             PolicyError: there was no answer.

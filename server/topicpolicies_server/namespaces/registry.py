@@ -54,17 +54,9 @@ class Registry:
     ) -> None:
         """Begins without any namespace.
 
-        Args:
-            log: opens change logs.
-            limits: the server's limits.
-            context: what the fold needs to know of the logs.
-            read_only: whether nothing may be written: updates are refused, and repairs only reported.
-            pause_repairs: whether repairs wait from the beginning until ``repairs.resume``.
-            history: where everything that is folded is written down; None: nowhere.
-            readiness: whether the log can be reached: callers are refused while it is known to be out of reach; None: it always can.
-            checkpoints: where views are kept, so that loading need not begin at the log's beginning; None: nowhere.
-            seed: of the random choices; None: a different one each time.
-            now: milliseconds since 1970, by a clock like the logs'.
+        ``read_only``: updates are refused, and repairs only reported. ``pause_repairs``: repairs wait from the beginning until
+        ``repairs.resume``. ``readiness``: callers are refused while the log is known to be out of reach; None: it never is. ``now``:
+        milliseconds since 1970, by a clock like the logs'.
         """
         self._limits = limits
         self._chance = random.Random(seed)

@@ -129,15 +129,9 @@ def event_of(
     after: Settings | None,
     in_flight: dict[str, Link],
 ) -> Event:
-    """Returns the event of a request.
+    """Returns the event of a request that makes ``after`` of the document ``before``; None: there is no document.
 
-    Args:
-        request: the update or delete.
-        event_id: the id of the new event, a UUID.
-        state: the fold's state of the key.
-        before: the document that the request was applied to.
-        after: the document after the request; None: the request deletes it.
-        in_flight: the earlier links of the chain whose events are appended and not folded yet, in order, by event id.
+    ``in_flight``: the earlier links of the chain whose events are appended and not folded yet, in order, by event id.
     """
     change = request.change
     coming = on_their_way(in_flight) if in_flight else []

@@ -98,11 +98,6 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     """Folds the next event of a key, in log order, into its state.
 
     Each position must be folded once: the caller skips positions that it has already folded.
-
-    Args:
-        state: the key's state, which is changed.
-        placed: the event.
-        context: what the fold must know besides these two.
     """
     event = placed.event
     if event is None:
@@ -178,10 +173,7 @@ def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
     The event may lack requests that its writer had not seen, and may carry requests whose events were on their way before it and never
     came. If it was computed from this very head, by a writer that has seen as much as we have, it carries what the state remembers.
 
-    Args:
-        state: the key's, after the event.
-        stamp: the event's.
-        elsewhere: whether the event was computed from something else than the head that it met, or came from another cluster.
+    ``elsewhere``: whether the event was computed from something else than the head that it met, or came from another cluster.
     """
     on_its_way = pipelined(stamp)
     if not (on_its_way or elsewhere or not stamp.base or (stamp.history is not None and stamp.history.since > state.since)):

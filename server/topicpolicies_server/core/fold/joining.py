@@ -73,12 +73,8 @@ _TRAIL_SLACK = 64
 def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int = WINDOW_MS) -> None:
     """Notes the first event that is seen of a key, in a log that was not read from its beginning.
 
-    Args:
-        state: the key's, as yet without an event.
-        placed: the first event.
-        joined_at: when reading began, in milliseconds since 1970: no document that an event published W later or more may be computed
-            from is missing. None: one always may be.
-        window_ms: W, in milliseconds.
+    ``joined_at``: when reading began, in milliseconds since 1970: no document that an event published W later or more may be computed from
+    is missing. None: one always may be.
     """
     state.since = first = placed.position
     late = joined_at is not None and placed.published_at >= joined_at + window_ms
@@ -110,14 +106,10 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
     """Returns whether a sidecar that had the same head and had seen more would fold an event to the same result.
 
     If not, the head rests only on what was seen here from now on (``state.since`` is set), even if it had been taken from a writer that
-    knew more.
+    knew more. An event of ours may be the copy of one that was folded before the first event that was seen here; the true base of a
+    broker's event may have stood before that one.
 
-    Args:
-        state: the key's, with ``upto`` still at the event before.
-        at: when the event was published, in milliseconds since 1970.
-        window_ms: W, in milliseconds.
-        stamp: the stamp of an event of ours. The event may be the copy of one that was folded before the first event that was seen here.
-        inferred: what was inferred from a broker's event, whose true base may have stood before the first event that was seen here.
+    ``state``: with ``upto`` still at the event before; ``inferred``: what was inferred from a broker's event.
     """
     known = state.joined
     if known is None or not known.first or state.all_seen(at, 2 * window_ms):  # clocks may differ by W

@@ -230,13 +230,9 @@ def _noted(noted: TrailEvent, found: _Documents) -> tuple[Any, ...]:
 
 
 def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
-    """Returns an event as plain values.
+    """Returns an event as plain values, but for its document, which ``found`` gets.
 
-    Args:
-        placed: the event.
-        found: gets its document.
-        known: the texts of the cell.
-        requests: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so its own are kept.
+    ``requests``: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so its own are kept.
     """
     event = placed.event
     event_fields = None
