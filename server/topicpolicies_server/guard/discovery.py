@@ -100,7 +100,6 @@ class Questions:
     """
 
     def __init__(self) -> None:
-        """Begins without questions."""
         self._current: dict[Question, int] = {}
         """The number of each question's valid entry; other entries of it are outdated."""
         self._urgent: list[tuple[float, int, Question]] = []
@@ -229,7 +228,6 @@ class Discovery:
                 self._again(question, now(), max(pause, min(_REPEAT_FACTOR * (now() - began), _RARELY_SECONDS)))
 
     def _path(self, question: Question) -> tuple[str, ...]:
-        """Returns the path of the admin API that answers a question."""
         match question.about:
             case About.TENANTS:
                 return ("tenants",)
@@ -357,7 +355,6 @@ class Discovery:
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Returns a regular expression that matches what one of the patterns matches."""
     return re.compile("|".join("[^/]*".join(map(re.escape, text.split("*"))) for text in patterns) or "(?!)")
 
 

@@ -292,7 +292,6 @@ class Follower:
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
     def _continue(self, older: Follower, log: NamespaceLog) -> None:
-        """Continues the view of the previous opening."""
         self.continues, self.view, self.hub = True, older.view, older.hub
         self.readback = ReadBack(log.partitions, log.follows, older.positions)
         self.size = older.size
@@ -300,7 +299,6 @@ class Follower:
         self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
-        """Begins with the view of a checkpoint."""
         self.view = restored.view
         self.view.share(self._common.capacity.in_use)
         start, events = restored.place
@@ -388,7 +386,6 @@ class Follower:
             self.changed.set()
 
     def _note(self) -> None:
-        """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
         if folded and self._recorder is not None:
             self._record(self._recorder.noted, folded)

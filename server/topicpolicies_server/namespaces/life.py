@@ -299,11 +299,7 @@ class Life:
             await _wait(follower.changed, min(max(all_seen_at - now, 1) / 1000, patience))
 
     def _check(self, follower: Follower) -> None:
-        """Raises the error of an opening that has ended.
-
-        Raises:
-            LogError: there is no room for what it loads, or its log was lost.
-        """
+        """Raises the error of an opening that has ended: there is no room for what it loads, or its log was lost (LogError)."""
         if follower.no_room is not None:
             raise follower.no_room
         if (error := follower.lost_by) is None:
@@ -338,7 +334,6 @@ class Life:
         common.activity.loaded(self._name)
 
     async def _until_lost(self) -> None:
-        """Waits until the log that serves is lost."""
         follower = self.served
         assert follower is not None, "it serves"
         while (error := follower.lost_by) is None:
@@ -423,7 +418,6 @@ class Life:
             follower.let_go()
 
     def _close_log(self, follower: Follower) -> None:
-        """Closes the log of an opening, in a task of its own."""
         if follower.log is not None:
             self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
 
@@ -433,7 +427,6 @@ class Life:
             self.hub.wake_all()
 
     def _refuse(self, error: PolicyError) -> None:
-        """Has the callers that wait get an error."""
         if (ready := self._take_ready()) is not None:
             ready.set_exception(error)
             ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it

@@ -275,7 +275,6 @@ class Repairs:
             self._failures = min(self._failures + 1, 8)
 
     def _release(self) -> None:
-        """Lets all repairs go on."""
         self._failures, self._tried = 0, None
         for key, due in self._due.items():
             if not due.at:
@@ -292,5 +291,4 @@ def _is_restatement(event: Event | None) -> bool:
 
 
 def _passes(error: LogError) -> bool:
-    """Returns whether the log may take later what it did not take now."""
     return error.kind in (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)

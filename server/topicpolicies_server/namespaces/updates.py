@@ -278,11 +278,9 @@ class Updates:
                 self.progress.confirm(effect.request)
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
-        """Tells the sequencer that the view has come to where the log ended after these requests had arrived."""
         self._perform(self.sequencer.confirmed(requests))
 
     def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        """Tells the sequencer that it could not be found out where the log ends."""
         self._perform(self.sequencer.confirmation_failed(requests, why))
 
     def shared(self) -> bool:
@@ -305,7 +303,6 @@ class Updates:
     # --- the time of a request ------------------------------------------------------------------------------------
 
     def _expire(self, request: Request) -> None:
-        """Answers a request whose time is over."""
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
         elif request.unconfirmed:

@@ -341,7 +341,6 @@ class Chain:
         return False
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
-        """Makes the event of a request, adds the link, and hands the event to the log."""
         event_id = self._context.outside.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
         carried = Remembered(request.request_id, request.digest, "", "")

@@ -134,7 +134,6 @@ def _goes_on(stamp: Stamp | None) -> bool:
 
 
 def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
-    """Folds a sidecar's UPDATE or DELETE."""
     document = event.document
     sure = False
     if stamp.event_id == state.newest or (state.superseded_ids is not None and stamp.event_id in state.superseded_ids):

@@ -426,7 +426,6 @@ def _remembered(ids: Any, digests: Any, *places: Any) -> tuple[Remembered, ...]:
 
 
 def _last(ids: Any, digests: Any, *_: Any) -> tuple[str, str]:
-    """Returns the id and the digest of the last request."""
     if not isinstance(ids, bytes):
         return ids[-1], digests[-1]
     end = len(ids) // 24 * 16

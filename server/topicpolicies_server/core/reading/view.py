@@ -140,12 +140,9 @@ class View:
     ) -> None:
         """An empty view.
 
-        Args:
-            context: what the fold must know besides the log.
-            complete: by partition, the position after which nothing was compacted away; None where that is unknown.
-            number: the number of the last change of the view that this one will succeed.
-            absences: how many keys without a document are kept; None: ``ABSENCES``.
-            in_use: the cells in use of all views of the server; None: those of this view only.
+        ``complete``: by partition, the position after which nothing was compacted away; None where that is unknown. ``number``: the number
+        of the last change of the view that this one will succeed. ``absences``: how many keys without a document are kept; None:
+        ``ABSENCES``. ``in_use``: the cells in use of all views of the server; None: those of this view only.
         """
         self.context = context
         """What the fold must know besides state and event."""

@@ -201,7 +201,6 @@ def _entry_filters_known(judged: Judged) -> Iterator[Problem]:
 
 
 def _filters(judged: Judged) -> list[str]:
-    """Returns the names of the entry filters, each once."""
     names = map(str.strip, judged.policies.entry_filters.entry_filter_names.split(","))
     return list(filter(None, dict.fromkeys(names)))
 
