@@ -275,11 +275,8 @@ class View:
     def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
 
-        Args:
-            now: milliseconds since 1970, by the log's clock.
-
-        Returns:
-            When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
+        Returns when there will be no such key any more, if no other event comes; None: there is none now. Both times are milliseconds since
+        1970, by the log's clock.
         """
         window = self.context.window_ms
         missing: list[int] = []

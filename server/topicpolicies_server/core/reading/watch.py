@@ -480,12 +480,7 @@ class _Scan:
     """The pages that a watcher reads of a namespace, and how far it has come."""
 
     def __init__(self, since: Token | None, began: Token) -> None:
-        """No page was read yet.
-
-        Args:
-            since: the reader knows what had changed up to here; None: it knows nothing.
-            began: where the view stands.
-        """
+        """``since``: the reader knows what had changed up to here; None: it knows nothing. ``began``: where the view stands."""
         self.since = since
         self.began = began
         self.complete = False
@@ -497,12 +492,7 @@ class _Scan:
         """The number of the view's last change when each page was read."""
 
     def note(self, last: PolicyKey | None, number: int) -> bool:
-        """Notes that a page was read, and returns whether it was the last.
-
-        Args:
-            last: the last key that was looked at; None: the page was the last.
-            number: the number of the view's last change.
-        """
+        """Notes a page by the last key that was looked at (None: all were) and the view's last change. Returns whether it was the last."""
         self.last, self.complete = last, last is None
         self._numbers.append(number)
         if last is not None:
