@@ -235,7 +235,7 @@ def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, cap
     async def scenario(bench: Bench) -> None:
         recorders: list[Recording] = []
 
-        async def record(_: str) -> Recording:
+        def record(_: str) -> Recording:
             recorders.append(Recording(fails if not recorders else ""))
             return recorders[-1]
 
