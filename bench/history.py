@@ -43,7 +43,6 @@ from topicpolicies_server.rpc.server import Server
 SIZES = (1_000, 10_000, 100_000)
 NAMESPACE = "public/default"
 _TOPICS, _ACTORS = 100, 10
-_BATCH = 2_000
 _CALLS = 50
 _DAY_MS = 86_400_000
 
@@ -95,7 +94,7 @@ class _Rows:
 async def fill(path: Path, events: int, begin: int) -> None:
     """Writes a history of this many events, one second apart."""
     history = open_history(path, Bounds(100.0 * 366 * 86_400, 1 << 40))
-    recorder = await history.recorder(NAMESPACE)
+    recorder = history.recorder(NAMESPACE)
     recorder.opened(_Rows())  # type: ignore[arg-type]
     view = View(FoldContext(sole_writer=True))
     for number in range(1, events + 1):
@@ -105,8 +104,6 @@ async def fill(path: Path, events: int, begin: int) -> None:
         folded, change, *_ = view.take(placed)
         assert change is not None, "each of them changes something"
         recorder.noted([(placed, before, folded, change)])
-        if number % _BATCH == 0:
-            await history.recorder(NAMESPACE)  # waits until the events so far are written
     recorder.caught_up()
     await history.close()
 

@@ -50,7 +50,7 @@ class Events:
             mask=(SETTING,),
             base=base,
             remembered=self._requests.get(key, ()),
-            seen=Seen("", base) if base else None,
+            history=Seen("", base) if base else None,
         )
         return Event(key, Action.UPDATE, a_document(value), stamp)
 

@@ -93,7 +93,7 @@ def test_a_namespace_calls_the_hook_when_its_documents_are_released() -> None:
     calls: list[str] = []
 
     async def scenario(bench: Bench) -> None:
-        activity = bench.registry.activity
+        activity = bench.registry.common.activity
         activity.on_let_go = lambda: calls.append("let go")
         await bench.set(1)
         bench.opened.lose(LogError(LogState.LOST, "lost"))

@@ -96,7 +96,7 @@ async def until_stopped(make: Callable[[], _Service], started: Callable[[_Servic
     service = make()
     await service.start()
     try:
-        with tuned_collector(service.registry.activity) if tuned else contextlib.nullcontext():
+        with tuned_collector(service.registry.common.activity) if tuned else contextlib.nullcontext():
             await until_told_to_stop(service.registry.repairs, lambda: started(service), service.reloader.reload_now)
     finally:
         await service.stop()

@@ -66,9 +66,9 @@ class Server:
             Limits(**limits),
             FoldContext(sole_writer=True),
             history=history,
+            checkpoints=self.checkpoints,
             now=lambda: self.now,
         )
-        registry.keep_checkpoints(self.checkpoints)
         try:
             yield registry
         finally:

@@ -50,17 +50,19 @@ def states(draw: st.DrawFn) -> KeyState:
     """Draws any state, also unlikely ones."""
     state = KeyState()
     state.document = draw(st.none() | DOCUMENTS)
-    state.live = draw(st.sampled_from([None, state.document, dict(state.document or {})]) | DOCUMENTS)
+    state.raw = draw(st.sampled_from([None, state.document, dict(state.document or {})]) | DOCUMENTS)
     state.version = draw(POSITIONS)
     state.newest = draw(st.none() | st.just("") | IDS)
     state.head_event = draw(st.sampled_from([state.version, state.newest or "", ""]) | IDS)
     state.remembered = draw(requests())
     state.since, state.upto = draw(POSITIONS), draw(st.sampled_from([state.version, ""]) | POSITIONS)
     state.due, state.contradictions = draw(st.booleans()), draw(st.integers(0, 5))
-    raws = st.sampled_from([None, state.document, state.live]) | DOCUMENTS
+    raws = st.sampled_from([None, state.document, state.raw]) | DOCUMENTS
     superseded = st.builds(Superseded, raws, TIMES, IDS)
     state.older = draw(st.none() | st.lists(superseded, min_size=1, max_size=4))
-    state.seen = draw(st.none() | st.lists(st.sampled_from([HEXADECIMAL, IDS]).flatmap(lambda kind: kind), max_size=4).map(dict.fromkeys))
+    state.superseded_ids = draw(
+        st.none() | st.lists(st.sampled_from([HEXADECIMAL, IDS]).flatmap(lambda kind: kind), max_size=4).map(dict.fromkeys)
+    )
     state.owed = draw(st.none() | st.builds(Owed, st.integers(1, 9), TIMES))
     state.joined = draw(st.none() | st.just(ALONE) | st.builds(Joined, POSITIONS, TIMES, POSITIONS))
     return state
@@ -155,7 +157,7 @@ def test_a_cell_that_wakes_equals_the_cell_that_was_put_to_rest(cell: Cell) -> N
 def test_the_header_tells_the_same_as_the_cell(cell: Cell) -> None:
     data = to_bytes(cell)
     header, state, head = Header.of(data), cell.state, cell.head
-    leftovers = [state.older, state.seen, state.owed, None if state.joined is ALONE else state.joined]
+    leftovers = [state.older, state.superseded_ids, state.owed, None if state.joined is ALONE else state.joined]
     assert is_due(data) == is_due(cell) and header.is_owed is (state.owed is not None)
     assert (header.partition, header.touched_at) == (cell.partition, cell.touched_at)
     assert (header.end != len(data)) is any(each is not None for each in leftovers)
@@ -174,7 +176,7 @@ def test_a_cell_that_is_cut_off_equals_one_that_was_trimmed(cell: Cell) -> None:
     state.owed = None
     data = to_bytes(cell)
     cut = data[: Header.of(data).end]
-    state.older = state.seen = None
+    state.older = state.superseded_ids = None
     if state.joined is not ALONE:
         state.joined = None
     assert all_of(from_bytes(NAME, cut)) == all_of(cell)
@@ -183,7 +185,7 @@ def test_a_cell_that_is_cut_off_equals_one_that_was_trimmed(cell: Cell) -> None:
 def settled(requests: int, make_id: Any = lambda: uuid.uuid4().hex) -> Cell:
     """Returns the cell of a key that only requests have written."""
     state = KeyState()
-    state.document = state.live = {"max_producer_per_topic": b"\x80\x01\x05", "message_ttl_in_seconds": b"\x10\x3c"}
+    state.document = state.raw = {"max_producer_per_topic": b"\x80\x01\x05", "message_ttl_in_seconds": b"\x10\x3c"}
     places = [f"5{0x1A2B0 + number:x}" for number in range(requests + 1)]
     state.remembered = tuple(Remembered(make_id(), f"{number:016x}", places[number + 1], places[number]) for number in range(requests))
     state.version, state.newest = places[-1], uuid.uuid4().hex

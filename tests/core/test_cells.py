@@ -56,7 +56,7 @@ def event_of(chance: random.Random, key: PolicyKey, row: int, sole: bool) -> Eve
         etag=chance.choice([None, None, "0", f"{past():04d}"]),
         remembered=remembered,
         head_version=f"{past():04d}",
-        seen=chance.choice([None, Seen("", f"{row - 1:04d}")]),
+        history=chance.choice([None, Seen("", f"{row - 1:04d}")]),
     )
     return Event(key, Action.UPDATE, None if kind is StampKind.TOMBSTONE else written, stamp)
 

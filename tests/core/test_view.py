@@ -202,7 +202,7 @@ def test_a_key_that_is_idle_keeps_only_its_head_once_events_of_other_keys_arrive
     view.take(update(B, 51, 2)._replace(published_at=3_050))
     assert len(idle.older) == 49, "the time is that of the event before, which one clock alone can't advance"
     view.take(update(B, 52, 3)._replace(published_at=3_051))
-    assert not [state for state in (idle.older, idle.seen) if state] and idle.document == document(49)
+    assert not [state for state in (idle.older, idle.superseded_ids) if state] and idle.document == document(49)
 
 
 def test_a_partition_that_is_read_ahead_does_not_make_keys_of_other_partitions_idle() -> None:

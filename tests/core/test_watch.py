@@ -385,7 +385,7 @@ def guessed(bench: Bench, partition: int = 0) -> Head:
     bench.hub = WatchHub(bench.view, Token(LOG, ("",)))
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
     bench.view.loaded()
-    stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", seen=Seen("", "0005"))
+    stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", history=Seen("", "0005"))
     change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).change
     assert change is not None and change.version == change.previous == "0005"
     return change

@@ -15,7 +15,7 @@ import pytest
 from tests.ports import free_port
 from topicpolicies_server.config import GuardConfig, PulsarLogConfig, parse_address
 from topicpolicies_server.guard import Guard
-from topicpolicies_server.guard.service import GuardService
+from topicpolicies_server.guard.guard import GuardService
 from topicpolicies_server.logs.pulsar import PulsarLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.metrics import Endpoint

@@ -106,7 +106,7 @@ def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
 
 
 async def reader_of(history: History, log: Log | None = None) -> Reader:
-    return Reader(await history.recorder(NAMESPACE), log or Log())
+    return Reader(history.recorder(NAMESPACE), log or Log())
 
 
 Opener = Callable[[], History]

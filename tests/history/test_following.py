@@ -80,7 +80,7 @@ async def test_an_event_that_is_recorded_late_with_an_early_time_is_not_missed(h
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
 async def test_stretches_of_any_length_have_the_same_pieces(history: History, most: int) -> None:
     reader = await reader_of(history, Log(partitions=2))
-    other = await history.recorder("public/other")
+    other = history.recorder("public/other")
     Reader(other, Log("elsewhere")).read(update(1, 1))
     reader.read(*(update(number, number, partition=number % 2) for number in range(1, 9)))
     assert await everything(history, most=most) == (rows(*range(1, 9)), Token("log", (position(8), position(7))))
@@ -172,7 +172,7 @@ async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_r
     reader = await reader_of(history)
     history.listen(NAMESPACE, wake)
     reader.read(update(1, 1), update(2, 2))
-    other = await history.recorder("public/other")
+    other = history.recorder("public/other")
     Reader(other, Log("elsewhere")).read(update(1, 1))
     history.unlisten(NAMESPACE, wake)
     reader.read(update(3, 3))

@@ -50,7 +50,7 @@ async def test_a_document_is_uncertain_behind_a_gap_although_the_first_event_aft
     now[0] = BEGIN + 14_000
     before.recorder.closed()
     now[0] = BEGIN + 100_000  # meanwhile the document was deleted, and the log compacted
-    after = Reader(await history.recorder(NAMESPACE), Log(complete=position(5)))
+    after = Reader(history.recorder(NAMESPACE), Log(complete=position(5)))
     after.read(update(7, 7, name="other", at=BEGIN + 2_000))
     after.recorder.caught_up()
     now[0] = BEGIN + 200_000
@@ -81,7 +81,7 @@ async def test_a_gap_that_is_older_than_what_is_kept_is_told_as_trimmed_and_noth
     now[0] = BEGIN + 110_000
     first.recorder.closed()
     now[0] = BEGIN + 115_000  # a backup from before the topic is restored
-    restored = Reader(await history.recorder(NAMESPACE), Log("restored"))
+    restored = Reader(history.recorder(NAMESPACE), Log("restored"))
     restored.recorder.caught_up()
     now[0] = BEGIN + 130_000
     restored.read(update(2, 2, at=BEGIN + 120_000), update(3, 3, name="other", at=BEGIN + 125_000))

@@ -352,7 +352,7 @@ async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_tick
 
 async def test_progress_of_namespaces_without_a_log_are_dropped(history: History) -> None:
     for number in range(100):
-        await history.recorder(f"no/such-{number}")
+        history.recorder(f"no/such-{number}")
         await history.page(Query(f"nor/this-{number}"))
     reader = await reader_of(history)
     reader.read(update(1, 1))
@@ -452,7 +452,7 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
 async def test_following_from_a_place_uses_indexes_whatever_other_namespaces_have(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
-    other = Reader(await history.recorder("public/other"), Log("elsewhere"))
+    other = Reader(history.recorder("public/other"), Log("elsewhere"))
     other.read(*(update(row, row) for row in range(1, 500)))
     await history.page(Query(NAMESPACE))
     statements: list[str] = []

@@ -111,7 +111,7 @@ def test_the_requests_of_an_event_that_follows_the_known_state_are_not_decoded()
     state = KeyState()
     state.document, state.version, state.newest, state.remembered = {}, "16", "16", requests
     stamp = from_properties(
-        to_properties(Stamp("17", StampKind.UPDATE, "request-17", "d", base="16", remembered=requests, seen=Seen("", "16")))
+        to_properties(Stamp("17", StampKind.UPDATE, "request-17", "d", base="16", remembered=requests, history=Seen("", "16")))
     )
     assert stamp is not None
     read: list[str] = []

@@ -99,7 +99,7 @@ class Ledgers:
                 if told is None or placed.position in told:
                     last[event.key] = placed.position
             elif event.key in last:
-                seen = event.stamp.seen if event.stamp is not None else None
+                seen = event.stamp.history if event.stamp is not None else None
                 if seen is None or seen.upto < last[event.key]:
                     return True
         return False

@@ -18,8 +18,7 @@ GONE = LogError(LogState.UNREACHABLE, "No broker answers.")
 
 def test_an_outage_and_its_end_show_in_the_metrics() -> None:
     async def scenario(bench: Bench) -> None:
-        readiness = Readiness(5.0)
-        bench.registry.heed(readiness)
+        readiness = bench.readiness
         collector = ServerCollector(bench.registry)
         assert (shown(collector)["ready"], shown(collector)["readiness starting"]) == (0, 1)
         readiness.answered(1.0)
@@ -35,7 +34,7 @@ def test_an_outage_and_its_end_show_in_the_metrics() -> None:
         again = shown(collector)
         assert (again["ready"], again["readiness_transitions_total ready"], again["log_unreachable_seconds"]) == (1, 2, 0)
 
-    simulate(scenario)
+    simulate(scenario, readiness=Readiness(5.0))
 
 
 def test_lost_logs_and_failed_appends_are_counted_by_reason() -> None:

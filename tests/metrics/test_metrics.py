@@ -55,7 +55,7 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
             "loads_total loaded": 2,
             "namespaces": 2,
             "documents": 1,
-            "document_bytes": bench.registry.capacity.bytes,
+            "document_bytes": bench.registry.common.capacity.bytes,
             "over_capacity": 0,
             "watchers": 0,
             "repairs_due": 0,
@@ -67,9 +67,9 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
         assert samples["events_total sidecar applied"] == 1 and samples["events_total broker applied"] == 4
         bench.registry.repairs.pause()
         assert shown(collector)["repairs_paused"] == 1
-        bench.registry.capacity.add(bench.limits.max_loaded_keys, 0)
+        bench.registry.common.capacity.add(bench.limits.max_loaded_keys, 0)
         assert samples["document_bytes"] > 0 and shown(collector)["over_capacity"] == 1
-        bench.registry.capacity.add(-bench.limits.max_loaded_keys, 0)
+        bench.registry.common.capacity.add(-bench.limits.max_loaded_keys, 0)
         await guard.stop()
 
     simulate(scenario, sole_writer=False)

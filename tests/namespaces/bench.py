@@ -18,6 +18,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import Action, Event
+from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.registry import Registry
@@ -81,6 +82,7 @@ class Bench:
         storage: MemoryStorage | None = None,
         read_only: bool = False,
         pause_repairs: bool = False,
+        readiness: Readiness | None = None,
         seed: int = 1,
         **limits: Any,
     ) -> None:
@@ -92,8 +94,16 @@ class Bench:
         self.log = CountingLog(self.storage, self.faults)
         self.limits = Limits(**{"update_timeout_seconds": 1.0, "load_timeout_seconds": 5.0, "load_retry_seconds": 1.0, **limits})
         context = FoldContext(window_ms=window_ms, sole_writer=sole_writer)
+        self.readiness = readiness or Readiness(3.0, known=True)
         self.registry = Registry(
-            self.log, self.limits, context, read_only=read_only, pause_repairs=pause_repairs, seed=seed, now=loop.milliseconds
+            self.log,
+            self.limits,
+            context,
+            read_only=read_only,
+            pause_repairs=pause_repairs,
+            readiness=self.readiness,
+            seed=seed,
+            now=loop.milliseconds,
         )
         self._number = 0
 

@@ -20,7 +20,7 @@ from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.capacity import DOCUMENT_BYTES, KEY_BYTES, Capacity
+from topicpolicies_server.namespaces.common import DOCUMENT_BYTES, KEY_BYTES, Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
@@ -44,7 +44,7 @@ def _kept(bench: Bench) -> int:
 
 def _lines_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Returns the lines in the server's log about its memory."""
-    return [record.getMessage() for record in caplog.records if record.name.endswith(".capacity")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".common")]
 
 
 # Namespaces
@@ -108,11 +108,11 @@ def test_idle_namespaces_are_closed_for_the_keys_of_a_new_one_the_idlest_first()
             _written(bench, name, 30)
             await bench.registry.get(name).ready()
             await asyncio.sleep(1)
-        assert (bench.registry.capacity.keys, _kept(bench)) == (90, 90)
+        assert (bench.registry.common.capacity.keys, _kept(bench)) == (90, 90)
         _written(bench, "acme/d", 35)
         await bench.registry.get("acme/d").ready()
         assert _loaded(bench) == {"acme/b", "acme/c", "acme/d"}
-        assert (bench.registry.capacity.keys, _kept(bench)) == (95, 95)
+        assert (bench.registry.common.capacity.keys, _kept(bench)) == (95, 95)
 
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -126,11 +126,11 @@ def test_if_all_namespaces_are_in_use_a_load_beyond_the_limit_is_refused() -> No
         assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
         assert "max_loaded_keys" in error.message and "acme/large" in error.message
         await asyncio.sleep(1)
-        assert bench.registry.capacity.keys == 60
+        assert bench.registry.common.capacity.keys == 60
         assert (await bench.set(2, key=_key(NAMESPACE, 3))).version
         _written(bench, "acme/small", 40)
         await bench.registry.get("acme/small").ready()
-        assert bench.registry.capacity.keys == 100
+        assert bench.registry.common.capacity.keys == 100
 
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -159,7 +159,7 @@ def test_idle_namespaces_are_closed_for_keys_that_updates_create() -> None:
         await asyncio.sleep(1)
         for number in range(60):
             await bench.set(1, key=_key(NAMESPACE, number))
-        assert _loaded(bench) == {NAMESPACE} and bench.registry.capacity.keys == 60
+        assert _loaded(bench) == {NAMESPACE} and bench.registry.common.capacity.keys == 60
 
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -174,15 +174,15 @@ def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: p
         for number in range(60):
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
-        assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.capacity.keys == _kept(bench) == 90
-        assert bench.registry.capacity.fullness <= 1 and _lines_of_capacity(caplog) == []
+        assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.common.capacity.keys == _kept(bench) == 90
+        assert bench.registry.common.capacity.fullness <= 1 and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
 def test_each_crossing_of_the_limit_by_other_writers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.capacity
+        capacity = bench.registry.common.capacity
         watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
         for number in range(150):
             bench.elsewhere(1, _key(NAMESPACE, number))
@@ -209,7 +209,7 @@ def test_an_idle_namespace_that_grew_beyond_the_limit_itself_is_not_closed() -> 
         for number in range(110):
             bench.elsewhere(1, _key(NAMESPACE, number))
         await asyncio.sleep(1)
-        assert bench.registry.capacity.fullness > 1 and await bench.value(_key(NAMESPACE, 109)) == 1
+        assert bench.registry.common.capacity.fullness > 1 and await bench.value(_key(NAMESPACE, 109)) == 1
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -222,11 +222,11 @@ def test_a_namespace_that_becomes_idle_while_the_limit_is_exceeded_is_closed_at_
         for number in range(60):
             bench.elsewhere(1, _key(NAMESPACE, number))
         await asyncio.sleep(1)
-        assert bench.registry.capacity.fullness > 1
+        assert bench.registry.common.capacity.fullness > 1
         bench.registry.get("acme/other").unwatch(other)
         bench.elsewhere(1, _key(NAMESPACE, 60))
         await asyncio.sleep(1)
-        assert _loaded(bench) == {NAMESPACE} and bench.registry.capacity.fullness <= 1
+        assert _loaded(bench) == {NAMESPACE} and bench.registry.common.capacity.fullness <= 1
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -243,7 +243,7 @@ def test_a_log_that_is_read_again_is_counted_once(caplog: pytest.LogCaptureFixtu
         bench.storage.compact(NAMESPACE)
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(5)
-        assert len(bench.log.openings) == 3 and bench.registry.capacity.keys == 80
+        assert len(bench.log.openings) == 3 and bench.registry.common.capacity.keys == 80
         assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
@@ -309,7 +309,7 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
 
 def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
     async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.capacity
+        capacity = bench.registry.common.capacity
         large = {**document(max_producer_per_topic=1), "subscription_policies": b"s" * 20_000}
         for number in range(4):
             bench.storage.write(NAMESPACE, Event(_key(NAMESPACE, number), Action.UPDATE, large))
@@ -324,7 +324,7 @@ def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
 
 def test_the_counts_match_what_is_kept_after_logs_are_lost_compacted_and_replaced() -> None:
     async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.capacity
+        capacity = bench.registry.common.capacity
         for number in range(10):
             await bench.set(1, key=_key(NAMESPACE, number))
         size = capacity.bytes
@@ -361,7 +361,7 @@ def test_the_counts_match_what_is_kept_after_a_log_is_lost_while_it_is_opened(mo
         return opened
 
     async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.capacity
+        capacity = bench.registry.common.capacity
         for number in range(10):
             await bench.set(1, key=_key(NAMESPACE, number))
         before = capacity.keys, capacity.bytes

@@ -87,7 +87,7 @@ def test_an_update_is_not_answered_as_unchanged_from_a_view_that_is_behind() -> 
         assert result.outcome is Outcome.APPLIED
         assert await both.theirs.namespace.get(KEY, result.version) is not None
         assert await both.theirs.value() == 1
-        assert both.mine.registry.activity.confirmations == {"overtaken": 1}
+        assert both.mine.registry.common.activity.confirmations == {"overtaken": 1}
 
     pair(scenario)
 
@@ -135,7 +135,7 @@ def test_a_view_that_is_not_behind_is_confirmed_by_one_question() -> None:
         both.count_questions()
         assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
         assert both.questions == 1
-        assert both.mine.registry.activity.confirmations == {"held": 1}
+        assert both.mine.registry.common.activity.confirmations == {"held": 1}
 
     pair(scenario)
 
@@ -249,7 +249,7 @@ def test_without_an_answer_requests_are_refused_in_time_as_not_confirmed() -> No
         assert unconfirmed(await error_of(both.mine.set(1)))
         assert unconfirmed(await error_of(both.mine.set(1, validate_only=True)))
         assert both.mine.loop.time() - began <= 2 * both.mine.limits.update_timeout_seconds
-        assert both.mine.registry.activity.confirmations == {"failed": 2}
+        assert both.mine.registry.common.activity.confirmations == {"failed": 2}
         assert (await both.mine.set(2)).outcome is Outcome.APPLIED, "an update that is written needs no confirmation"
 
     pair(scenario)

@@ -17,7 +17,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, NamespaceWatcher, Selection, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.capacity import Capacity
+from topicpolicies_server.namespaces.common import Capacity
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.progress import Progress
@@ -142,7 +142,7 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_logged_and_the_rest_of_i
         await asyncio.sleep(1)
         assert broken, "precondition"
         assert (await bench.value(), await bench.value(OTHER)) == (1, 7)
-        assert bench.registry.activity.unreadable == 1 and len(bench.log.openings) == 1
+        assert bench.registry.common.activity.unreadable == 1 and len(bench.log.openings) == 1
         assert (await bench.set(3)).version
 
     simulate(scenario, sole_writer=False)
@@ -235,7 +235,7 @@ def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, cap
     async def scenario(bench: Bench) -> None:
         recorders: list[Recording] = []
 
-        async def record(_: str) -> Recording:
+        def record(_: str) -> Recording:
             recorders.append(Recording(fails if not recorders else ""))
             return recorders[-1]
 

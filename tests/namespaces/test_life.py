@@ -127,6 +127,6 @@ def test_a_log_is_opened_again_only_after_the_opening_before_was_closed() -> Non
         assert follower is not None
         follower.lost(LogError(Reason.LOG_UNAVAILABLE, "It was found to be inconsistent."))  # the log itself is still open
         assert (await under_way).previous == "11"
-        assert bench.registry.activity.loads == {"loaded": 2}, "no attempt found it open"
+        assert bench.registry.common.activity.loads == {"loaded": 2}, "no attempt found it open"
 
     simulate(scenario, update_timeout_seconds=60.0)

@@ -14,13 +14,6 @@ from .bench import NAMESPACE, Bench, error_of, simulate
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 
 
-def heeded(bench: Bench) -> Readiness:
-    """Has the registry heed a new readiness, which the test changes."""
-    readiness = Readiness(3.0, known=True)
-    bench.registry.heed(readiness)
-    return readiness
-
-
 def lose(readiness: Readiness) -> None:
     """Marks the log as unreachable, after the patience is over."""
     readiness.failed(GONE, 0.0, 4.0)
@@ -28,7 +21,7 @@ def lose(readiness: Readiness) -> None:
 
 def test_while_the_log_is_unreachable_updates_are_refused_at_once_and_reads_answered() -> None:
     async def scenario(bench: Bench) -> None:
-        readiness = heeded(bench)
+        readiness = bench.readiness
         await bench.set(1)
         lose(readiness)
         began = bench.loop.time()
@@ -45,7 +38,7 @@ def test_while_the_log_is_unreachable_updates_are_refused_at_once_and_reads_answ
 
 def test_while_the_log_is_unreachable_a_first_load_is_refused_at_once_and_continues() -> None:
     async def scenario(bench: Bench) -> None:
-        readiness = heeded(bench)
+        readiness = bench.readiness
         lose(readiness)
         bench.log.opening_seconds = 0.5
         error = await error_of(bench.namespace.get(bench.request(1).key))
@@ -58,7 +51,7 @@ def test_while_the_log_is_unreachable_a_first_load_is_refused_at_once_and_contin
 
 def test_waiting_callers_get_the_error_when_the_log_becomes_unreachable() -> None:
     async def scenario(bench: Bench) -> None:
-        readiness = heeded(bench)
+        readiness = bench.readiness
         bench.log.opening_seconds = 4.0
         waiting = [asyncio.ensure_future(error_of(bench.value())), asyncio.ensure_future(error_of(bench.set(1)))]
         await asyncio.sleep(0.5)
@@ -72,7 +65,7 @@ def test_waiting_callers_get_the_error_when_the_log_becomes_unreachable() -> Non
 
 def test_an_unreachable_admin_api_does_not_prevent_updates_of_a_log_that_serves() -> None:
     async def scenario(bench: Bench) -> None:
-        readiness = heeded(bench)
+        readiness = bench.readiness
         await bench.set(1)
         readiness.failed(LogError(LogState.ADMIN_UNREACHABLE, "The admin API gives no answer."), 0.0, 4.0)
         await bench.set(2)

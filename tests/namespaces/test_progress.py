@@ -61,7 +61,7 @@ def test_the_logs_of_watched_namespaces_are_asked_in_turn_at_a_bounded_rate(logs
         rate = Rate(per_second)
         all_of_them = [watched(loop, Log(asked, number), [""], rate) for number in range(logs)]
         await asyncio.sleep(10 * between)
-        oldest = min(each.confirmed_ms for each in all_of_them)
+        oldest = min(each.complete_as_of_ms for each in all_of_them)
         assert loop.milliseconds() - oldest <= 1_000 * (between + SECONDS + 1)
         for each in all_of_them:
             each.stop()
@@ -89,7 +89,7 @@ def test_namespaces_that_are_not_watched_any_more_do_not_delay_the_others(lost: 
             for each in passing:
                 (each.stop if lost else each.unwatched)()
             await asyncio.sleep(9.0)
-            assert loop.milliseconds() - stays.confirmed_ms <= 1_000 * (SECONDS + 2), begin
+            assert loop.milliseconds() - stays.complete_as_of_ms <= 1_000 * (SECONDS + 2), begin
         stays.stop()
 
     loop.run(watch())
@@ -153,7 +153,7 @@ def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_at_i
         for _ in range(600):
             await asyncio.sleep(0.1)
             made.moved([f"{loop.milliseconds() - int(1_000 * behind):020}"])
-        late = loop.milliseconds() - made.confirmed_ms
+        late = loop.milliseconds() - made.complete_as_of_ms
         assert 1_000 * behind <= late <= 1_000 * (2 * behind + SECONDS)
         made.stop()
 
@@ -172,11 +172,11 @@ def test_if_a_later_answer_names_an_earlier_end_the_view_is_confirmed_there() ->
     async def watch() -> None:
         made = watched(loop, Shrinking(), ["a", "a"])
         await asyncio.sleep(SECONDS / 2)
-        assert made.confirmed_ms == 0
+        assert made.complete_as_of_ms == 0
         await asyncio.sleep(SECONDS)
         made.moved(["a", "b"])
         await asyncio.sleep(0)
-        assert loop.milliseconds() - made.confirmed_ms <= 2_000 * SECONDS
+        assert loop.milliseconds() - made.complete_as_of_ms <= 2_000 * SECONDS
         made.stop()
 
     loop.run(watch())
@@ -194,9 +194,9 @@ def test_a_failed_question_confirms_nothing_and_is_repeated() -> None:
     async def watch() -> None:
         made = watched(loop, Failing(), [""])
         await asyncio.sleep(2 * SECONDS)
-        assert made.confirmed_ms == 0
+        assert made.complete_as_of_ms == 0
         await asyncio.sleep(4 * SECONDS)
-        assert made.confirmed_ms > 0
+        assert made.complete_as_of_ms > 0
         made.stop()
 
     loop.run(watch())

@@ -42,17 +42,17 @@ async def conflict(bench: Bench, key: Any = KEY) -> None:
 def test_a_setting_that_a_stale_document_undid_is_repaired_and_reported_with_its_cause() -> None:
     async def scenario(bench: Bench) -> None:
         reported: list[tuple[Repair, bool]] = []
-        bench.registry.activity.on_repair = lambda repair, published: reported.append((repair, published))
+        bench.registry.common.activity.on_repair = lambda repair, published: reported.append((repair, published))
         await conflict(bench)
         assert bench.namespace.repairs_due == 1
         await asyncio.sleep(1)
         assert written(bench) == 1 and bench.namespace.repairs_due == 0
         ((repair, published),) = reported
         assert published and repair.key == KEY and repair.namespace == NAMESPACE
-        assert repair.before == document(max_producer_per_topic=3)
+        assert repair.raw == document(max_producer_per_topic=3)
         assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)
         assert repair.cause is not None and repair.cause.position == repair.version
-        activity = bench.registry.activity
+        activity = bench.registry.common.activity
         assert activity.repairs == {"published": 1}
         assert activity.conflicts == {"broker": 1} and activity.events["broker", "applied"] == 3
 
@@ -64,7 +64,7 @@ def test_a_conflict_right_after_a_start_is_repaired_as_soon_as_at_any_other_time
         bench.elsewhere(1)
         bench.storage.compact(NAMESPACE)
         reported: list[Repair] = []
-        bench.registry.activity.on_repair = lambda repair, _: reported.append(repair)
+        bench.registry.common.activity.on_repair = lambda repair, _: reported.append(repair)
         await bench.namespace.ready()  # recent events may be computed from events that were compacted away
         bench.elsewhere(1, max_consumer_per_topic=2)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
@@ -113,7 +113,7 @@ def test_a_repair_that_another_writer_makes_needless_is_cancelled() -> None:
         await conflict(bench)
         bench.elsewhere(3, max_consumer_per_topic=2)
         await asyncio.sleep(1)
-        assert written(bench) == 0 and bench.registry.activity.repairs == {"cancelled": 1}
+        assert written(bench) == 0 and bench.registry.common.activity.repairs == {"cancelled": 1}
 
     simulate(scenario, sole_writer=False)
 
@@ -121,14 +121,14 @@ def test_a_repair_that_another_writer_makes_needless_is_cancelled() -> None:
 def test_a_repair_that_restates_an_older_version_is_repaired_although_its_document_is_right() -> None:
     async def scenario(bench: Bench) -> None:
         reported: list[Repair] = []
-        bench.registry.activity.on_repair = lambda repair, _: reported.append(repair)
+        bench.registry.common.activity.on_repair = lambda repair, _: reported.append(repair)
         await conflict(bench)
         right = document(max_producer_per_topic=3, max_consumer_per_topic=2)
         late = Stamp(str(uuid.uuid4()), StampKind.REPAIR, head_version=bench.storage.namespace(NAMESPACE).entries[0][1].position)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, right, late))  # a repair of another guard, which the last update overtook
         await asyncio.sleep(1)
         (repair,) = reported
-        assert repair.before == repair.after == right and repair.version != late.head_version
+        assert repair.raw == repair.after == right and repair.version != late.head_version
         newest = bench.storage.namespace(NAMESPACE).entries[0][-1].event
         assert newest is not None and newest.stamp is not None and newest.stamp.head_version == repair.version
         assert bench.namespace.repairs_due == 0
@@ -188,7 +188,7 @@ def test_a_read_only_server_refuses_updates_and_withholds_repairs() -> None:
         assert error.kind is Kind.FAILED_PRECONDITION and error.reason == "READ_ONLY" and error.metadata == {"namespace": NAMESPACE}
         assert (await bench.set(5, validate_only=True)).outcome.name == "WOULD_APPLY"
         assert len(bench.ids()) == entries and await bench.value() == 3
-        activity = bench.registry.activity
+        activity = bench.registry.common.activity
         assert activity.repairs == {"withheld": 1} and activity.updates == {"READ_ONLY": 1, "WOULD_APPLY": 1}
 
     simulate(scenario, sole_writer=False, read_only=True)
@@ -207,7 +207,7 @@ def test_a_repair_that_the_log_can_not_express_is_not_tried_again_until_its_key_
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         await asyncio.sleep(10)
-        assert tries == 1 and bench.registry.activity.repairs == {"refused": 1}
+        assert tries == 1 and bench.registry.common.activity.repairs == {"refused": 1}
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
         await asyncio.sleep(10)
         assert tries == 2
@@ -241,7 +241,7 @@ def test_an_unexplained_event_is_counted_and_logged_with_before_and_after(caplog
         bench.elsewhere(2)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_consumer_per_topic=7, max_subscriptions_per_topic=8)))
         await asyncio.sleep(1)
-        assert bench.registry.activity.unexplained == 1
+        assert bench.registry.common.activity.unexplained == 1
 
     with caplog.at_level(logging.WARNING):
         simulate(scenario, sole_writer=False)
@@ -269,7 +269,7 @@ def test_a_held_namespace_is_retried_until_it_is_loaded() -> None:
         bench.log.refusals = [LogError(LogState.UNREACHABLE, "Not now.")] * 5
         bench.namespace.hold(bench)
         await asyncio.sleep(20)
-        assert bench.registry.activity.loads == {"failed": 5, "loaded": 1} and len(bench.registry) == 1
+        assert bench.registry.common.activity.loads == {"failed": 5, "loaded": 1} and len(bench.registry) == 1
 
     simulate(scenario, sole_writer=False)
 

@@ -13,7 +13,7 @@ from topicpolicies_server.namespaces import activity
 
 def counted(bench: Bench) -> dict[str, float]:
     """Returns how many updates ended each stage."""
-    return {name: histogram.cumulated()[-1][1] for name, histogram in bench.registry.activity.stages.by_name().items()}
+    return {name: histogram.cumulated()[-1][1] for name, histogram in bench.registry.common.activity.stages.by_name().items()}
 
 
 def event(event_id: str) -> Event:
@@ -54,7 +54,7 @@ def test_unacknowledged_events_are_dropped_beyond_a_bound(monkeypatch: pytest.Mo
     monkeypatch.setattr(activity, "MOST_MEASURED", 10)
 
     async def scenario(bench: Bench) -> None:
-        measured = bench.registry.activity.stages
+        measured = bench.registry.common.activity.stages
         for number in range(100):
             measured.appended(event(f"event-{number}"), None)
         assert list(measured._under_way) == [f"event-{number}" for number in range(90, 100)]

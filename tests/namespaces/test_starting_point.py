@@ -34,7 +34,7 @@ def kept(scenario: Callable[[Bench], Awaitable[None]], **options: Any) -> None:
 
     async def with_checkpoints(bench: Bench) -> None:
         checkpoints = SimulatedCheckpoints(Disk(), random.Random(1), Counter())
-        bench.registry.keep_checkpoints(cast("Checkpoints", checkpoints))
+        bench.registry.common.checkpoints = cast("Checkpoints", checkpoints)
         await scenario(bench)
         checkpoints.end()
 
@@ -191,7 +191,7 @@ def test_the_first_checkpoint_of_a_log_that_others_write_too_has_all_keys_and_re
         bench.registry.common.checkpoints = None
         await loaded_anew(bench)
         checkpoints = SimulatedCheckpoints(Disk(), random.Random(1), Counter())
-        bench.registry.keep_checkpoints(cast("Checkpoints", checkpoints))
+        bench.registry.common.checkpoints = cast("Checkpoints", checkpoints)
         await loaded_anew(bench)
         assert not resumed(bench), "there is no checkpoint yet"
         await asyncio.sleep(5)

@@ -200,7 +200,7 @@ async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_ta
         async with asyncio.timeout(PATIENCE):
             while namespace.watchers or any(task.get_name().startswith("the watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        history = server.registry.history
+        history = server.registry.common.history
         assert history is not None and not history._progress[NAMESPACE].listeners
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from topicpolicies_server.core.names import Scope
@@ -12,8 +13,8 @@ from topicpolicies_server.rpc.watching.requests import Watch
 from topicpolicies_server.rpc.watching.resources import WatchResources
 
 
-class Registry:
-    """A fake registry with what a part needs before it has a namespace."""
+class Common:
+    """In place of what all namespaces have in common: what a part needs before it has a namespace."""
 
     def now(self) -> int:
         """Returns a time in milliseconds since 1970."""
@@ -22,7 +23,7 @@ class Registry:
 
 async def test_a_part_with_unsent_records_has_no_last_bookmark() -> None:
     watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.LATEST, {}, False, 10.0)
-    part = Part(WatchResources(cast("Any", Registry()), wire), watch, "acme/orders", lambda: None)
+    part = Part(WatchResources(cast("Any", SimpleNamespace(common=Common())), wire), watch, "acme/orders", lambda: None)
     part.outbox.sync(Token("log", ("b1",)), 0)
     assert part.last_bookmark() is None, "SYNCED has not been sent yet"
     assert len(list(part.take())) == 1

@@ -117,7 +117,7 @@ def _entry(placed: Placed) -> str:
     words = [stamp.kind.value, stamp.request_id[:6], ",".join(stamp.mask), f"base {stamp.base or '-'}"]
     words += [f"etag {stamp.etag}"] if stamp.etag is not None else []
     words += [f"restates {stamp.head_version}"] if stamp.head_version else []
-    words += [f"seen {stamp.seen.since or 'all'} to {stamp.seen.upto}"] if stamp.seen is not None else []
+    words += [f"seen {stamp.history.since or 'all'} to {stamp.history.upto}"] if stamp.history is not None else []
     words += [f"id {stamp.event_id[-8:]}"]
     return f"{where}: {what} {' '.join(words)}"
 

@@ -91,10 +91,10 @@ class Sidecar:
         self.registry = Registry(
             self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
         )
-        self.registry.capacity.in_use = CellsInUse(2)  # so that most keys rest between their events
+        self.registry.common.capacity.in_use = CellsInUse(2)  # so that most keys rest between their events
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
-            self.registry.keep_checkpoints(cast("Checkpoints", self._kept))
+            self.registry.common.checkpoints = cast("Checkpoints", self._kept)
         self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits.max_concurrent_calls))
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
@@ -221,10 +221,10 @@ class Sidecar:
 
     def _count(self) -> None:
         self._counts["logs opened again in one life"] += max(0, self.log.openings - 1)
-        self._counts["repairs published"] += self.registry.activity.repairs["published"]
-        for outcome, count in self.registry.activity.confirmations.items():
+        self._counts["repairs published"] += self.registry.common.activity.repairs["published"]
+        for outcome, count in self.registry.common.activity.confirmations.items():
             self._counts[f"answers that write nothing {outcome}"] += count
-        self._counts["repairs cancelled"] += self.registry.activity.repairs["cancelled"]
+        self._counts["repairs cancelled"] += self.registry.common.activity.repairs["cancelled"]
 
     async def _let_go(self) -> None:
         guard, self._guard = self._guard, None

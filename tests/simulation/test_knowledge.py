@@ -74,8 +74,8 @@ def test_erasing_an_event_of_a_trimmed_ledger_divides_if_a_later_writer_had_not_
     stored.compact(None)
     assert not stored.divides_what_overlaps() and stored.trim() == 1, "no event was written without having seen it yet"
     assert not stored.tells_what_was_divided()
-    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, seen=Seen("", seen))), 0, "another writer")
-    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, seen=Seen("", change.position))), 0, "a writer")
+    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, history=Seen("", seen))), 0, "another writer")
+    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, history=Seen("", change.position))), 0, "a writer")
     assert stored.tells_what_was_divided() == divided
     stored.compact(None)
     assert stored.entries[0] == [other, last] and not stored.tells_what_was_divided(), "the compaction has erased the event"

@@ -280,7 +280,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     assert log is not None
     watched.observe(world)
     await asyncio.sleep(10.0)
-    assert watched.confirmed_ms > loop_ms() - 6_000, "bookmarks have this time"
+    assert watched.complete_as_of_ms > loop_ms() - 6_000, "bookmarks have this time"
     cut_at = loop_ms()
     channels: list[Channel[Any]] = [*log.appends, *log.answers, *log.reads]
     for channel in channels:
@@ -290,7 +290,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     assert second.previous_version == first.version
     await asyncio.sleep(10.0)
     assert former.leads(NAMESPACE), "it does not know yet"
-    assert watched.confirmed_ms <= cut_at, "it has not read what the other leader wrote"
+    assert watched.complete_as_of_ms <= cut_at, "it has not read what the other leader wrote"
     stale = await former.update(setting(topic, 1))
     assert (stale.outcome, stale.version) == (service_pb2.CHANGE_OUTCOME_UNCHANGED, first.version), "no event is needed"
     assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "it has not read that version"
@@ -301,7 +301,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     leader = world.leader
     assert leader in others
     await asyncio.sleep(10.0)
-    assert watched.confirmed_ms > cut_at
+    assert watched.complete_as_of_ms > cut_at
     watched.unobserve(world)
     assert await refusal(former, setting(topic, 1)) == ("NOT_LEADER", leader.name)
     version, document = await former.read(world.keys[0], second.version)

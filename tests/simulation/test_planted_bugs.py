@@ -16,7 +16,7 @@ from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
 from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
-from topicpolicies_server.core.chains import event as chain_event
+from topicpolicies_server.core.chains import link as chain_link
 from topicpolicies_server.core.chains.chain import ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
@@ -50,7 +50,7 @@ Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 def whole_documents(patch: pytest.MonkeyPatch) -> None:
     """Updates are written as whole documents instead of operations, as brokers write them."""
-    original = chain_event.event_of
+    original = chain_link.event_of
 
     def planted(*arguments: Any) -> Event:
         event = original(*arguments)
@@ -129,7 +129,7 @@ def no_memory(patch: pytest.MonkeyPatch) -> None:
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
     """Events do not carry earlier requests, which compaction then erases."""
-    patch.setattr(chain_event, "carried", lambda state, in_flight: ())
+    patch.setattr(chain_link, "carried", lambda state, in_flight: ())
 
 
 def deletions_forget(patch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ class Journal:
                     self.stale.append(placed)
             request_id = event.stamp.request_id if event.stamp is not None else ""
             document = document_of(state.document)
-            informed = event.stamp is None or event.stamp.seen is None or not event.stamp.seen.since
+            informed = event.stamp is None or event.stamp.history is None or not event.stamp.history.since
             self.heads.append(Head(record_key(event.key), folded.version, folded.previous, document, at, request_id, informed))
 
     def lose(self, error: LogError) -> None:

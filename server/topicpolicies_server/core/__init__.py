@@ -1,7 +1,6 @@
-"""The rules of the sidecar, without I/O: no asyncio, no gRPC, no Pulsar, and no clock of its own.
+"""The rules of the sidecar, without I/O, a clock or an event loop: the packages around ``core`` await and send.
 
-The code here is of the form ``(state, input) -> (state, effects)``; the packages around ``core`` await and send. Each package imports those
-above it in this list, and none below:
+Each package imports those above it in this list, and none below:
 
     errors, reasons, names, traces   the types that all packages share
     policies                         documents, the events that carry them, and the policies that hold for a topic in the end

@@ -100,7 +100,6 @@ class Questions:
     """
 
     def __init__(self) -> None:
-        """Begins without questions."""
         self._current: dict[Question, int] = {}
         """The number of each question's valid entry; other entries of it are outdated."""
         self._urgent: list[tuple[float, int, Question]] = []
@@ -151,12 +150,9 @@ class Discovery:
     ) -> None:
         """Asks nothing yet.
 
-        Args:
-            admin: the brokers' admin API.
-            patterns: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
-            refresh_seconds: how often to ask what can't be learned in another way.
-            per_second: the most questions in a second, whatever they are about.
-            chance: spreads the questions, so that two guards don't ask at the same time.
+        ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
+        ``refresh_seconds``: how often to ask what can't be learned in another way. ``per_second``: the most questions in a second, whatever
+        they are about.
         """
         self.asked: Counter[str] = Counter()
         """How many questions were asked, by what they were about."""
@@ -232,7 +228,6 @@ class Discovery:
                 self._again(question, now(), max(pause, min(_REPEAT_FACTOR * (now() - began), _RARELY_SECONDS)))
 
     def _path(self, question: Question) -> tuple[str, ...]:
-        """Returns the path of the admin API that answers a question."""
         match question.about:
             case About.TENANTS:
                 return ("tenants",)
@@ -360,7 +355,6 @@ class Discovery:
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Returns a regular expression that matches what one of the patterns matches."""
     return re.compile("|".join("[^/]*".join(map(re.escape, text.split("*"))) for text in patterns) or "(?!)")
 
 

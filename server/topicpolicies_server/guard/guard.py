@@ -1,4 +1,7 @@
-"""The guard keeps the namespaces loaded that the discovery finds, so that they are repaired, and logs each repair."""
+"""The guard keeps the namespaces loaded that the discovery finds, so that they are repaired, and logs each repair.
+
+It runs in a server, or as a service of its own, which has no API.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
 
+from ..config import GuardConfig, insecure
 from ..core.errors import PolicyError
+from ..core.fold.fold import FoldContext
+from ..health import LogProbe, Pulse, report
+from ..metrics import Endpoint, ServerCollector
 from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..reloading import Reloader
 from ..tasks import RestartedTask
-
-if TYPE_CHECKING:
-    from .discovery import Discovery  # needs the libraries for brokers
+from .discovery import Discovery, discovery
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 10.0
@@ -30,12 +36,6 @@ class Guard:
     """Keeps namespaces of a registry loaded, so that they are repaired."""
 
     def __init__(self, registry: Registry, discovery: Discovery) -> None:
-        """Does nothing before ``start``.
-
-        Args:
-            registry: loads the namespaces.
-            discovery: finds the namespaces that are to be guarded.
-        """
         self._registry = registry
         self._discovery = discovery
         self._held: dict[str, Namespace] = {}
@@ -118,6 +118,68 @@ class Guard:
                 _LOG.info("%s is not guarded any more", name)
 
 
+class GuardService:
+    """A guard with all that it needs (``process.Service``)."""
+
+    def __init__(self, config: GuardConfig) -> None:
+        self.config = config
+        self.reloader = Reloader()
+        """The files that are read anew while the guard runs."""
+        self.registry: Registry
+        """The namespaces; set once the guard is started."""
+        self._turn = asyncio.Lock()
+        """Held by whatever starts or stops the guard, so that a stop waits until a start, or another stop, has ended."""
+        self._parts = contextlib.AsyncExitStack()
+        """Closes the parts: the last one first, and each of them even if closing another one fails."""
+
+    async def start(self) -> None:
+        """Begins to guard.
+
+        Raises:
+            LogError: the log can't be used.
+            OSError: the metrics' address can't be listened on, or a file can't be read.
+        """
+        config = self.config
+        async with self._turn, contextlib.AsyncExitStack() as parts:
+            from ..logs.pulsar.opening import admin_api, pulsar_log  # noqa: PLC0415 - only a guard needs these libraries
+
+            admin = admin_api(config.log)
+            parts.push_async_callback(admin.close)
+            log = pulsar_log(config.log, config.limits)
+            parts.push_async_callback(log.close)
+            probe = LogProbe(log, config.limits.log_patience_seconds)
+            registry = Registry(
+                log,
+                config.limits,
+                FoldContext(),
+                read_only=config.report_only,
+                pause_repairs=config.pause_repairs,
+                readiness=probe.readiness,
+            )
+            parts.push_async_callback(registry.close)
+            parts.push_async_callback(probe.stop)
+            await probe.start()
+            registry.common.activity.on_repair = tell_of_healing
+            guard = Guard(registry, discovery(admin, config.patterns, config.limits))
+            parts.push_async_callback(guard.stop)
+            if config.metrics_listen is not None:
+                pulse = Pulse()
+                parts.callback(pulse.stop)
+                health = partial(report, probe.readiness, pulse)
+                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
+            guard.start()
+            for sentence in insecure(config):
+                _LOG.warning("insecure: %s", sentence)
+            parts.push_async_callback(self.reloader.close)
+            self.reloader.start()
+            self.registry, self._parts = registry, parts.pop_all()
+
+    async def stop(self) -> None:
+        """Releases all namespaces, and closes the log."""
+        async with self._turn:
+            await self._parts.aclose()
+
+
 def tell_of_healing(repair: Repair, published: bool) -> None:
     """Logs a repair that was published, or would have been if anything might be written.
 
@@ -128,7 +190,7 @@ def tell_of_healing(repair: Repair, published: bool) -> None:
     verb = "healed" if published else "would heal"
     name = f"{repair.key.topic} ({repair.key.scope.name})"
     cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
-    what = difference(repair.before, repair.after)
-    if repair.before == repair.after:
+    what = difference(repair.raw, repair.after)
+    if repair.raw == repair.after:
         what = f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
     _LOG.info("%s %s: %s; %s", verb, name, what, cause)

@@ -87,7 +87,7 @@ class History:
         self._latest = now
         return now
 
-    async def recorder(self, namespace: str) -> Recorder:
+    def recorder(self, namespace: str) -> Recorder:
         """Returns a recorder for one opening of a namespace's log. The file is not read, so no load waits for the history."""
         recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self.now)
         self._recorders.add(recorder)

@@ -153,8 +153,8 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
         properties["tp-operands"] = _list(tuple(chain.from_iterable(rows)))
     if stamp.remembered:
         properties["tp-seen"] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
-    if stamp.seen is not None:
-        properties["tp-history"] = _list(stamp.seen)
+    if stamp.history is not None:
+        properties["tp-history"] = _list(stamp.history)
     size = sum(map(len, properties.values()))
     if size > MAX_BYTES:
         raise LogError(

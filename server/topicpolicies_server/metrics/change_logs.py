@@ -25,7 +25,7 @@ class ChangeLogMetrics:
     """Collects the metrics of a server's namespaces and logs."""
 
     def __init__(self, registry: Registry) -> None:
-        """Begins to count transitions of the readiness; to be called after ``registry.heed``. ``registry``: the namespaces."""
+        """Begins to count transitions of the readiness."""
         self._registry = registry
         self._readiness = registry.common.readiness
         self._transitions: Counter[str] = Counter()
@@ -37,14 +37,14 @@ class ChangeLogMetrics:
     def families(self) -> Iterator[Metric]:
         """Yields the metrics."""
         yield from self._readiness_families()
-        activity = self._registry.activity
+        activity = self._registry.common.activity
         yield counters("log_losses", "Change logs that could not be followed any more, by reason.", "reason", activity.losses)
         yield counters("load_failures", "Failed attempts to load a namespace, by reason.", "reason", activity.load_failures)
         yield counters("append_failures", "Events that change logs did not acknowledge, by reason.", "reason", activity.append_failures)
         yield durations("stage_seconds", "How long changes took, by stage: see the documentation.", "stage", activity.stages.by_name())
         named = {namespace.name: namespace.figures() for namespace in self._registry.namespaces()}
         yield from _in_flight(list(named.values()))
-        yield from _lag(named, self._registry.now())
+        yield from _lag(named, self._registry.common.now())
 
     def _readiness_families(self) -> Iterator[Metric]:
         readiness = self._readiness
@@ -77,7 +77,7 @@ def _in_flight(figures: list[Figures]) -> Iterator[Metric]:
 def _lag(named: dict[str, Figures], now_ms: int) -> Iterator[Metric]:
     events = {name: each.unread + each.unproven for name, each in named.items()}
     yield gauge("reader_lag_events", "Events written here that readers of change logs have not delivered yet.", sum(events.values()))
-    seconds = {name: max(0, now_ms - each.confirmed_ms) / 1000 for name, each in named.items() if each.confirmed_ms}
+    seconds = {name: max(0, now_ms - each.complete_as_of_ms) / 1000 for name, each in named.items() if each.complete_as_of_ms}
     longest = max(seconds.values(), default=0.0)
     yield gauge("lag_seconds", "For how long the view of the watched namespace that is furthest behind may lack something.", longest)
     each = f"The same by namespace, for the {MOST_NAMED} watched ones that are furthest behind."

@@ -62,8 +62,8 @@ class ServerCollector(Collector):
             yield from self._calls.families()
         yield from self._change_logs.families()
         yield from self._namespaces()
-        if self._registry.history is not None:
-            yield from of_history(self._registry.history)
+        if self._registry.common.history is not None:
+            yield from of_history(self._registry.common.history)
         if self._registry.common.checkpoints is not None:
             yield from of_checkpoints(self._registry.common.checkpoints)
         if self._sources is not None:
@@ -71,7 +71,7 @@ class ServerCollector(Collector):
         yield from of_process()
 
     def _namespaces(self) -> Iterator[Metric]:
-        activity, repairs = self._registry.activity, self._registry.repairs
+        activity, repairs = self._registry.common.activity, self._registry.repairs
         yield counters("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
         confirmations = "Updates with nothing to write, after the log's end was requested: held, overtaken (written after all), failed."
         yield counters("confirmations", confirmations, "outcome", activity.confirmations)
@@ -87,7 +87,7 @@ class ServerCollector(Collector):
         namespaces = self._registry.namespaces()
         yield gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
-        capacity = self._registry.capacity
+        capacity = self._registry.common.capacity
         yield gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
         over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
         yield gauge("over_capacity", over, int(capacity.fullness > 1))

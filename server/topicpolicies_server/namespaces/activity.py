@@ -56,7 +56,7 @@ class Repair(NamedTuple):
     key: PolicyKey
     version: Position
     """The version of the head."""
-    before: Settings | None
+    raw: Settings | None
     """The raw document, which brokers show."""
     after: Settings | None
     """The head, which brokers show once it is repaired."""
@@ -79,7 +79,7 @@ class Figures(NamedTuple):
     """Events that count by proof, and that the log's reader has not delivered yet: how far the reader is behind."""
     unproven: int
     """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
-    confirmed_ms: int
+    complete_as_of_ms: int
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 
 
@@ -87,7 +87,6 @@ class Usage:
     """The watchers, holders and waiting requests of one namespace: one that nothing uses may be closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins unused. ``loop``: the event loop, whose clock counts."""
         self._loop = loop
         self.watching: dict[object, Callable[[], None] | None] = {}
         """Watchers and observers, with what wakes those that follow the state of the namespace."""
@@ -257,14 +256,7 @@ class Activity:
             self.on_let_go()
 
     def folded(self, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
-        """Counts an event that was folded into the view that answers, and logs it if it is doubtful.
-
-        Args:
-            placed: the event.
-            folded: what it did.
-            before: the head before it.
-            after: the head after it.
-        """
+        """Counts an event that was folded into the view that answers, and logs it if it is doubtful."""
         event = placed.event
         if event is None:
             return

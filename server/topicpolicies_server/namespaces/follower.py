@@ -30,8 +30,7 @@ from ..core.reasons import LogState, Reason
 from ..history.entries import Taken
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
-from .capacity import Share
-from .common import Common
+from .common import Common, Share
 from .repairs import Repairs
 from .updates import Updates
 
@@ -56,16 +55,8 @@ class Follower:
     ) -> None:
         """Begins without a log.
 
-        Args:
-            namespace: its name.
-            common: what all namespaces have in common.
-            context: what the fold needs to know.
-            updates: the namespace's requests.
-            repairs: its repairs.
-            older: the follower of the previous opening, which has ended; its view is continued if nothing that it has not seen was
-                compacted away.
-            recorder: writes down what is folded; None: nothing does.
-            restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
+        ``older``: the follower of the previous opening, which has ended; its view is continued if nothing that it has not seen was
+        compacted away. ``restored``: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
         self.view = View(context, in_use=common.capacity.in_use)
         """The view; empty until the log is open."""
@@ -302,7 +293,6 @@ class Follower:
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
     def _continue(self, older: Follower, log: NamespaceLog) -> None:
-        """Continues the view of the previous opening."""
         self.continues, self.view, self.hub = True, older.view, older.hub
         self.readback = ReadBack(log.partitions, log.follows, older.positions)
         self.size = older.size
@@ -310,7 +300,6 @@ class Follower:
         self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
-        """Begins with the view of a checkpoint."""
         self.view = restored.view
         self.view.share(self._common.capacity.in_use)
         start, events = restored.place
@@ -399,7 +388,6 @@ class Follower:
             self.changed.set()
 
     def _note(self) -> None:
-        """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
         if folded and self._recorder is not None:
             self._record(self._recorder.noted, folded)
@@ -419,14 +407,7 @@ def _complete_after(log: NamespaceLog) -> list[Position | None]:
 
 
 def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, limits: Limits) -> WatchHub:
-    """Returns the hub of a view that has been read: the former one, moved to that view, or a new one.
-
-    Args:
-        hub: the hub of the view before; None: there was none.
-        older: the follower of the view before.
-        follower: the follower whose view answers from now on.
-        limits: among them, how many changes are kept for watchers that fall behind.
-    """
+    """Returns the hub of a view that has been read: the former one, moved to that view, or a new one."""
     log = follower.log
     assert log is not None, "open"
     identity = log.identity
@@ -459,10 +440,7 @@ def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> li
 def known_behind(complete_after: Callable[[int], Position | None], view: View, positions: Sequence[Position]) -> tuple[Position, ...]:
     """Returns the positions behind which a view knows of every key that has changed: nothing is compacted away or forgotten there.
 
-    Args:
-        complete_after: that of the log from which the view was read (``NamespaceLog.complete_after``).
-        view: the view as it was read, before it succeeds another one.
-        positions: where the view stands.
+    ``complete_after``: that of the log from which the view was read; ``view``: as it was read, before it succeeds another one.
     """
 
     def behind(partition: int, end: Position) -> Position:

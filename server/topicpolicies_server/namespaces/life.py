@@ -80,15 +80,8 @@ class Life:
     ) -> None:
         """Begins to load the namespace.
 
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces have in common.
-            usage: what uses the namespace.
-            updates: its requests.
-            repairs: its repairs.
-            chance: spreads the attempts of many namespaces.
-            dismiss: called after a failed attempt; True: the namespace is closed, and not tried again.
-            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
+        ``dismiss``: called after a failed attempt; True: the namespace is closed, and not tried again. ``predecessor``: the task that
+        closes this namespace's former instance, whose log must be closed before it is opened again.
         """
         self._name = name
         self._common = common
@@ -225,7 +218,7 @@ class Life:
                 if self.served is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self._name)
                 opened_at = common.now()
-                recorder = await common.history.recorder(self._name) if common.history is not None else None
+                recorder = common.history.recorder(self._name) if common.history is not None else None
                 restored: Restored | None = None
                 if not self._doubted:
                     start, restored = await self._starting_point(recorder)
@@ -261,11 +254,8 @@ class Life:
     async def _starting_point(self, recorder: Recorder | None) -> tuple[Start | None, Restored | None]:
         """Returns where the next opening begins (None: at the log's beginning), and the restored checkpoint whose view it begins with.
 
-        It begins behind a view that answered, which is then continued; or else behind the last checkpoint. The log decides in the end
-        (``NamespaceLog.resumed``).
-
-        Args:
-            recorder: writes down what is folded; it has to know everything up to there.
+        It begins behind a view that answered, which is then continued; or else behind the last checkpoint; but the recorder has to know
+        everything up to there. The log decides in the end (``NamespaceLog.resumed``).
         """
         older, checkpoints = self.served, self._common.checkpoints
         if checkpoints is None:
@@ -309,11 +299,7 @@ class Life:
             await _wait(follower.changed, min(max(all_seen_at - now, 1) / 1000, patience))
 
     def _check(self, follower: Follower) -> None:
-        """Raises the error of an opening that has ended.
-
-        Raises:
-            LogError: there is no room for what it loads, or its log was lost.
-        """
+        """Raises the error of an opening that has ended: there is no room for what it loads, or its log was lost (LogError)."""
         if follower.no_room is not None:
             raise follower.no_room
         if (error := follower.lost_by) is None:
@@ -348,7 +334,6 @@ class Life:
         common.activity.loaded(self._name)
 
     async def _until_lost(self) -> None:
-        """Waits until the log that serves is lost."""
         follower = self.served
         assert follower is not None, "it serves"
         while (error := follower.lost_by) is None:
@@ -433,7 +418,6 @@ class Life:
             follower.let_go()
 
     def _close_log(self, follower: Follower) -> None:
-        """Closes the log of an opening, in a task of its own."""
         if follower.log is not None:
             self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
 
@@ -443,7 +427,6 @@ class Life:
             self.hub.wake_all()
 
     def _refuse(self, error: PolicyError) -> None:
-        """Has the callers that wait get an error."""
         if (ready := self._take_ready()) is not None:
             ready.set_exception(error)
             ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it

@@ -50,13 +50,8 @@ class Namespace:
     ) -> None:
         """Begins to load the namespace.
 
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces of the server have in common.
-            repairs: the repairs of all of them.
-            chance: spreads repairs and retries.
-            dismiss: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False.
-            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
+        ``dismiss``: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False. ``predecessor``:
+        as in ``Life``.
         """
         self.name = name
         self._common = common
@@ -117,9 +112,7 @@ class Namespace:
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
         """Returns the head of a key; None if the log knows no event of it.
 
-        Args:
-            key: the policy key.
-            at_least: a version of this key that the view must have reached before it answers; "" is any.
+        ``at_least``: a version of this key that the view must have reached before it answers; "" is any.
 
         Raises:
             PolicyError: the log can't be read, or the view does not reach the version in time (DEADLINE_EXCEEDED).
@@ -229,9 +222,9 @@ class Namespace:
         return self._life.hub.token.log if self._life.hub is not None else ""
 
     @property
-    def confirmed_ms(self) -> int:
+    def complete_as_of_ms(self) -> int:
         """The time as of which the view is known to have all that was written, in milliseconds since 1970; 0: it is not known."""
-        return self._progress.confirmed_ms
+        return self._progress.complete_as_of_ms
 
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key in the current view, which may be that of a log that was lost or closed."""
@@ -279,7 +272,7 @@ class Namespace:
             self._updates.arrived + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
-            self.confirmed_ms if self._usage.watching else 0,
+            self.complete_as_of_ms if self._usage.watching else 0,
         )
 
     def cut_off(self, error: LogError) -> None:
@@ -298,9 +291,7 @@ class Namespace:
         """Ends the namespace: callers are refused from now on, and so are requests of which nothing was sent.
 
         What the log has accepted is finished, within the time that the log takes for that; what is left is answered OUTCOME_UNKNOWN.
-
-        Args:
-            error: what refused callers get; None: NAMESPACE_CLOSED.
+        ``error``: what refused callers get; None: LOG_UNAVAILABLE.
         """
         if self._life.phase is Phase.CLOSED:
             return

@@ -58,12 +58,8 @@ class Progress:
     ) -> None:
         """Asks nothing before a log serves.
 
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces have in common.
-            usage: says whether the namespace is watched, and counts the callers that wait for a version.
-            confirmed: called with requests that had arrived before the log ended where the view is now, or earlier.
-            failed: called with requests for which there was no answer, and why.
+        ``confirmed``: called with requests that had arrived before the log ended where the view is now, or earlier; ``failed``: with those
+        for which there was no answer, and why.
         """
         limits = common.limits
         self._name = name
@@ -84,14 +80,14 @@ class Progress:
         """Requests that wait for the next question about their partition."""
         self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
         """By partition: what asks, and the requests that wait for the answer, or for the view to come to it."""
-        self._confirmed_ms = 0
+        self._complete_as_of_ms = 0
         self._checks: RestartedTask | None = None
 
     def serve(self, log: NamespaceLog, here: Sequence[Position], as_of: int) -> None:
         """Goes on with a log that serves, and was read to where it ended at ``as_of``; the view has come to ``here``."""
         self.stop()
         self._log = log
-        self._confirmed_ms = max(self._confirmed_ms, as_of)
+        self._complete_as_of_ms = max(self._complete_as_of_ms, as_of)
         self.moved(here)
         self.watched()
         for request in self._unasked:
@@ -162,11 +158,7 @@ class Progress:
     async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, *, paced: bool) -> None:
         """Asks where a partition ends now, and waits until the view has come to there.
 
-        Args:
-            log: the log that serves.
-            partition: the partition.
-            seconds: how long to wait before the log is asked again.
-            paced: whether that is subject to the rate of all namespaces.
+        The log is asked again whenever so many seconds are over; ``paced``: within the rate of all namespaces.
 
         Raises:
             PolicyError: there was no answer.
@@ -232,11 +224,11 @@ class Progress:
     # --- freshness ------------------------------------------------------------------------------------------------
 
     @property
-    def confirmed_ms(self) -> int:
+    def complete_as_of_ms(self) -> int:
         """As of when the view is known to be complete, in milliseconds since 1970; 0: never."""
         if self._log is not None and self._common.context.sole_writer:
-            self._confirmed_ms = max(self._confirmed_ms, self._common.now())
-        return self._confirmed_ms
+            self._complete_as_of_ms = max(self._complete_as_of_ms, self._common.now())
+        return self._complete_as_of_ms
 
     def watched(self) -> None:
         """Begins to ask, if the namespace is watched, a log serves, and other processes can write it."""
@@ -261,7 +253,7 @@ class Progress:
             except PolicyError as error:
                 _LOG.debug("the end of a change log can't be requested: %s", error)
             else:
-                self._confirmed_ms = max(self._confirmed_ms, asked_at)
+                self._complete_as_of_ms = max(self._complete_as_of_ms, asked_at)
             await asyncio.sleep(self._between)
 
     async def _turn(self, questions: int = 1) -> None:

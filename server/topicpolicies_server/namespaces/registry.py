@@ -1,7 +1,7 @@
 """All namespaces of a server: loaded on first use, once however many callers there are, and dropped when idle (PIP-39's lazy eviction).
 
 A namespace that nothing uses is idle. It is dropped after a while, and sooner where there is no room: for another namespace, or for what
-those in use keep in memory (``capacity``); then the one that was used the longest time ago goes first.
+those in use keep in memory (``common``); then the one that was used the longest time ago goes first.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ..history import History
 from ..logs.change_log import ChangeLog
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
-from .capacity import Capacity
-from .common import Common, Rate
+from .common import Capacity, Common, Rate
 from .namespace import Namespace
 from .repairs import RepairQueue
 
@@ -39,7 +38,7 @@ _SLOW_LOADS = 32
 class Registry:
     """The namespaces that are in memory."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server is configured with
         self,
         log: ChangeLog,
         limits: Limits,
@@ -48,46 +47,37 @@ class Registry:
         read_only: bool = False,
         pause_repairs: bool = False,
         history: History | None = None,
+        readiness: Readiness | None = None,
+        checkpoints: Checkpoints | None = None,
         seed: int | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """Begins without any namespace.
 
-        Args:
-            log: opens change logs.
-            limits: the server's limits.
-            context: what the fold needs to know of the logs.
-            read_only: whether nothing may be written: updates are refused, and repairs only reported.
-            pause_repairs: whether repairs wait from the beginning until ``repairs.resume``.
-            history: where everything that is folded is written down; None: nowhere.
-            seed: of the random choices; None: a different one each time.
-            now: milliseconds since 1970, by a clock like the logs'.
+        ``read_only``: updates are refused, and repairs only reported. ``pause_repairs``: repairs wait from the beginning until
+        ``repairs.resume``. ``readiness``: callers are refused while the log is known to be out of reach; None: it never is. ``now``:
+        milliseconds since 1970, by a clock like the logs'.
         """
         self._limits = limits
         self._chance = random.Random(seed)
-        self.now = now
-        """Milliseconds since 1970, by a clock like the logs'."""
-        self.history = history
-        """Where everything that is folded is written down; None: nowhere."""
-        self.activity = Activity()
-        """What happened in the namespaces."""
         self.repairs = RepairQueue(asyncio.get_running_loop(), limits.max_repairs_per_second, paused=pause_repairs)
         """The repairs of all namespaces, at a bounded rate."""
-        self.capacity = Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict)
-        """Bounds what is kept in memory."""
         self.common = Common(
             log,
             limits,
             context,
             slots=FairLimiter(limits.max_concurrent_loads, _SLOW_LOADS * limits.max_concurrent_loads, _LOAD_PATIENCE_SECONDS),
             now=now,
-            activity=self.activity,
-            capacity=self.capacity,
+            activity=Activity(),
+            capacity=Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict),
             confirmations=Rate(limits.max_confirmations_per_second),
             read_only=read_only,
             history=history,
+            readiness=readiness or Readiness(0.0, known=True),
+            checkpoints=checkpoints,
         )
         """What all namespaces have in common."""
+        self.common.readiness.add_listener(self._reach_changed)
         self._namespaces: OrderedDict[str, Namespace] = OrderedDict()
         """By name; the one that was asked for last is the last one."""
         self._closing: dict[str, asyncio.Task[None]] = {}
@@ -102,15 +92,6 @@ class Registry:
     def namespaces(self) -> list[Namespace]:
         """Returns the namespaces in memory."""
         return list(self._namespaces.values())
-
-    def heed(self, readiness: Readiness) -> None:
-        """Has callers refused while this readiness says that the log is out of reach; to be called before anything is loaded."""
-        self.common.readiness = readiness
-        readiness.add_listener(self._reach_changed)
-
-    def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
-        """Has views kept in checkpoints, so that loading need not begin at the log's beginning; to be called before anything is loaded."""
-        self.common.checkpoints = checkpoints
 
     def get(self, name: str) -> Namespace:
         """Returns the namespace, which may still be loading.
@@ -188,7 +169,7 @@ class Registry:
     def _forget(self, name: str, task: asyncio.Task[None]) -> None:
         if self._closing.get(name) is task:
             del self._closing[name]
-        self.activity.let_go()
+        self.common.activity.let_go()
 
     async def _sweep(self) -> None:
         loop, idle = asyncio.get_running_loop(), self._limits.namespace_idle_seconds

@@ -44,13 +44,7 @@ class RepairQueue:
     """The repairs of all namespaces of a server, by when they may be published, at a bounded rate."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
-        """Begins without repairs.
-
-        Args:
-            loop: the event loop, whose clock counts.
-            per_second: the most repairs in a second, on average.
-            paused: whether nothing is published until ``resume``.
-        """
+        """``per_second``: the most repairs in a second, on average; ``paused``: whether nothing is published until ``resume``."""
         self._loop = loop
         self._rate = Rate(per_second)
         self.paused = paused
@@ -123,15 +117,6 @@ class Repairs:
     """The repairs of one namespace that are due."""
 
     def __init__(self, name: str, common: Common, queue: RepairQueue, updates: Updates, chance: random.Random) -> None:
-        """Begins without repairs.
-
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces have in common.
-            queue: the repairs of all namespaces.
-            updates: the requests, whose events go before repairs.
-            chance: spreads the waits.
-        """
         self._name = name
         self._common = common
         self._queue = queue
@@ -161,10 +146,7 @@ class Repairs:
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.
 
-        Args:
-            key: the policy key.
-            state: the key's state; None: nothing is known of it.
-            cause: the event, if it is known. The first one since the raw document was right is the cause of the repair.
+        ``cause``: the event, if it is known. The first one since the raw document was right is the cause of the repair.
         """
         if state is None or not self._updates.leads:
             return
@@ -271,7 +253,7 @@ class Repairs:
         published = not self._common.read_only
         if published:
             log.append(event)
-        self._common.activity.repair(Repair(self._name, key, known.version, known.live, known.document, cause), published=published)
+        self._common.activity.repair(Repair(self._name, key, known.version, known.raw, known.document, cause), published=published)
         return published
 
     def _delay(self) -> float:
@@ -293,7 +275,6 @@ class Repairs:
             self._failures = min(self._failures + 1, 8)
 
     def _release(self) -> None:
-        """Lets all repairs go on."""
         self._failures, self._tried = 0, None
         for key, due in self._due.items():
             if not due.at:
@@ -310,5 +291,4 @@ def _is_restatement(event: Event | None) -> bool:
 
 
 def _passes(error: LogError) -> bool:
-    """Returns whether the log may take later what it did not take now."""
     return error.kind in (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)

@@ -52,14 +52,6 @@ class Updates:
     """The requests of one namespace that have no answer yet."""
 
     def __init__(self, name: str, common: Common, usage: Usage, chance: random.Random) -> None:
-        """Begins without requests.
-
-        Args:
-            name: ``tenant/namespace``.
-            common: what all namespaces have in common.
-            usage: counts the requests that have no answer.
-            chance: makes the ids of events.
-        """
         limits = common.limits
         self._name = name
         self._common = common
@@ -97,12 +89,8 @@ class Updates:
         with the leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (READ_ONLY); RESOURCE_EXHAUSTED
         when it would make a key and there is no room for it.
 
-        Args:
-            requests: the updates and deletes.
-            on_answer: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
-
-        Returns:
-            Whether some wait until the namespace is loaded.
+        ``on_answer`` may be called before this returns; it must return soon and must not raise. Returns whether some wait until the
+        namespace is loaded.
         """
         self._usage.pending += len(requests)
         now = perf_counter()
@@ -196,14 +184,7 @@ class Updates:
             self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
     def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
-        """Settles what an event settles that was folded into the view that answers.
-
-        Args:
-            event: the event.
-            folded: what it did.
-            before: the document before it.
-            state: the fold's state of its key after it.
-        """
+        """Settles what an event settles that was folded into the view that answers (``Chain.folded``)."""
         if effects := self.sequencer.folded(event, folded, before, state):
             self._perform(effects)
 
@@ -297,11 +278,9 @@ class Updates:
                 self.progress.confirm(effect.request)
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
-        """Tells the sequencer that the view has come to where the log ended after these requests had arrived."""
         self._perform(self.sequencer.confirmed(requests))
 
     def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        """Tells the sequencer that it could not be found out where the log ends."""
         self._perform(self.sequencer.confirmation_failed(requests, why))
 
     def shared(self) -> bool:
@@ -324,7 +303,6 @@ class Updates:
     # --- the time of a request ------------------------------------------------------------------------------------
 
     def _expire(self, request: Request) -> None:
-        """Answers a request whose time is over."""
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
         elif request.unconfirmed:
@@ -346,13 +324,7 @@ class Deadlines:
     """The requests that have no answer yet, the oldest first: all have the same time, so one timer serves all."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Request], None]) -> None:
-        """Begins without requests.
-
-        Args:
-            loop: the event loop, whose clock counts.
-            seconds: the time that each request has.
-            expire: called with a request whose time is over.
-        """
+        """``seconds``: the time that each request has; ``expire``: called with a request whose time is over."""
         self._loop = loop
         self._seconds = seconds
         self._expire = expire

@@ -45,13 +45,13 @@ def of(registry: Registry) -> History:
     Raises:
         PolicyError: FAILED_PRECONDITION (``HISTORY_OFF``), the server keeps none.
     """
-    if registry.history is None:
+    if registry.common.history is None:
         raise PolicyError(
             Kind.FAILED_PRECONDITION,
             Reason.HISTORY_OFF,
             "This server keeps no history: start it with --history FILE, or use a server that does.",
         )
-    return registry.history
+    return registry.common.history
 
 
 def read_query(message: history_pb2.ListHistoryRequest) -> Query:

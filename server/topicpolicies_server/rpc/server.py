@@ -22,6 +22,7 @@ from ..cluster.opening import open_admission
 from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
+from ..guard.discovery import discovery
 from ..health import LogProbe, Pulse, Readiness, report
 from ..history import Bounds, check_history, open_history
 from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
@@ -191,14 +192,21 @@ class Server:
             history = open_history(recorded.path, Bounds(recorded.max_age_seconds, recorded.max_bytes))
             parts.push_async_callback(history.close)
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))
-        pauses = config.pause_repairs
-        registry = Registry(log, limits, context, read_only=config.read_only, pause_repairs=pauses, history=history)
         probe = LogProbe(log, limits.log_patience_seconds)
-        registry.heed(probe.readiness)
+        checkpoints = None
         if config.checkpoints is not None:
             checkpoints = Checkpoints(config.checkpoints.path)
             parts.push_async_callback(checkpoints.close)
-            registry.keep_checkpoints(checkpoints)
+        registry = Registry(
+            log,
+            limits,
+            context,
+            read_only=config.read_only,
+            pause_repairs=config.pause_repairs,
+            history=history,
+            readiness=probe.readiness,
+            checkpoints=checkpoints,
+        )
         parts.push_async_callback(registry.close)
         return registry, probe
 
@@ -251,13 +259,12 @@ class Server:
         config = self.config
         if not config.guard or not isinstance(config.log, PulsarLogConfig):
             return None
-        from ..guard.discovery import discovery  # noqa: PLC0415 - as in open_log
-        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415
+        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415 - as in open_log
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)
         guard = Guard(registry, discovery(admin, config.guard, config.limits))
-        registry.activity.on_repair = tell_of_healing
+        registry.common.activity.on_repair = tell_of_healing
         guard.start()
         parts.push_async_callback(guard.stop)
         return guard

@@ -104,7 +104,7 @@ class Servicer:
         """The open streams of watches, also of the history."""
         self.registry = registry
         """The namespaces."""
-        self._stages = registry.activity.stages
+        self._stages = registry.common.activity.stages
         self._readiness = registry.common.readiness
         self._limits = limits
         self._admission = admission

@@ -50,7 +50,7 @@ class Script:
 
     def shown(self) -> Settings | None:
         """Returns the document that brokers show."""
-        return self.state.live
+        return self.state.raw
 
     def kept(self) -> int:
         """Returns how many superseded documents are kept."""
@@ -76,7 +76,7 @@ class Script:
         known = self.state.history if on is None else None
         on = on or self.seen()
         document = change(on.document, values)
-        facts: dict[str, Any] = {"mask": tuple(name.replace("/", ".") for name in values), "seen": known, **stamp}
+        facts: dict[str, Any] = {"mask": tuple(name.replace("/", ".") for name in values), "history": known, **stamp}
         return self.put(self.event(document, on, **facts), wait=wait)
 
     def event(self, document: Settings | None, on: Seen, **stamp: Any) -> Event:
@@ -116,12 +116,12 @@ class Script:
         kind = StampKind.REPAIR if document is not None else StampKind.TOMBSTONE
         mine = self.state
         known = events.Seen(mine.since if since is None else since, mine.upto if upto is None else upto)
-        stamp = Stamp(f"claim-{len(self.log)}", kind, head_version=version, remembered=remembered, seen=known)
+        stamp = Stamp(f"claim-{len(self.log)}", kind, head_version=version, remembered=remembered, history=known)
         return self.put(Event(KEY, Action.UPDATE, document if document is not None else {}, stamp, **event), wait=wait)
 
     def broker(self, values: dict[Setting, bytes | None], *, on: Settings | None = None, wait: int = 1, **event: Any) -> Folded:
         """Appends a broker's change of some settings, computed from the document that it shows or from an older one."""
-        base = self.state.live if on is None else on
+        base = self.state.raw if on is None else on
         return self.write(change(base, values), wait=wait, **event)
 
     def write(self, document: Settings | None, *, action: Action = Action.UPDATE, wait: int = 1, **event: Any) -> Folded:

@@ -16,9 +16,9 @@ def test_no_raw_documents_are_kept_in_the_log_of_a_sole_writer() -> None:
     script = Script(FoldContext(sole_writer=True))
     for number in range(10):
         script.update({TTL: b"%d" % number})
-    assert script.kept() == 0 and script.state.seen is not None and len(script.state.seen) == 9
+    assert script.kept() == 0 and script.state.superseded_ids is not None and len(script.state.superseded_ids) == 9
     script.state.trim(script.now)
-    assert script.state.seen is None
+    assert script.state.superseded_ids is None
 
 
 def test_a_busy_key_keeps_a_bounded_number_of_events() -> None:
@@ -26,8 +26,8 @@ def test_a_busy_key_keeps_a_bounded_number_of_events() -> None:
         script = Script(FoldContext(sole_writer=sole_writer))
         for number in range(2 * most):
             script.update({TTL: b"%d" % number}, wait=0)
-            assert script.kept() <= most * 5 // 4 and len(script.state.seen or ()) <= most * 5 // 4
-            assert number < most or len(script.state.seen or ()) >= most
+            assert script.kept() <= most * 5 // 4 and len(script.state.superseded_ids or ()) <= most * 5 // 4
+            assert number < most or len(script.state.superseded_ids or ()) >= most
 
 
 def test_a_calm_key_keeps_little_more_than_the_window() -> None:
@@ -44,7 +44,7 @@ def test_an_idle_key_that_is_trimmed_keeps_only_its_head() -> None:
     script.state.trim(script.now + 60_000)
     assert script.kept() == 5
     script.state.trim(script.now + 60_001)
-    assert script.kept() == 0 and script.state.seen is None
+    assert script.kept() == 0 and script.state.superseded_ids is None
     assert script.document == {TTL: b"4"} and len(script.state.remembered) == 5
 
 

@@ -288,7 +288,7 @@ def test_the_whole_document_of_an_operation_whose_writer_has_seen_more_is_taken(
     full.broker({RATE: b"2"}, on={})
     joined = join(full, last=1)
     assert joined.document == {RATE: b"2"}
-    event = full.event({TTL: b"1", RATE: b"3"}, full.seen(), mask=(RATE,), reads={TTL: digest(b"1")}, seen=full.state.history)
+    event = full.event({TTL: b"1", RATE: b"3"}, full.seen(), mask=(RATE,), reads={TTL: digest(b"1")}, history=full.state.history)
     both(full, joined, event, wait=2 * W)
     assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"3"} and joined.state.since == ""
 
@@ -306,7 +306,7 @@ class OnLost(NamedTuple):
         """Returns the next event of the first one's writer, which knows by now that the deletion never came."""
         waiting = (*self.applied, Remembered(before.request_id, "digest", "", ""))
         on = Seen(None, before.event_id)
-        return self.full.event(document, on, **{"mask": (setting,), "seen": self.known, "remembered": waiting, **facts})
+        return self.full.event(document, on, **{"mask": (setting,), "history": self.known, "remembered": waiting, **facts})
 
 
 def on_lost() -> OnLost:
@@ -314,7 +314,7 @@ def on_lost() -> OnLost:
     full.update({TTL: b"1", RATE: b"2"})
     known, applied = full.state.history, full.state.remembered
     lost = (*applied, Remembered("lost", "digest", "", ""))
-    first = full.event({SIZE: b"3"}, Seen(None, "lost-event"), mask=(SIZE,), seen=known, remembered=lost)
+    first = full.event({SIZE: b"3"}, Seen(None, "lost-event"), mask=(SIZE,), history=known, remembered=lost)
     full.put(first)
     joined = join(full, last=1)
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3"} and full.due() and joined.document == {SIZE: b"3"}
@@ -335,7 +335,7 @@ def test_after_a_first_event_on_one_that_never_came_the_repair_of_a_guess_is_ans
 
 def test_after_a_first_event_on_one_that_never_came_changes_of_others_are_not_undone() -> None:
     full, joined, first, *_ = world = on_lost()
-    both(full, joined, full.event({SIZE: b"3", SUB_B: b"6"}, joined.seen(), mask=(SUB_B.replace("/", "."),), seen=joined.state.history))
+    both(full, joined, full.event({SIZE: b"3", SUB_B: b"6"}, joined.seen(), mask=(SUB_B.replace("/", "."),), history=joined.state.history))
     both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
     assert joined.document == {SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"} and full.due(), "a repair tells it the rest"
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"}
@@ -346,7 +346,7 @@ def test_the_document_of_a_pipelined_operation_is_not_taken_if_its_predecessor_n
     joined = join(full, last=1)
     waiting = (Remembered("lost", "digest", "", ""),)
     on_top = Seen({TTL: b"9", SUB_A: b"4"}, "lost-event")
-    event = full.event(on_top.document, on_top, mask=(SUB_A.replace("/", "."),), seen=full.state.history, remembered=waiting)
+    event = full.event(on_top.document, on_top, mask=(SUB_A.replace("/", "."),), history=full.state.history, remembered=waiting)
     both(full, joined, event)
     assert joined.document == {RATE: b"2", SUB_A: b"4"} and full.document == {TTL: b"1", RATE: b"2", SUB_A: b"4"}
 
@@ -367,7 +367,7 @@ def test_the_document_of_an_operation_is_not_taken_if_its_request_was_in_flight_
         ("three", {RATE: b"5"}, later),
     )[: 3 + behind]:
         document = {**(on.document or {}), **values, SUB_A: b"7"}
-        event = full.event(document, on, mask=tuple(values), seen=seen, request_id=request_id, remembered=waiting)
+        event = full.event(document, on, mask=tuple(values), history=seen, request_id=request_id, remembered=waiting)
         assert event.stamp is not None
         both(full, joined, event)
         on, waiting = Seen(document, event.stamp.event_id), (*waiting, Remembered(request_id, "digest", "", ""))
@@ -389,7 +389,7 @@ def test_a_first_event_whose_request_was_in_flight_before_is_remembered_once() -
 
 def test_an_operation_whose_writer_has_seen_less_changes_only_masked_settings() -> None:
     full = undone()
-    full.update({SIZE: b"4"}, on=Seen({RATE: b"2"}, full.version), seen=events.Seen("000002", "000002"))
+    full.update({SIZE: b"4"}, on=Seen({RATE: b"2"}, full.version), history=events.Seen("000002", "000002"))
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"4"} and full.due()
 
 
@@ -397,7 +397,7 @@ def test_a_repair_without_what_its_writer_had_seen_is_believed_only_as_a_first_e
     full = undone()
     repair = restatement(KEY, full.state, "repair")
     assert repair.stamp is not None
-    silent = repair._replace(stamp=repair.stamp._replace(seen=None))
+    silent = repair._replace(stamp=repair.stamp._replace(history=None))
     joined = join(full, last=1)
     joined.put(silent)
     assert joined.document == {RATE: b"2"}
@@ -635,7 +635,7 @@ def test_a_replicated_restatement_changes_no_head() -> None:
 def test_what_a_writer_had_seen_of_another_log_does_not_count_in_this_one() -> None:
     full = undone()
     joined = join(full, last=1)
-    event = full.event({SIZE: b"3"}, Seen({}, "elsewhere"), mask=(SIZE,), seen=events.Seen("", "999999"))
+    event = full.event({SIZE: b"3"}, Seen({}, "elsewhere"), mask=(SIZE,), history=events.Seen("", "999999"))
     joined.put(event._replace(replicated=True))
     assert joined.document == {RATE: b"2", SIZE: b"3"} and joined.state.since == "000002"
 

@@ -21,7 +21,7 @@ def overtaken() -> tuple[Script, Event, Event]:
     """Returns a log whose newest event restates its head, and an operation and a repair that were computed before the last change."""
     full = Script()
     full.update({TTL: b"1"})
-    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), seen=full.state.history)
+    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), history=full.state.history)
     repair = restatement(KEY, full.state, "late")
     full.broker({RATE: b"2"})
     full.put(restatement(KEY, full.state, "repair"))
@@ -78,11 +78,11 @@ def test_a_key_with_a_gap_that_appeared_long_after_joining_is_not_known_from_its
     full = Script()
     full.update({TTL: b"1"})
     known = full.state.history
-    first = full.event({TTL: b"1", RATE: b"2"}, full.seen(), mask=(RATE,), seen=known)
+    first = full.event({TTL: b"1", RATE: b"2"}, full.seen(), mask=(RATE,), history=known)
     assert first.stamp is not None
     waiting = (*full.state.remembered, Remembered(first.stamp.request_id, "digest", "", ""))
     on_top = Seen(first.document, first.stamp.event_id)
-    second = full.event({TTL: b"1", RATE: b"2", SIZE: b"3"}, on_top, mask=(SIZE,), seen=known, remembered=waiting)
+    second = full.event({TTL: b"1", RATE: b"2", SIZE: b"3"}, on_top, mask=(SIZE,), history=known, remembered=waiting)
     full.write(None)  # compaction forgets the key
     joined = Script(FoldContext(joined_at=full.now))
     joined.log = list(full.log)
@@ -107,7 +107,7 @@ def test_a_replicated_event_stays_in_doubt_whatever_its_writer_had_seen_of_anoth
     joined = join(full, last=1)
     both(full, joined, restatement(KEY, full.state, "repair"))
     assert joined.state.since == ""
-    event = full.event({SIZE: b"3"}, Seen({}, "elsewhere"), mask=(SIZE,), seen=events.Seen("", "999999"))
+    event = full.event({SIZE: b"3"}, Seen({}, "elsewhere"), mask=(SIZE,), history=events.Seen("", "999999"))
     joined.put(event._replace(replicated=True))
     assert joined.state.since == "000002"
 
@@ -116,10 +116,10 @@ def test_a_newcomers_repair_does_not_make_a_request_applied_that_never_arrived()
     full = Script()
     full.update({TTL: b"0"})
     known = full.state.history
-    lost = full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost", seen=known)
+    lost = full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost", history=known)
     assert lost.stamp is not None
     waiting = (*full.state.remembered, Remembered("lost", "digest", "", ""))
-    full.put(full.event({TTL: b"2"}, Seen({TTL: b"1"}, lost.stamp.event_id), mask=(TTL,), remembered=waiting, seen=known))
+    full.put(full.event({TTL: b"2"}, Seen({TTL: b"1"}, lost.stamp.event_id), mask=(TTL,), remembered=waiting, history=known))
     joined = join(full, last=1)
     assert agree(full, joined) and joined.state.remembers("lost") is not None
     both(full, joined, restatement(KEY, joined.state, "guess"))
@@ -135,7 +135,7 @@ def test_a_request_that_never_arrived_counts_for_a_newcomer_too_when_it_is_repea
     full.delete(on=Seen({TTL: b"1"}, lost.stamp.event_id), remembered=(Remembered("lost", "digest", "", ""),))
     joined = join(full, last=1)
     assert full.gone() and joined.gone() and full.state.since == joined.state.since == "000001"
-    both(full, joined, full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost", seen=full.state.history))
+    both(full, joined, full.event({TTL: b"1"}, full.seen(), mask=(TTL,), request_id="lost", history=full.state.history))
     assert agree(joined, full) and joined.document == {TTL: b"1"}
 
 
@@ -169,7 +169,7 @@ def test_a_document_that_rests_on_an_event_that_never_came_is_not_believed() -> 
     carried = (*full.state.remembered, lost, Remembered("second", "digest", "", ""))
     on_second = Seen(None, second.stamp.event_id)
     mask = (SUB_B.replace("/", "."),)
-    third = full.event({**document, SUB_B: b"4"}, on_second, mask=mask, seen=known, remembered=carried)
+    third = full.event({**document, SUB_B: b"4"}, on_second, mask=mask, history=known, remembered=carried)
     both(full, joined, second)
     both(full, joined, third)
     assert full.document == {TTL: b"1", RATE: b"2", SUB_A: b"3", SUB_B: b"4"}
@@ -182,7 +182,7 @@ def test_a_document_that_rests_on_an_event_that_never_came_is_not_believed() -> 
 def test_a_document_that_rests_on_a_repeat_of_an_applied_request_is_not_believed(told: bool) -> None:
     full = Script()
     full.update({TTL: b"1"})
-    repeat = full.event({TTL: b"1", RATE: b"5"}, full.seen(), mask=(RATE,), request_id="again", seen=full.state.history)
+    repeat = full.event({TTL: b"1", RATE: b"5"}, full.seen(), mask=(RATE,), request_id="again", history=full.state.history)
     assert repeat.stamp is not None
     full.update({RATE: b"5"}, request_id="again")
     full.broker({RATE: b"6"})
@@ -191,7 +191,7 @@ def test_a_document_that_rests_on_a_repeat_of_an_applied_request_is_not_believed
     carried = (*(full.state.remembered if told else ()), Remembered("again", "digest", "", ""))
     document = {TTL: b"1", RATE: b"5", SIZE: b"7"}  # as if the repeat counted
     on_repeat = Seen(None, repeat.stamp.event_id)
-    operation = full.event(document, on_repeat, mask=(SIZE,), seen=full.state.history, remembered=carried)
+    operation = full.event(document, on_repeat, mask=(SIZE,), history=full.state.history, remembered=carried)
     both(full, joined, repeat)
     both(full, joined, operation)
     assert full.document == {TTL: b"1", RATE: b"6", SIZE: b"7"}
@@ -231,7 +231,7 @@ def test_a_restatement_of_the_same_absence_tells_that_a_request_was_rejected() -
 def test_after_a_rejected_operation_that_compaction_left_a_repair_that_was_on_its_way_is_believed(condition: dict[str, Any]) -> None:
     full = Script()
     full.update({TTL: b"1"})
-    operation = full.event({TTL: b"1", RATE: b"9"}, full.seen(), mask=(RATE,), seen=full.state.history, **condition)
+    operation = full.event({TTL: b"1", RATE: b"9"}, full.seen(), mask=(RATE,), history=full.state.history, **condition)
     full.broker({RATE: b"2"}, on={TTL: b"1"})
     older = restatement(KEY, full.state, "older")
     full.broker({SIZE: b"3"}, on={TTL: b"1"})
@@ -248,7 +248,7 @@ def test_after_a_rejected_operation_that_compaction_left_a_repair_that_was_on_it
 def test_an_operation_that_counted_is_kept_after_a_repair_that_was_on_its_way() -> None:
     full = Script()
     full.update({TTL: b"1"})
-    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), seen=full.state.history)
+    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), history=full.state.history)
     full.broker({RATE: b"2"}, on={})
     repair = restatement(KEY, full.state, "repair")
     full.put(operation)
@@ -272,9 +272,9 @@ def test_the_events_after_a_position_of_a_busy_key_are_found_with_few_comparison
     full = undone()
     joined = join(full, last=1)
     for number in range(1_000):
-        joined.update({SIZE: b"%d" % number}, seen=None)
+        joined.update({SIZE: b"%d" % number}, history=None)
     assert joined.state.joined is not None and len(joined.state.joined.trail) > 1_000
     Compared.times = 0
-    joined.update({SIZE: b"9"}, seen=events.Seen("", Compared("000900")))  # of a writer that has seen more, but was overtaken
+    joined.update({SIZE: b"9"}, history=events.Seen("", Compared("000900")))  # of a writer that has seen more, but was overtaken
     assert 0 < Compared.times < 30
     assert joined.document == {RATE: b"2", SIZE: b"9"} and joined.state.since == "000002"

@@ -104,7 +104,7 @@ def test_taking_an_old_guess_for_known_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_believing_a_writer_that_has_seen_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "has_seen_more", lambda _state, stamp: stamp.seen is not None)
+    monkeypatch.setattr(joining, "has_seen_more", lambda _state, stamp: stamp.history is not None)
     assert broken(WORLDS["late repairs"])
 
 

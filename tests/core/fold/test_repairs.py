@@ -226,7 +226,7 @@ def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_no_repair_i
         stamp = script.log[-1].event.stamp if script.log[-1].event is not None else None
         if same and stamp is not None and not script.gone():  # a broker's event remembers nothing
             same = {each.request_id for each in script.state.remembered} <= {each.request_id for each in alone.remembered}
-        assert (same and alone.live == script.document) == (not script.due())
+        assert (same and alone.raw == script.document) == (not script.due())
         outcomes.add(script.due())
 
     script.update({TTL: b"1"})

@@ -46,7 +46,7 @@ def copied(state: KeyState) -> KeyState:
     """Returns an equal state that shares nothing that folding modifies."""
     other = copy.copy(state)
     other.older = None if state.older is None else list(state.older)
-    other.seen = None if state.seen is None else dict(state.seen)
+    other.superseded_ids = None if state.superseded_ids is None else dict(state.superseded_ids)
     if state.joined is not None and state.joined is not ALONE:
         other.joined = Joined(state.joined.first, state.joined.first_at, state.joined.dropped)
         other.joined.trail = list(state.joined.trail)

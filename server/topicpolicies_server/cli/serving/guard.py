@@ -48,7 +48,7 @@ def run(config: GuardConfig, output: Output) -> None:
 
 
 def _run(config: GuardConfig, output: Output) -> None:
-    from ...guard.service import GuardService  # noqa: PLC0415
+    from ...guard.guard import GuardService  # noqa: PLC0415
 
     said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"
     lines = config.log_level, config.log_format

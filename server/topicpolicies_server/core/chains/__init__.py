@@ -1,8 +1,7 @@
 """Chains: the updates of one policy key, one after the other, from the request to its result.
 
 - ``request``: an update or a delete, and the answer to it
-- ``link``: a request that was computed, and the state of its event on the way to the log and back
-- ``event``: builds the event of an update
+- ``link``: a request that was computed, its event, and the state of that event on the way to the log and back
 - ``answers``: the answers that need no event, and the errors
 - ``chain``: the updates of one policy key, each computed on the result of the one before
 - ``sequencer``: the chains of a namespace

@@ -53,10 +53,6 @@ def crowded(before: Settings | None, after: Settings) -> Iterator[tuple[str, int
     """Yields the path of each list or map with more than ``MOST_ELEMENTS``, and their number, if a change has made it longer.
 
     A list that others have made too long can still be made shorter, and other settings can be changed beside it.
-
-    Args:
-        before: the document before the change.
-        after: the document after the change.
     """
     old: Settings = before or {}
     if len(after) > MOST_ELEMENTS:

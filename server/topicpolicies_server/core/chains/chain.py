@@ -21,8 +21,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
 from .answers import conflict, contention, judge_request, not_appended, not_confirmed, outcome_not_known, repeated, replay
-from .event import event_of
-from .link import EventReport, Link, State
+from .link import EventReport, Link, State, event_of
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
@@ -89,7 +88,6 @@ class ChainContext:
     __slots__ = ("depth", "effects", "outside", "queue")
 
     def __init__(self, outside: Known, depth: int, queue: int) -> None:
-        """The arguments are those of ``Sequencer``."""
         self.outside = outside
         self.depth = depth
         self.queue = queue
@@ -209,11 +207,7 @@ class Chain:
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
         """Handles an event of the key that was folded, this chain's or another writer's.
 
-        Args:
-            event: the event.
-            result: what the fold did with it.
-            before: the document before the event.
-            state: the fold's state after it.
+        ``before``: the document before the event; ``state``: the fold's state after it.
         """
         link = self._appended.get(event.stamp.event_id) if event.stamp is not None else None
         if link is None:
@@ -280,11 +274,7 @@ class Chain:
             self._settle(request, error)
 
     def advance(self, state: KeyState | None) -> None:
-        """Computes what can be computed, first the links without an event that nothing in flight precedes any more.
-
-        Args:
-            state: the fold's present state of the key.
-        """
+        """Computes what can be computed, first the links without an event that nothing in flight precedes any more."""
         context, links, queue = self._context, self._links, self._queue
         while True:
             while links and links[0].state is State.WAITING and not links[0].request.unconfirmed:
@@ -351,7 +341,6 @@ class Chain:
         return False
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
-        """Makes the event of a request, adds the link, and hands the event to the log."""
         event_id = self._context.outside.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
         carried = Remembered(request.request_id, request.digest, "", "")

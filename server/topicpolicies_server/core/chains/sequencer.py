@@ -61,10 +61,8 @@ class Sequencer:
     def __init__(self, outside: Known, *, depth: int = DEPTH, queue: int = QUEUE) -> None:
         """Creates a sequencer without chains.
 
-        Args:
-            outside: what is known outside of the chains.
-            depth: events of one key that may be in flight.
-            queue: updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
+        ``depth``: events of one key that may be in flight; ``queue``: updates of one key that may wait to be computed or confirmed, and dry
+        runs of all keys.
         """
         self._context = ChainContext(outside, depth, queue)
         self._chains: dict[PolicyKey, Chain] = {}
@@ -93,12 +91,7 @@ class Sequencer:
         return chain is not None and chain.in_flight > 0
 
     def submit(self, request: Request, state: KeyState | None) -> list[Effect]:
-        """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request.
-
-        Args:
-            request: the request.
-            state: the fold's present state of its key.
-        """
+        """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
         context, chain = self._context, self._chains.get(request.key)
         if request.validate_only:
             self._submit_dry(request, chain)
@@ -160,14 +153,7 @@ class Sequencer:
         return self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> list[Effect]:
-        """Handles an event that was folded, of this process or another writer.
-
-        Args:
-            event: the event.
-            result: what the fold did with it.
-            before: the document before the event.
-            state: the fold's state of its key after it.
-        """
+        """Handles an event that was folded, of this process or another writer (``Chain.folded``)."""
         chain = self._chains.get(event.key)
         if chain is None:
             return []
@@ -192,8 +178,7 @@ class Sequencer:
     def reopened(self, found: Mapping[str, FoundEvent]) -> list[Effect]:
         """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
 
-        Args:
-            found: what the fold made of the expected events that were found, by event id.
+        ``found``: by event id.
         """
         for key, chain in list(self._chains.items()):
             chain.reopened(found)

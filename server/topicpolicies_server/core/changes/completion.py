@@ -132,16 +132,10 @@ def complete(policies: Message, mask: Mask) -> list[Violation]:
 
 
 def _complete(message: Message, paths: Sequence[Path], at: Path, violations: list[Violation]) -> bool:
-    """Completes an object in place.
+    """Completes an object in place. Returns whether it stays; False: it has no leaves, and must be removed.
 
-    Args:
-        message: the object.
-        paths: the named leaves, as paths below the object; the empty path: the whole object is named.
-        at: the path of the object in the document.
-        violations: gets a violation if required leaves are missing.
-
-    Returns:
-        Whether the object stays; False: it has no leaves, and must be removed.
+    ``paths``: the named leaves, as paths below the object; the empty path: the whole object is named. ``at``: the object's path in the
+    document.
     """
     descriptor = message.DESCRIPTOR
     kind = KINDS[descriptor]

@@ -243,7 +243,6 @@ def _set(path: Path, target: Message, source: Message) -> None:
 
 
 def _clear(path: Path, target: Message) -> None:
-    """Clears the value at a path, if it is set."""
     field = fields(target.DESCRIPTOR)[path[0]]
     rest = path[1:]
     if not rest:

@@ -69,11 +69,6 @@ def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings
 
     For ``*`` these are all settings of both, except those that only a newer broker knows. Paths of a newer sidecar are followed as far as
     this version can; a text that is not a path names nothing.
-
-    Args:
-        paths: the mask of the operation.
-        head: the document before the operation.
-        document: the document of the operation.
     """
     whole, settings, families = (_remembered_targets if _is_short(paths) else _targets)(paths)
     touched = list(settings)

@@ -98,11 +98,6 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     """Folds the next event of a key, in log order, into its state.
 
     Each position must be folded once: the caller skips positions that it has already folded.
-
-    Args:
-        state: the key's state, which is changed.
-        placed: the event.
-        context: what the fold must know besides these two.
     """
     event = placed.event
     if event is None:
@@ -139,10 +134,9 @@ def _goes_on(stamp: Stamp | None) -> bool:
 
 
 def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
-    """Folds a sidecar's UPDATE or DELETE."""
     document = event.document
     sure = False
-    if stamp.event_id == state.newest or (state.seen is not None and stamp.event_id in state.seen):
+    if stamp.event_id == state.newest or (state.superseded_ids is not None and stamp.event_id in state.superseded_ids):
         request = state.remembers(stamp.request_id)
         folded = Folded(Status.DUPLICATE, request.version if request else "", request.previous if request else "")
     else:
@@ -154,7 +148,7 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
             learned, local = None, None if event.replicated else stamp
-            if stamp.seen is not None and not event.replicated:
+            if stamp.history is not None and not event.replicated:
                 learned = learn_from_operation(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
             folded = learned or judge(state, placed, event, stamp)
             sure = learned is not None or check_certainty(state, placed.published_at, context.window_ms, stamp=local)
@@ -178,13 +172,10 @@ def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
     The event may lack requests that its writer had not seen, and may carry requests whose events were on their way before it and never
     came. If it was computed from this very head, by a writer that has seen as much as we have, it carries what the state remembers.
 
-    Args:
-        state: the key's, after the event.
-        stamp: the event's.
-        elsewhere: whether the event was computed from something else than the head that it met, or came from another cluster.
+    ``elsewhere``: whether the event was computed from something else than the head that it met, or came from another cluster.
     """
     on_its_way = pipelined(stamp)
-    if not (on_its_way or elsewhere or not stamp.base or (stamp.seen is not None and stamp.seen.since > state.since)):
+    if not (on_its_way or elsewhere or not stamp.base or (stamp.history is not None and stamp.history.since > state.since)):
         return False
     before = state.remembered[:-1]
     carried = stamp.remembered
@@ -242,7 +233,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
     """Folds a broker's event: infers from the document that it carries what the broker changed."""
     document = event.document
     if event.action is Action.NONE:
-        state.due = state.document is not None or state.live is not None
+        state.due = state.document is not None or state.raw is not None
         return Folded(Status.IGNORED, state.version, state.version)
     if document is None or event.action is Action.DELETE:
         return _gone(state, placed, context)
@@ -257,7 +248,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         on_absence = sure = True
         result = changed_by(state.document, document, changed, on_absence=True)
         folded = move(state, placed, result)
-        if state.live is None:
+        if state.raw is None:
             state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
     else:
         older = () if context.sole_writer or state.older is None else state.older
@@ -270,7 +261,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         folded = move(state, placed, result)._replace(unexplained=inferred.unexplained, ambiguous=inferred.ambiguous)
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
     note_in_trail(state, TrailEvent(placed, changed, on_absence, sure), context.window_ms)
-    state.due = result != document or result != state.live
+    state.due = result != document or result != state.raw
     stale = result is not document and any(compares(name, event.known) for name in differing(result, document))
     return folded._replace(settings=tuple(changed), stale=stale)
 
@@ -285,9 +276,9 @@ def _inferred(
     context: FoldContext,
 ) -> Inference:
     if not context.in_place:
-        return infer(document, state.live, older, state.document, known, oldest)
+        return infer(document, state.raw, older, state.document, known, oldest)
     owed = 0 if state.owed is None or state.owed.until < placed.published_at else state.owed.events
-    newest = Superseded(state.live, placed.published_at, state.newest or "")
+    newest = Superseded(state.raw, placed.published_at, state.newest or "")
     inferred = infer_overlapping(document, newest, older, state.document, known, oldest, owed)
     owed = max(owed + len(inferred.changed) - 1, 0)
     state.owed = Owed(owed, placed.published_at + OWED_MS) if owed else None

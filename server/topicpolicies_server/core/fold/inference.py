@@ -60,7 +60,7 @@ def one_apart(raw: Settings | None, document: Settings, known: frozenset[str] | 
 
 def infer(
     document: Settings,
-    live: Settings | None,
+    raw: Settings | None,
     older: Sequence[Superseded],
     head: Settings | None,
     known: frozenset[str] | None,
@@ -70,19 +70,19 @@ def infer(
 
     Args:
         document: what the broker wrote.
-        live: the newest raw document before the broker's.
-        older: the raw documents before ``live``, oldest first, each with the time at which it was superseded.
+        raw: the newest raw document before the broker's.
+        older: the raw documents before ``raw``, oldest first, each with the time at which it was superseded.
         head: the head, used only to decide whether two explanations have the same effect.
         known: the families that the writer's schema knows; None: all that ours knows.
         since: raw documents superseded before this time (milliseconds since 1970) are too old to be a base.
     """
-    base = live
+    base = raw
     depth = len(older)
     first = max(depth - RECENT_EVENTS, 0)
     while (changed := one_apart(base, document, known)) is None:
         depth -= 1
         if depth < first or older[depth].at < since:
-            nearest = _nearest(document, [live, *(entry.raw for entry in reversed(older[depth + 1 :]))], known)
+            nearest = _nearest(document, [raw, *(entry.raw for entry in reversed(older[depth + 1 :]))], known)
             return Inference(*nearest, unexplained=True)
         base = older[depth].raw
     raws = [earlier.raw for earlier in older[max(depth - AMBIGUITY_DEPTH, first) : depth] if earlier.at >= since]

@@ -6,8 +6,8 @@ writer may have been paused or loading the namespace, or may not have reached th
 
 **The writer that has seen more is believed.** A key's state says since which event its head rests on all of the key's history
 (``KeyState.since``): since the beginning, or since the first event that was seen. Every event of ours carries how much its writer had seen
-(``Stamp.seen``), and of two writers the one with the earlier beginning has seen all that the other has, and more. When an event of a writer
-that had seen more than the reader arrives, the reader does this::
+(``Stamp.history``), and of two writers the one with the earlier beginning has seen all that the other has, and more. When an event of a
+writer that had seen more than the reader arrives, the reader does this::
 
     REPAIR, TOMBSTONE   takes the head from it, and folds again, on top, the events that its writer had not seen yet
     operation           takes its document, if its writer had seen everything up to it; else judges it like any other
@@ -73,12 +73,8 @@ _TRAIL_SLACK = 64
 def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int = WINDOW_MS) -> None:
     """Notes the first event that is seen of a key, in a log that was not read from its beginning.
 
-    Args:
-        state: the key's, as yet without an event.
-        placed: the first event.
-        joined_at: when reading began, in milliseconds since 1970: no document that an event published W later or more may be computed
-            from is missing. None: one always may be.
-        window_ms: W, in milliseconds.
+    ``joined_at``: when reading began, in milliseconds since 1970: no document that an event published W later or more may be computed from
+    is missing. None: one always may be.
     """
     state.since = first = placed.position
     late = joined_at is not None and placed.published_at >= joined_at + window_ms
@@ -110,19 +106,15 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
     """Returns whether a sidecar that had the same head and had seen more would fold an event to the same result.
 
     If not, the head rests only on what was seen here from now on (``state.since`` is set), even if it had been taken from a writer that
-    knew more.
+    knew more. An event of ours may be the copy of one that was folded before the first event that was seen here; the true base of a
+    broker's event may have stood before that one.
 
-    Args:
-        state: the key's, with ``upto`` still at the event before.
-        at: when the event was published, in milliseconds since 1970.
-        window_ms: W, in milliseconds.
-        stamp: the stamp of an event of ours. The event may be the copy of one that was folded before the first event that was seen here.
-        inferred: what was inferred from a broker's event, whose true base may have stood before the first event that was seen here.
+    ``state``: with ``upto`` still at the event before; ``inferred``: what was inferred from a broker's event.
     """
     known = state.joined
     if known is None or not known.first or state.all_seen(at, 2 * window_ms):  # clocks may differ by W
         return True
-    if stamp is not None and stamp.seen is not None and stamp.seen.upto >= known.first:
+    if stamp is not None and stamp.history is not None and stamp.history.upto >= known.first:
         return True
     if inferred is not None and inferred.base is not None and inferred.certain:
         return True
@@ -138,8 +130,8 @@ def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document
     """
     if not has_seen_more(state, stamp):
         return None
-    assert stamp.seen is not None, "its writer had seen more"
-    if _after(state, stamp.seen.upto) != [] or pipelined(stamp) or (stamp.skip_if_absent and not stamp.base):
+    assert stamp.history is not None, "its writer had seen more"
+    if _after(state, stamp.history.upto) != [] or pipelined(stamp) or (stamp.skip_if_absent and not stamp.base):
         return None
     if any(request.version and request.request_id == stamp.request_id for request in stamp.remembered):
         return None
@@ -153,11 +145,11 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
         if not has_seen_more(state, stamp):
-            if stamp.seen is not None and stamp.seen.since == state.since:
+            if stamp.history is not None and stamp.history.since == state.since:
                 state.remembered = _remembered(state, stamp)
             return
-        assert stamp.seen is not None, "its writer had seen more"
-        later = _after(state, stamp.seen.upto)
+        assert stamp.history is not None, "its writer had seen more"
+        later = _after(state, stamp.history.upto)
         if not later:
             same = claimed is not None or later is not None  # else it may be an older absence than ours
             state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
@@ -167,8 +159,8 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
             return
     elif not (has_seen_more(state, stamp) or _insists(state, stamp)):
         return
-    assert stamp.seen is not None, "its writer said what it had seen"
-    upto = stamp.seen.upto
+    assert stamp.history is not None, "its writer said what it had seen"
+    upto = stamp.history.upto
     later = _after(state, upto)
     if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
         first = _first_of_ours(state)
@@ -192,12 +184,12 @@ def believe(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
 
 def has_seen_more(state: KeyState, stamp: Stamp) -> bool:
     """Returns whether the writer of an event had seen the key's history from an earlier event on than we have."""
-    return stamp.seen is not None and stamp.seen.since < state.since
+    return stamp.history is not None and stamp.history.since < state.since
 
 
 def _insists(state: KeyState, stamp: Stamp) -> bool:
     """Returns whether writers that have seen as much as we have contradicted this version often enough; counts this contradiction."""
-    if stamp.seen is None or stamp.seen.since != state.since or stamp.seen.upto < state.upto:
+    if stamp.history is None or stamp.history.since != state.since or stamp.history.upto < state.upto:
         return False
     state.contradictions += not state.due  # while a repair is due already this may be a copy, which does not count
     return state.contradictions >= BELIEVED_AFTER
@@ -206,8 +198,8 @@ def _insists(state: KeyState, stamp: Stamp) -> bool:
 def _know(state: KeyState, stamp: Stamp) -> None:
     """Takes over the writer's ``since``, unless compaction has erased events between what the writer saw and the first one seen here."""
     first = state.joined.first if state.joined is not None else ""
-    if stamp.seen is not None and stamp.seen.upto >= (first or state.since):
-        state.since = stamp.seen.since
+    if stamp.history is not None and stamp.history.upto >= (first or state.since):
+        state.since = stamp.history.since
 
 
 def _after(state: KeyState, upto: Position) -> list[TrailEvent] | None:
@@ -233,10 +225,10 @@ def _first_of_ours(state: KeyState) -> tuple[TrailEvent, Event, Stamp] | None:
 def _knows_more_than_first(state: KeyState, stamp: Stamp) -> bool:
     """Returns whether the writer of the first event that was seen had seen less than that of a restatement, and nothing later."""
     first = _first_of_ours(state)
-    told = first[2].seen if first is not None else None
-    if told is None or stamp.seen is None or stamp.seen.upto < told.upto:
+    told = first[2].history if first is not None else None
+    if told is None or stamp.history is None or stamp.history.upto < told.upto:
         return False
-    return stamp.seen.since < told.since or (stamp.seen.since == told.since and stamp.seen.upto > told.upto)
+    return stamp.history.since < told.since or (stamp.history.since == told.since and stamp.history.upto > told.upto)
 
 
 def _put_for_first(state: KeyState, stamp: Stamp) -> None:

@@ -89,13 +89,13 @@ class KeyState:
         "due",
         "head_event",
         "joined",
-        "live",
         "newest",
         "older",
         "owed",
+        "raw",
         "remembered",
-        "seen",
         "since",
+        "superseded_ids",
         "upto",
         "version",
     )
@@ -109,7 +109,7 @@ class KeyState:
         """The id of the event that made the head; its position, if a broker wrote that event or it is known only from a restatement."""
         self.remembered: tuple[Remembered, ...] = ()
         """The last ``REMEMBERED_REQUESTS`` requests that were applied, newest last."""
-        self.live: Settings | None = None
+        self.raw: Settings | None = None
         """The raw document: what a broker that has read this far shows."""
         self.newest: str | None = None
         """The id of the newest event, empty if a broker wrote it; None: no event of the key was seen."""
@@ -117,7 +117,7 @@ class KeyState:
         """Superseded events, oldest first: those within W, and some more; None if there are none, or the log has one writer."""
         self.owed: Owed | None = None
         """Events still to come whose changes were already carried; None: there are none, or brokers clone what they change."""
-        self.seen: dict[str, None] | None = None
+        self.superseded_ids: dict[str, None] | None = None
         """The ids of superseded events, oldest first; None if there are none."""
         self.due = False
         """Whether a repair is due: brokers, or readers that see only the newest event, get something else than the head."""
@@ -162,7 +162,7 @@ class KeyState:
         What is younger than twice W is kept, so that clocks which differ by up to W cannot make two sidecars infer differently.
         """
         if self.older is None or self.older[-1].at < now - 2 * window_ms:
-            self.older = self.seen = None
+            self.older = self.superseded_ids = None
             if self.joined is not ALONE:
                 self.joined = None
             if self.owed is not None and self.owed.until < now - 2 * window_ms:
@@ -177,9 +177,9 @@ class KeyState:
         """
         before = self.newest
         if before:
-            seen = self.seen
+            seen = self.superseded_ids
             if seen is None:
-                seen = self.seen = {}
+                seen = self.superseded_ids = {}
             seen[before] = None
             if sole_writer and len(seen) > SOLE_WRITER_EVENTS + (SOLE_WRITER_EVENTS >> 2):
                 self._forget(list(islice(seen, SOLE_WRITER_EVENTS >> 2)))
@@ -187,11 +187,11 @@ class KeyState:
             older = self.older
             if older is None:
                 older = self.older = []
-            older.append(Superseded(self.live, at, before or ""))
+            older.append(Superseded(self.raw, at, before or ""))
             if older[len(older) >> 2].at < at - window_ms or len(older) > RECENT_EVENTS + (RECENT_EVENTS >> 2):  # a quarter at a time
                 self._drop(older, at - window_ms)
         head = self.document
-        self.live = head if raw is not head and raw == head else raw  # equal documents are kept once
+        self.raw = head if raw is not head and raw == head else raw  # equal documents are kept once
         self.newest = event_id
 
     def _drop(self, older: list[Superseded], oldest: int) -> None:
@@ -203,7 +203,7 @@ class KeyState:
         del older[:count]
 
     def _forget(self, event_ids: list[str]) -> None:
-        seen = self.seen or {}
+        seen = self.superseded_ids or {}
         for event_id in event_ids:
             seen.pop(event_id, None)
 
@@ -227,7 +227,7 @@ def restatement(key: PolicyKey, state: KeyState, event_id: str) -> Event:
     """
     gone = state.document is None
     kind = StampKind.TOMBSTONE if gone else StampKind.REPAIR
-    stamp = Stamp(event_id, kind, head_version=state.version, remembered=state.remembered, seen=state.history)
-    if gone and not state.live:
+    stamp = Stamp(event_id, kind, head_version=state.version, remembered=state.remembered, history=state.history)
+    if gone and not state.raw:
         return Event(key, Action.DELETE, None, stamp)
     return Event(key, Action.UPDATE, state.document or {}, stamp)

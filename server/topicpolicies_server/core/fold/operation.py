@@ -88,10 +88,14 @@ def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
 
     That is so if its base is an event that was seen here; or if it had seen as much as we have, from the first event that was seen here on.
     """
-    base, seen = stamp.base, stamp.seen
+    base, seen = stamp.base, stamp.history
     if seen is not None and seen.since <= state.since <= seen.upto:
         return True
-    return base == state.newest or (base == state.version and base != "") or (state.seen is not None and base in state.seen)
+    return (
+        base == state.newest
+        or (base == state.version and base != "")
+        or (state.superseded_ids is not None and base in state.superseded_ids)
+    )
 
 
 def _came_after(state: KeyState, stamp: Stamp) -> bool:
@@ -132,15 +136,7 @@ def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Setting
 
 
 def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Settings | None, stale: bool = False) -> Folded:
-    """Makes the result of an operation the head, and remembers its request.
-
-    Args:
-        state: the key's.
-        placed: the operation's event.
-        stamp: its stamp.
-        head: the result; None: no document.
-        stale: whether the event was computed from something else than the head until now.
-    """
+    """Makes the result of an operation the head, and remembers its request. ``stale``: as in ``Folded``."""
     previous = state.version
     position = placed.position
     state.document = head
@@ -163,13 +159,9 @@ def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
 
 
 def changed_by(head: Settings | None, document: Settings, changed: list[Setting] | None, *, on_absence: bool) -> Settings | None:
-    """Returns the head after a broker's event.
+    """Returns the head after a broker's event that changed some settings; None: all.
 
-    Args:
-        head: the head before.
-        document: what the broker wrote.
-        changed: the settings that the event changed; None: all.
-        on_absence: whether the event was computed from no document; if not, clearing settings does not bring back a deleted document.
+    ``on_absence``: whether the event was computed from no document; if not, clearing settings does not bring back a deleted document.
     """
     if changed is None:
         return document

@@ -104,16 +104,9 @@ def infer_overlapping(
     since: int,
     owed: int,
 ) -> Inference:
-    """Infers the change that a broker's document makes.
+    """Infers the change that a broker's document makes; the arguments are those of ``infer``.
 
-    Args:
-        document: what the broker wrote.
-        newest: the newest raw document before the broker's, which supersedes it.
-        older: the raw documents before ``newest``, oldest first, each with the time at which it was superseded.
-        head: the head, used only to decide whether two explanations have the same effect.
-        known: the families that the writer's schema knows; None: all that ours knows.
-        since: raw documents superseded before this time (milliseconds since 1970) are too old to be a base.
-        owed: how many events are still to come whose changes other events have carried.
+    ``newest``: the event that the broker's supersedes; ``owed``: how many events are still to come whose changes other events have carried.
     """
     best: _Story | None = None
     rival = False

@@ -100,7 +100,7 @@ class Stamp(NamedTuple):
     """The last requests of the key before this one, the newest last. They travel here because compaction erases their events."""
     head_version: Position = ""
     """REPAIR and TOMBSTONE: the version of the head that they restate."""
-    seen: Seen | None = None
+    history: Seen | None = None
     """The part of the key's history that the writer had seen; None: nothing, or the writer does not say."""
     principal: str = ""
     """The principal whose credentials the writing sidecar had verified; empty: none."""

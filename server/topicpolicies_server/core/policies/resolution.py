@@ -84,14 +84,7 @@ _DISPATCH_RATES = frozenset({"dispatch_rate", "subscription_dispatch_rate", "rep
 
 
 def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts) -> Resolved:
-    """Returns the policies that brokers enforce.
-
-    Args:
-        local: the LOCAL document; None: there is none.
-        global_: the GLOBAL document; None: there is none.
-        namespace: the namespace's own policies.
-        broker: the brokers' configuration.
-    """
+    """Returns the policies that brokers enforce with a topic's LOCAL and GLOBAL document; None: there is none."""
     levels: _Levels = (
         (Source.TOPIC_LOCAL, local or TopicPolicies()),
         (Source.TOPIC_GLOBAL, global_ or TopicPolicies()),

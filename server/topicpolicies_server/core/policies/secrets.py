@@ -62,11 +62,9 @@ def is_redacted(policies: TopicPolicies) -> bool:
 
 
 def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
-    """Replaces each ``REDACTED`` that a request has put into a document by the secret that was there before.
+    """Replaces each ``REDACTED`` that a request has put into a document, in place, by the secret that was there before.
 
-    Args:
-        policies: the document after the request, with ``REDACTED`` in it; it is changed in place.
-        before: the bytes of the offload policies before the request; empty: there were none.
+    ``before``: the bytes of the offload policies before the request; empty: there were none.
 
     Yields:
         A violation for each ``REDACTED`` in a place that had no secret before (reason ``REDACTED_SECRET``).

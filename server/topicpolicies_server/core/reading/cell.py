@@ -189,7 +189,7 @@ def to_bytes(cell: Cell) -> bytes:
         head_fields = shown, same(head.version, head.version), same(head.previous, head.previous), event
     kept = (
         first,
-        found.index(state.live),
+        found.index(state.raw),
         same(state.version, state.version),
         same(state.head_event, state.head_event),
         None if state.newest is None else same(state.newest, state.newest),
@@ -209,7 +209,7 @@ def to_bytes(cell: Cell) -> bytes:
 
 def _leftovers(state: KeyState, found: _Documents) -> bytes:
     """Returns what is needed only for a while after the key's events; no bytes for nothing."""
-    joined, owed, older, seen = state.joined, state.owed, state.older, state.seen
+    joined, owed, older, seen = state.joined, state.owed, state.older, state.superseded_ids
     if joined is ALONE:
         joined = None
     if older is None and seen is None and joined is None and owed is None:
@@ -230,13 +230,9 @@ def _noted(noted: TrailEvent, found: _Documents) -> tuple[Any, ...]:
 
 
 def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
-    """Returns an event as plain values.
+    """Returns an event as plain values, but for its document, which ``found`` gets.
 
-    Args:
-        placed: the event.
-        found: gets its document.
-        known: the texts of the cell.
-        requests: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so its own are kept.
+    ``requests``: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so its own are kept.
     """
     event = placed.event
     event_fields = None
@@ -272,8 +268,8 @@ def _stamp(stamp: Stamp, known: dict[str, str], requests: Sequence[Remembered] |
         tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()]),
         () if requests is not None else tuple([tuple(request) for request in stamp.remembered]),
         stamp.head_version,
-        None if stamp.seen is None else tuple([same(each, each) for each in stamp.seen]),
-        *stamp[stamp._fields.index("seen") + 1 :],
+        None if stamp.history is None else tuple([same(each, each) for each in stamp.history]),
+        *stamp[stamp._fields.index("history") + 1 :],
     )
 
 
@@ -312,7 +308,7 @@ def from_bytes(name: str, data: bytes) -> Cell:
             parts, more = _read(memoryview(data)[header.end :])
             found += map(_document, more)
             _restore_leftovers(state, parts, key, found)
-        state.document, state.live = _at(found, first), _at(found, live)
+        state.document, state.raw = _at(found, first), _at(found, live)
         state.version, state.head_event, state.newest, state.since, state.upto = version, head_event, newest, since, upto
         state.contradictions = contradictions
         state.due = bool(header.flags & _DUE)
@@ -371,7 +367,7 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
     if older is not None:
         state.older = [Superseded(_at(found, raw), at, event_id) for raw, at, event_id in older]
     if seen is not None:
-        state.seen = dict.fromkeys(seen)
+        state.superseded_ids = dict.fromkeys(seen)
     if owed is not None:
         state.owed = Owed(*owed)
     if joined is not None:
@@ -430,7 +426,6 @@ def _remembered(ids: Any, digests: Any, *places: Any) -> tuple[Remembered, ...]:
 
 
 def _last(ids: Any, digests: Any, *_: Any) -> tuple[str, str]:
-    """Returns the id and the digest of the last request."""
     if not isinstance(ids, bytes):
         return ids[-1], digests[-1]
     end = len(ids) // 24 * 16

@@ -131,9 +131,7 @@ class ActiveKeys:
     def touch(self, name: str, at: int) -> list[str]:
         """Notes an event of a key. Returns the names of keys that are idle now; these are removed.
 
-        Args:
-            name: the key's name.
-            at: when the event was published, in milliseconds since 1970.
+        ``at``: when the event was published, in milliseconds since 1970.
         """
         now = self.now = at if self._last is None else min(at, self._last)
         self._last = at

@@ -19,12 +19,7 @@ class Ring:
     """The changes of one namespace, up to a bound, the oldest first. Their places count all changes that the ring ever had."""
 
     def __init__(self, most: int, positions: Sequence[Position]) -> None:
-        """An empty ring.
-
-        Args:
-            most: how many changes the ring keeps.
-            positions: by partition, the position after which the ring will get every change.
-        """
+        """``positions``: by partition, the position after which the ring will get every change."""
         self._most = most
         self._changes: deque[Head] = deque()
         self._newest: dict[PolicyKey, int] = {}

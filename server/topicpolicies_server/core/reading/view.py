@@ -38,7 +38,7 @@ from .cell import Cell, Header, Kept, from_bytes, head_from_bytes, is_due, is_sa
 from .heads import Before, Head
 from .orders import WINDOWS, ActiveKeys, Order, names_of
 
-__all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Taken", "Trace", "View"]
+__all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Trace", "View", "ViewStep"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
@@ -76,7 +76,7 @@ class Copy(NamedTuple):
     """The requests applied lately, the oldest first."""
 
 
-class Taken(NamedTuple):
+class ViewStep(NamedTuple):
     """What an entry of the log did to its key."""
 
     folded: Folded | None
@@ -89,7 +89,7 @@ class Taken(NamedTuple):
     """The fold's state after it (``View.state``)."""
 
 
-_NO_EVENT = Taken(None, None, None, None)
+_NO_EVENT = ViewStep(None, None, None, None)
 
 
 class CellsInUse:
@@ -140,12 +140,9 @@ class View:
     ) -> None:
         """An empty view.
 
-        Args:
-            context: what the fold must know besides the log.
-            complete: by partition, the position after which nothing was compacted away; None where that is unknown.
-            number: the number of the last change of the view that this one will succeed.
-            absences: how many keys without a document are kept; None: ``ABSENCES``.
-            in_use: the cells in use of all views of the server; None: those of this view only.
+        ``complete``: by partition, the position after which nothing was compacted away; None where that is unknown. ``number``: the number
+        of the last change of the view that this one will succeed. ``absences``: how many keys without a document are kept; None:
+        ``ABSENCES``. ``in_use``: the cells in use of all views of the server; None: those of this view only.
         """
         self.context = context
         """What the fold must know besides state and event."""
@@ -241,7 +238,7 @@ class View:
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and state.due else None
 
-    def take(self, placed: Placed) -> Taken:
+    def take(self, placed: Placed) -> ViewStep:
         """Folds the next event of the log."""
         event = placed.event
         if event is None:
@@ -273,16 +270,13 @@ class View:
             change = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
-        return Taken(folded, change, before, state)
+        return ViewStep(folded, change, before, state)
 
     def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
 
-        Args:
-            now: milliseconds since 1970, by the log's clock.
-
-        Returns:
-            When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
+        Returns when there will be no such key any more, if no other event comes; None: there is none now. Both times are milliseconds since
+        1970, by the log's clock.
         """
         window = self.context.window_ms
         missing: list[int] = []
@@ -483,7 +477,7 @@ def _has_leftovers(kept: Kept) -> bool:
     if isinstance(kept, bytes):
         return Header.of(kept).end != len(kept)
     state = kept.state
-    return state.owed is not None or state.older is not None or state.seen is not None or state.joined not in (None, ALONE)
+    return state.owed is not None or state.older is not None or state.superseded_ids is not None or state.joined not in (None, ALONE)
 
 
 def _in_order(names: Sequence[str]) -> Iterator[list[str]]:

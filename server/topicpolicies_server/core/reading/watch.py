@@ -80,11 +80,8 @@ class WatchHub:
     def __init__(self, view: View, token: Token, ring: int = RING, horizon: tuple[Position, ...] | None = None) -> None:
         """A hub without watchers.
 
-        Args:
-            view: the view that is watched.
-            token: where the view stands.
-            ring: how many changes the ring keeps.
-            horizon: the positions after which every key that has changed has a head in the view; None: those of ``token``.
+        ``ring``: how many changes the ring keeps. ``horizon``: the positions after which every key that has changed has a head in the view;
+        None: those of ``token``.
         """
         self.view = view
         self.ring = Ring(ring, token.positions)
@@ -134,14 +131,11 @@ class WatchHub:
     def succeed(self, view: View, token: Token, changes: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
         """Replaces the view by another one, after the log was opened anew.
 
-        LATEST watchers get the changes, and go on. Changes that EVERY watchers are owed may have been compacted away, so they have lagged.
-        If it is another log, or the log has fewer partitions than before, watchers of both modes have to begin anew (``Replaced``).
+        LATEST watchers get the changes (``View.succeed``), and go on. Changes that EVERY watchers are owed may have been compacted away, so
+        they have lagged. If it is another log, or the log has fewer partitions than before, watchers of both modes have to begin anew
+        (``Replaced``).
 
-        Args:
-            view: the new view.
-            token: where the new view stands.
-            changes: the changes that ``View.succeed`` returned.
-            horizon: the positions after which every key that has changed has a head in the new view; None: those of ``token``.
+        ``horizon``: as for a new hub.
         """
         older = self.token
         same_log = token.log == older.log and len(token.positions) >= len(older.positions)
@@ -170,11 +164,7 @@ class WatchHub:
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
         """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
 
-        Args:
-            selection: the wanted keys.
-            mode: LATEST or EVERY.
-            token: where to resume; None: begin with a snapshot.
-            wake: called when there is something to take. Must not block or raise.
+        ``wake``: called when there is something to take. Must not block or raise.
 
         Raises:
             OutOfRange: the watcher can't resume from the token.
@@ -490,12 +480,7 @@ class _Scan:
     """The pages that a watcher reads of a namespace, and how far it has come."""
 
     def __init__(self, since: Token | None, began: Token) -> None:
-        """No page was read yet.
-
-        Args:
-            since: the reader knows what had changed up to here; None: it knows nothing.
-            began: where the view stands.
-        """
+        """``since``: the reader knows what had changed up to here; None: it knows nothing. ``began``: where the view stands."""
         self.since = since
         self.began = began
         self.complete = False
@@ -507,12 +492,7 @@ class _Scan:
         """The number of the view's last change when each page was read."""
 
     def note(self, last: PolicyKey | None, number: int) -> bool:
-        """Notes that a page was read, and returns whether it was the last.
-
-        Args:
-            last: the last key that was looked at; None: the page was the last.
-            number: the number of the view's last change.
-        """
+        """Notes a page by the last key that was looked at (None: all were) and the view's last change. Returns whether it was the last."""
         self.last, self.complete = last, last is None
         self._numbers.append(number)
         if last is not None:

@@ -45,18 +45,7 @@ class Naming(Protocol):
 def judge(
     key: PolicyKey, change: Naming, before: Settings | None, after: Settings, facts: Facts | None
 ) -> Sequence[tuple[Rule, Violation]]:
-    """Judges the document that a change makes.
-
-    Args:
-        key: the policy key of the document.
-        change: the change.
-        before: the document before the change.
-        after: the document after the change.
-        facts: what is known of the cluster; None: nothing.
-
-    Returns:
-        Every violation, with the rule that it violates; empty if there is none.
-    """
+    """Returns every violation of the document that a change makes, with the rule that it violates. ``facts``: None: nothing is known."""
     changed = changed_settings(change, before, after)
     # A fast path for the most frequent changes: the size of a number shows that it is not negative, so it is not parsed.
     if change.settings and not change.families and change.settings <= COUNTS:
@@ -71,21 +60,14 @@ def judge(
 def refused(found: Sequence[tuple[Rule, Violation]], others: Sequence[Violation] = ()) -> PolicyError:
     """Returns the error for violations: INVALID_ARGUMENT if one of them does not depend on the cluster, else FAILED_PRECONDITION.
 
-    Args:
-        found: violations of rules.
-        others: other violations of the request, which make it an INVALID_ARGUMENT.
+    ``others``: those that are of no rule, which make it an INVALID_ARGUMENT.
     """
     fault = bool(others) or any(rule.kind is Kind.INVALID_ARGUMENT for rule, _ in found)
     return (invalid if fault else breaks_rules)(*others, *(violation for _, violation in found))
 
 
 def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violation]:
-    """Judges a request's values by the rules that need no facts, without a document. Fields with known violations are left out.
-
-    Args:
-        given: the values.
-        known: the violations that were found already.
-    """
+    """Judges a request's values by the rules that need no facts, without a document. Fields with ``known`` violations are left out."""
     blamed = {violation.field.split(".")[1] for violation in known if violation.field.startswith("policies.")}
     settings = {setting: value for setting, value in split(given).items() if family(setting) in RULED and family(setting) not in blamed}
     judged = Judged(_ANYTHING, list(settings), settings, UNKNOWN)

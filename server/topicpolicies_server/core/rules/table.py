@@ -32,14 +32,7 @@ class Judged:
     """A document after a change, parsed as far as rules need it."""
 
     def __init__(self, key: PolicyKey, changed: Sequence[Setting], after: Settings, facts: Facts) -> None:
-        """Parses only the settings that rules will look at.
-
-        Args:
-            key: the policy key of the document.
-            changed: the settings that the change alters, among those that have rules.
-            after: the document after the change.
-            facts: what is known of the cluster.
-        """
+        """Parses only the settings that rules will look at. ``changed``: those that the change alters, among those that have rules."""
         self.key = key
         self.changed = frozenset(changed)
         self.facts = facts
@@ -208,7 +201,6 @@ def _entry_filters_known(judged: Judged) -> Iterator[Problem]:
 
 
 def _filters(judged: Judged) -> list[str]:
-    """Returns the names of the entry filters, each once."""
     names = map(str.strip, judged.policies.entry_filters.entry_filter_names.split(","))
     return list(filter(None, dict.fromkeys(names)))
 

@@ -108,7 +108,7 @@ class Copying:
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
         self._synced = False
-        self._confirmed_ms = 0
+        self._complete_as_of_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
         self._idle = False
         """Whether everything was handed to the stream, and new events are awaited."""
@@ -146,7 +146,7 @@ class Copying:
         if not self._synced or self._records or self.refusal is not None:
             return None
         if self._idle and not self._signalled.is_set() and self._namespace is not None:
-            self._confirmed_ms = self._namespace.confirmed_ms
+            self._complete_as_of_ms = self._namespace.complete_as_of_ms
         return self._bookmark(synced=False)
 
     def take(self) -> list[bytes]:
@@ -220,7 +220,7 @@ class Copying:
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while namespace.phase is not Phase.CLOSED:
             self._signalled.clear()
-            ready, confirmed = namespace.phase is Phase.READY, namespace.confirmed_ms
+            ready, confirmed = namespace.phase is Phase.READY, namespace.complete_as_of_ms
             if ready and namespace.is_beyond(place):
                 place = self._begin_anew("it is ahead of the log")
             try:
@@ -241,7 +241,7 @@ class Copying:
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.place
             if not stretch.more and ready:
-                self._confirmed_ms = confirmed
+                self._complete_as_of_ms = confirmed
                 if not self._synced:
                     self._synced = True
                     self._records.add(self._bookmark(synced=True))
@@ -296,7 +296,7 @@ class Copying:
         self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
 
     def _bookmark(self, *, synced: bool) -> bytes:
-        bookmark = bookmark_message(self._confirmed_ms, self._registry.now(), synced=synced)
+        bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)
         return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
 
     def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:

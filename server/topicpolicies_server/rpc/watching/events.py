@@ -34,27 +34,27 @@ def resumable(event: bytes, token: Token) -> bytes:
     return record(_EVENTS, event[begin + 1 :] + record(_TOKEN, text.encode()))
 
 
-def bookmark(namespace: str, token: Token, confirmed_ms: int, now_ms: int, *, synced: bool) -> bytes:
+def bookmark(namespace: str, token: Token, complete_as_of_ms: int, now_ms: int, *, synced: bool) -> bytes:
     """Returns a bookmark.
 
     Args:
         namespace: ``tenant/namespace``.
         token: where the watch stands.
-        confirmed_ms: as of when everything was sent, in milliseconds since 1970; 0: that is not known.
+        complete_as_of_ms: as of when everything was sent, in milliseconds since 1970; 0: that is not known.
         now_ms: the present, by the same clock.
         synced: whether the snapshot is complete, or the resumed watch has caught up.
     """
     event = service_pb2.WatchEvent(namespace=namespace, resume_token=resume_tokens.write(token))
-    event.bookmark.CopyFrom(bookmark_message(confirmed_ms, now_ms, synced=synced))
+    event.bookmark.CopyFrom(bookmark_message(complete_as_of_ms, now_ms, synced=synced))
     return _record(event)
 
 
-def bookmark_message(confirmed_ms: int, now_ms: int, *, synced: bool) -> service_pb2.Bookmark:
+def bookmark_message(complete_as_of_ms: int, now_ms: int, *, synced: bool) -> service_pb2.Bookmark:
     """Returns the content of a bookmark; the arguments are those of ``bookmark``."""
     message = service_pb2.Bookmark(synced=synced)
-    if confirmed_ms:
-        message.age.FromMilliseconds(max(now_ms - confirmed_ms, 0))
-        message.confirmed_time.FromMilliseconds(confirmed_ms)
+    if complete_as_of_ms:
+        message.age.FromMilliseconds(max(now_ms - complete_as_of_ms, 0))
+        message.confirmed_time.FromMilliseconds(complete_as_of_ms)
     return message
 
 

@@ -223,7 +223,7 @@ class Part:
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
             self.outbox.add(events.disabled_record(self.name, key))
-        self.outbox.sync(NOTHING_READ, self._resources.registry.now())
+        self.outbox.sync(NOTHING_READ, self._resources.registry.common.now())
         self._switched = asyncio.Event()
         while self._disabled.all_disabled(self._selection.topics):
             self._switched.clear()
@@ -265,7 +265,7 @@ class Part:
                 assert outbox.token is not None, "a snapshot is always to be had"
                 try:
                     every = self._watch.mode is Mode.EVERY
-                    if not (error.older and every and self._resources.registry.history is not None):
+                    if not (error.older and every and self._resources.registry.common.history is not None):
                         raise Gone(Reason.EVENTS_GONE if error.older and every else Reason.TOKEN_OUT_OF_RANGE, str(error))
                     place = outbox.token._replace(left_out=mark)
                     outbox.token = await self._recall(place)
@@ -314,8 +314,8 @@ class Part:
         return records
 
     def _bookmark(self, token: Token, *, synced: bool) -> bytes:
-        confirmed = self._confirmed_ms()
-        return events.bookmark(self.name, token, confirmed, self._resources.registry.now(), synced=synced)
+        confirmed = self._complete_as_of_ms()
+        return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
 
     def _problem(self) -> PolicyError | None:
         """Why the part can't follow the namespace, other than the state of the namespace itself (see ``status.status_of``)."""
@@ -333,17 +333,17 @@ class Part:
         serves = self._namespace is not None and self._namespace.phase is Phase.READY and self._problem() is None
         return serves or self.stage is Stage.DISABLED
 
-    def _confirmed_ms(self) -> int:
+    def _complete_as_of_ms(self) -> int:
         """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
         if self.stage is Stage.DISABLED or self._namespace is None:
-            return self._resources.registry.now()
+            return self._resources.registry.common.now()
         if self._taking is not None:
-            self._taken_ms = self._taking.confirmed_ms
+            self._taken_ms = self._taking.complete_as_of_ms
         return self._taken_ms
 
     def _leave(self) -> None:
         """Gives back the watcher, if there is one."""
         taking, self._taking = self._taking, None
         if taking is not None:
-            self._taken_ms = taking.confirmed_ms
+            self._taken_ms = taking.complete_as_of_ms
             taking.close()

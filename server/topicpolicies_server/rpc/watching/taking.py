@@ -50,7 +50,7 @@ class Taking:
         """Done when nothing more can be taken: its result says why; an exception, if what was taken could not be serialized."""
         self.problem: PolicyError | None = None
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
-        self._confirmed_ms = namespace.confirmed_ms
+        self._complete_as_of_ms = namespace.complete_as_of_ms
         self._namespace = namespace
         self._watcher = watcher
         self._disabled = disabled
@@ -90,11 +90,11 @@ class Taking:
         self.interrupted.set_exception(error)
 
     @property
-    def confirmed_ms(self) -> int:
+    def complete_as_of_ms(self) -> int:
         """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
         if self._held is None and self._watcher.has_all:
-            self._confirmed_ms = self._namespace.confirmed_ms
-        return self._confirmed_ms
+            self._complete_as_of_ms = self._namespace.complete_as_of_ms
+        return self._complete_as_of_ms
 
     @property
     def token(self) -> Token | None:

@@ -255,7 +255,7 @@ class Search:
         same = alone.document == state.document and (state.document is None or alone.version == state.version)
         if same and state.document is not None and sent.event.stamp is not None:  # a broker's event remembers nothing
             same = {request.request_id for request in state.remembered} <= {request.request_id for request in alone.remembered}
-        if state.due == (same and alone.live == state.live and (state.document is not None or state.live is None)):
+        if state.due == (same and alone.raw == state.raw and (state.document is not None or state.raw is None)):
             self._report(log, "a repair is due exactly if the newest event alone says something else")
         if (state.document or {}) == (truth or {}):
             return
@@ -271,7 +271,7 @@ class Search:
     def _at_rest(self, node: Node) -> None:
         self.counts["ends"] += 1
         state = self._head(node.log, node.late).state
-        if state.due or state.live != state.document or self._shown_after(node.log) != state.document:
+        if state.due or state.raw != state.document or self._shown_after(node.log) != state.document:
             self._report(node.log, "in the end brokers show the head")
         if node.joined is not None:
             self.counts["joined"] += 1
@@ -304,7 +304,7 @@ def _copy(state: KeyState) -> KeyState:
     for name in KeyState.__slots__:
         setattr(copy, name, getattr(state, name))
     copy.older = None if state.older is None else list(state.older)
-    copy.seen = None if state.seen is None else dict(state.seen)
+    copy.superseded_ids = None if state.superseded_ids is None else dict(state.superseded_ids)
     return copy
 
 

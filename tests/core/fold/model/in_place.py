@@ -90,7 +90,7 @@ class InPlace:
 
     def _look(self, number: int) -> None:
         """Compares the newest raw document with the values of the last calls; reports each lost setting once."""
-        shown = self._guard.state.live
+        shown = self._guard.state.raw
         lost = [f"{setting} {(shown or {}).get(setting)!r} in round {number}" for setting in self._administrators.newly_lost(shown)]
         self.lost += lost
         self.counts["undone in heads"] += len(self._administrators.wrong(self._guard.state.document))

@@ -169,7 +169,7 @@ class Sidecar:
             skip_if_absent=request.skip_if_absent,
             reads=reads,
             operands={LIST: (intent.operation, intent.values[LIST] or b"")} if intent.operation is not None else {},
-            seen=state.history,
+            history=state.history,
             remembered=(*state.remembered, *(Remembered(each.request.request_id, "d", "", "") for each in flying))[-16:],
         )
         event = Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)

@@ -194,7 +194,7 @@ class World:
         event = entry.event
         state = self.heads[event.key]
         before = KeyState()
-        before.document, before.version, before.live = state.document, state.version, state.live
+        before.document, before.version, before.raw = state.document, state.version, state.raw
         folded = rules.fold(state, entry.placed, self.context)
         self.made.append(_Made(folded, state.document, state.version))
         self.counts["events"] += 1
@@ -276,7 +276,7 @@ class World:
                 return "it changed nothing"
             if len(values) > 1:
                 return "several settings in one write"
-            if entry.base == seen_by(before.live, entry.event.known):
+            if entry.base == seen_by(before.raw, entry.event.known):
                 promise = "a broker that has read everything is understood"
             elif folded.unexplained:
                 return "unexplained"
@@ -314,7 +314,7 @@ class World:
         for key in self.keys if alive else ():
             head = self.heads[key] if self.kind.survivor else alive[0].states[key]
             self._require(not head.due, "in the end nothing is left to repair", last, f"{key}")
-            self._require(head.live == head.document, "in the end brokers show the head", last, f"{key}")
+            self._require(head.raw == head.document, "in the end brokers show the head", last, f"{key}")
             for sidecar in alive:
                 state = sidecar.states[key]
                 same = state.document == head.document and (head.document is None or state.version == head.version)
