@@ -405,7 +405,7 @@ async def _fastest_first_pages(history: History) -> dict[str, float]:
     fastest = {}
     for name, query in asked.items():
         times = []
-        for _ in range(5):
+        for _ in range(20):
             begin = time.perf_counter()
             await history.page(query._replace(most=20))
             times.append(time.perf_counter() - begin)
