@@ -80,7 +80,7 @@ async def test_metrics_count_calls_and_name_no_topic(embedded: Embedded, api: Ap
     with pytest.raises(Refused):
         await api.update(topic, {"max_producer_per_topic": -1})
     async with asyncio.timeout(5):  # a call is counted when it has ended, which its caller may see first
-        while count(text := (await asyncio.to_thread(fetch, embedded.http, "/metrics"))[1]) < before + 2:
+        while count(text := (await asyncio.to_thread(fetch, embedded.http, "/metrics"))[1]) < before + 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert count(text) == before + 2
     assert "topicpolicies_ready 1" in text and "orders" not in text
