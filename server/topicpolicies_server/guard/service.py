@@ -10,7 +10,8 @@ from functools import partial
 from ..config import GuardConfig, insecure
 from ..core.fold.fold import FoldContext
 from ..health import LogProbe, Pulse, report
-from ..logs.pulsar.opening import admin_api, pulsar_log
+from ..logs.pulsar.admin import admin_api
+from ..logs.pulsar.log import pulsar_log
 from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..reloading import Reloader

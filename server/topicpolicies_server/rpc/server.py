@@ -252,7 +252,7 @@ class Server:
         if not config.guard or not isinstance(config.log, PulsarLogConfig):
             return None
         from ..guard.discovery import discovery  # noqa: PLC0415 - as in open_log
-        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415
+        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)

@@ -25,6 +25,7 @@ import certifi
 import httpx
 
 from ... import regular_file
+from ...config import PulsarLogConfig
 
 _LOG = logging.getLogger(__name__)
 _MOST_CHARACTERS = 65_536
@@ -289,3 +290,21 @@ def _seconds(said: object) -> float:
     except ValueError:
         return _UNSAID_SECONDS
     return seconds if 0 < seconds < float("inf") else _UNSAID_SECONDS
+
+
+def identity_of(config: PulsarLogConfig) -> Identity | None:
+    """Returns what authenticates the sidecar; None: nothing does, or only a certificate."""
+    issued = config.oauth2
+    if issued is not None and issued.credentials_file is not None:
+        return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
+    return None if config.token_file is None else token_from_file(config.token_file)
+
+
+def tls_of(config: PulsarLogConfig) -> TlsOptions:
+    """Returns how TLS connections to brokers are made."""
+    return TlsOptions(
+        trust_certs=config.tls_trust_certs_file,
+        certificate=config.tls_certificate_file,
+        key=config.tls_key_file,
+        check_hostname=config.tls_validate_hostname,
+    )

@@ -24,8 +24,7 @@ from ....core.reasons import LogState, Reason
 from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, entry_of
-from .answer import understood
-from .api import Admin
+from .api import Admin, understood
 
 _log = logging.getLogger(__name__)
 
