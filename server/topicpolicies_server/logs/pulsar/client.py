@@ -245,7 +245,7 @@ class PulsarClient:
 
         def settle(result: Any) -> None:
             if answer.done():
-                close_quietly(result)
+                begin_closing(result)
             elif isinstance(result, PulsarClientError):
                 answer.set_exception(result)
             elif isinstance(result, _pulsar.Error):
@@ -258,7 +258,7 @@ class PulsarClient:
             return await answer
         except asyncio.CancelledError:
             if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
-                close_quietly(answer.result())
+                begin_closing(answer.result())
             raise
 
 
@@ -304,7 +304,7 @@ async def close_handle(handle: Any) -> None:
     await closed.wait()
 
 
-def close_quietly(handle: Any) -> None:
+def begin_closing(handle: Any) -> None:
     """Starts closing a reader or producer, and ignores any other object; nothing waits for the result."""
     if hasattr(handle, "close_async"):
         handle.close_async(_ignore)

@@ -25,14 +25,14 @@ from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
 from ..avro import Dialect, Encoded
+from ..avro.codec import GLOBAL_PREFIX, java_hash
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
 from ..leadership import Candidate, ProducerTaken, StillWaiting
-from ..routing import GLOBAL_PREFIX, java_hash
 from ..stamps import ANNOUNCEMENT
 from .access import Access
 from .admin.facts import PulsarFacts
 from .admin.topics import NOT_REGISTERED, Layout, Schemas
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly, message_of, send
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, begin_closing, message_of, send
 from .ids import MessageId, position_of
 from .reading.reader import LogReader
 from .refusals import holder_of, refusal
@@ -333,7 +333,7 @@ class PulsarNamespaceLog:
             try:
                 version = (await self._schemas.refresh()).version
             except BaseException:
-                close_quietly(handle)
+                begin_closing(handle)
                 raise
         return OpenProducer(handle, registered.codec, version)
 

@@ -26,7 +26,7 @@ from ...core.reasons import LogState
 from ...tasks import RestartedTask
 from ..avro import Codec
 from ..change_log import LogError, LogSink
-from .client import OK, Inbox, Result, close_handle, close_quietly, message_of
+from .client import OK, Inbox, Result, begin_closing, close_handle, message_of
 from .ids import MessageId, position_of
 from .refusals import refusal
 
@@ -55,7 +55,7 @@ class OpenProducer(NamedTuple):
 
     def close(self) -> None:
         """Starts closing the producer; nothing waits for the result."""
-        close_quietly(self.handle)
+        begin_closing(self.handle)
 
 
 class _Waiting(NamedTuple):

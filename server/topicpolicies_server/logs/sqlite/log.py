@@ -281,8 +281,8 @@ class SqliteLog:
         is opened all the same, and ``close`` closes it.
 
         Raises:
-            LogError: another process has the file (reason ``LOG_FILE_IN_USE``), its format is unknown to this release
-                (``LOG_FORMAT_UNKNOWN``), it can't be used (``LOG_FILE_UNUSABLE``), or the log was closed (``LOG_CLOSED``).
+            LogError: another process has the file, its format is unknown to this release, or the log was closed (``LOG_UNAVAILABLE``);
+                or the file can't be used (``LOG_FILE_UNUSABLE``).
         """
         if self._closed:
             raise LogError(Reason.LOG_UNAVAILABLE, f"The change log {self.path} is closed.")
@@ -301,10 +301,6 @@ class SqliteLog:
         self._opened, self._writer = opened, Writer(opened, self._now, self._broken)
         self.refused = None
         self._compactor.start()
-
-    def namespaces(self) -> list[str]:
-        """The names of the namespaces to which an event was ever appended, sorted."""
-        return sorted(name for name, namespace in self._namespaces.items() if namespace.begun)
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> SqliteNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""

@@ -46,7 +46,7 @@ from ....core.reasons import LogState, Reason
 from ...change_log import LogError
 from ..access import Access
 from ..admin.topics import Compaction, State
-from ..client import OK, Inbox, PulsarClientError, close_quietly, next_at_once
+from ..client import OK, Inbox, PulsarClientError, begin_closing, next_at_once
 from ..ids import NOWHERE, MessageId, border_of
 from ..refusals import refusal
 from .entries import Entries
@@ -361,7 +361,7 @@ class PartitionReader:
         """Whether everything has come that the broker had sent: its answer to a new reader comes after that, over the same connection."""
 
         async def open_one() -> None:
-            close_quietly((await self._create_reader(self._opening.first))[0])
+            begin_closing((await self._create_reader(self._opening.first))[0])
 
         await _answer(open_one)
         return not await self._receiver.wait(_QUIET_SECONDS)
@@ -490,7 +490,7 @@ class PartitionReader:
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
         """Opens a reader, which replaces the previous one."""
         handle, name = await self._create_reader(first, compacted=compacted)
-        close_quietly(self.handle)
+        begin_closing(self.handle)
         self.handle, self._name, self._receiver = handle, name, Receiver(handle)
         self._opened = self._loop.time()
 

@@ -24,7 +24,7 @@ from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, LogSink, Start, closed
 from ..access import Access
 from ..admin.topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
-from ..client import close_handle, close_quietly
+from ..client import begin_closing, close_handle
 from ..ids import MessageId, directly_follows, message_id_of, place_of
 from .entries import Entries, ResumePoint
 from .partition import PartitionReader
@@ -333,7 +333,7 @@ class LogReader:
         except BaseException:
             for task, reader in zip(connecting, readers, strict=True):
                 task.cancel()
-                close_quietly(reader.handle)
+                begin_closing(reader.handle)
             raise
         self.layout, self._readers, self._creations = layout, readers, connected_to
         self._behind = len(readers)
