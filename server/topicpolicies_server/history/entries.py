@@ -67,7 +67,7 @@ STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED, AS_AFTER = 1, 
 """The flags of an entry. UNTIMED: the event's exact time is not known; it lies between the entry before it and the entry's time. AS_AFTER:
 the event has the same document as the head after it."""
 
-Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+FoldedEntry: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
 """An event that was folded: the event, the head before it, its effect (None: the entry could not be read), and the head after it. None for
 a head: the log knew no event of the key."""
 

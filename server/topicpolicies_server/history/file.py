@@ -32,7 +32,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, get_type_hints
 
-from ..sqlite_file import ERRORS, Damaged, Format, checkpoint, checksum, create_private, give_back, is_empty, sizes, unusable
+from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, flush_wal, give_back, is_empty, sizes, unusable
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Entry, Gap, Progress, Stream
@@ -314,7 +314,7 @@ def shrink(connection: sqlite3.Connection, path: Path, bound: int) -> None:
         count -= surplus
     file_bytes, journal_bytes = sizes(path)
     if max(file_bytes - count * size, journal_bytes) > SLACK_BYTES:
-        checkpoint(connection, truncate=True)
+        flush_wal(connection, truncate=True)
 
 
 _DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"

@@ -25,7 +25,7 @@ from . import file, queries
 from .entries import Gap, GapReason, Progress, SetBack
 from .queries import Division, Page, Past, Query, Stretch
 from .recorder import Recorder
-from .writer import Bounds, Figures, Writer
+from .writer import Bounds, Writer, WriterFigures
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class History:
         self._ticking = RestartedTask("Keeping the history up to date", self._tick)
         self._ticking.start()
 
-    def figures(self) -> Figures:
+    def figures(self) -> WriterFigures:
         """Returns the figures for metrics and status; any thread may call this."""
         return self._writer.figures()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
-from .entries import Followed, Gap, GapReason, Noted, Progress, Stream, Taken
+from .entries import FoldedEntry, Followed, Gap, GapReason, Noted, Progress, Stream
 from .writer import Writer
 
 
@@ -78,7 +78,7 @@ class Recorder:
             if end is None or recorded < end:
                 self._uncertain[partition] = _UncertainRange(recorded, end)
 
-    def noted(self, events: Sequence[Taken]) -> None:
+    def noted(self, events: Sequence[FoldedEntry]) -> None:
         """Records events that were folded, in order. If that fails, the history has a gap until the log is opened again and read anew."""
         try:
             self._note(events)
@@ -91,7 +91,7 @@ class Recorder:
         assert self._log is not None, "opened"
         return min(self._stream(partition).at for partition in range(self._log.partitions))
 
-    def _note(self, events: Sequence[Taken]) -> None:
+    def _note(self, events: Sequence[FoldedEntry]) -> None:
         """The event loop waits for this, so it does little for each event."""
         now, log = self._now(), self._log
         assert log is not None, "opened"

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import give_back, unused_pages
 from . import file
-from .writer import Namespace, Writer
+from .writer import NamespaceRecord, Writer
 
 R = TypeVar("R")
 
@@ -67,7 +67,7 @@ class Compaction:
     """The pause between two steps."""
 
 
-def is_due(namespace: Namespace, settings: Compaction, *, in_turn: bool) -> bool:
+def is_due(namespace: NamespaceRecord, settings: Compaction, *, in_turn: bool) -> bool:
     """Whether so much may be superseded that a namespace is compacted; ``in_turn``: at the end of the interval."""
     if namespace.bytes_since >= settings.retained_bytes:
         return True

@@ -44,9 +44,9 @@ from ...sqlite_file import (
     FileLock,
     Format,
     NotOurs,
-    checkpoint,
     checksum,
     create_private,
+    flush_wal,
     lacks_room,
     transaction,
     unusable,
@@ -483,7 +483,7 @@ def _settle_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
         sqlite3.Error: the file can't be read, or what it holds can't be brought to the disk. A full disk is no such error: all is read.
     """
     try:
-        checkpoint(connection, truncate=True)
+        flush_wal(connection, truncate=True)
         write_nothing(connection)
     except sqlite3.Error as error:
         if not lacks_room(error):

@@ -25,7 +25,7 @@ from ..change_log import LogError, LogSink, Start, already_open, beyond, closed
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
-from .writer import Appender, Namespace, NewRow, Writer, explained
+from .writer import Appender, NamespaceRecord, NewRow, Writer, explained
 
 IN_FLIGHT = 8_192
 """The default limit of appends of one namespace that wait for their commit."""
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 class SqliteNamespaceLog(rows.Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
-    def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: Namespace, sink: LogSink) -> None:
+    def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
         """Opens the log; ``load`` reads it."""
         self.identity = identity
         """The file's own identity, and the namespace's name."""
@@ -268,7 +268,7 @@ class SqliteLog:
         self._compacting = asyncio.Lock()
         self._opened: file.Opened | None = None
         self._writer: Writer | None = None
-        self._namespaces: dict[str, Namespace] = {}
+        self._namespaces: dict[str, NamespaceRecord] = {}
         self._logs: dict[str, SqliteNamespaceLog] = {}
         """The open logs, by namespace."""
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
@@ -297,7 +297,9 @@ class SqliteLog:
         except BaseException:
             self._starting = None
             raise
-        self._namespaces = {row.name: Namespace(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces}
+        self._namespaces = {
+            row.name: NamespaceRecord(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces
+        }
         self._opened, self._writer = opened, Writer(opened, self._now, self._broken)
         self.refused = None
         self._compactor.start()
@@ -308,7 +310,7 @@ class SqliteLog:
         identity, base = opened.identity
         if namespace in self._logs:
             raise already_open(namespace)
-        known = self._namespaces.setdefault(namespace, Namespace(namespace, 0, base, base, base))
+        known = self._namespaces.setdefault(namespace, NamespaceRecord(namespace, 0, base, base, base))
         log = self._logs[namespace] = SqliteNamespaceLog(self, writer, f"{identity}/{namespace}", known, sink)
         if start is not None and (start.identity != log.identity or len(start.positions) != 1 or start.in_place):
             start = None
@@ -321,11 +323,11 @@ class SqliteLog:
             raise LogError(LogState.LOST, f"The change log's file {self.path} was lost again while it was opened.")
         return self._opened, self._writer
 
-    def opened(self, namespace: Namespace) -> SqliteNamespaceLog | None:
+    def opened(self, namespace: NamespaceRecord) -> SqliteNamespaceLog | None:
         """The open log of a namespace; None if it is not open, or the file was opened anew since."""
         return self._logs.get(namespace.name) if self._namespaces.get(namespace.name) is namespace else None
 
-    def left(self, log: SqliteNamespaceLog, namespace: Namespace) -> None:
+    def left(self, log: SqliteNamespaceLog, namespace: NamespaceRecord) -> None:
         """Notes that a log is not open any more. A namespace without events is forgotten: callers may ask for any number of them."""
         if self._logs.get(namespace.name) is not log:
             return
