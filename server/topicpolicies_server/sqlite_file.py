@@ -96,12 +96,7 @@ def connect(
 ) -> sqlite3.Connection:
     """Opens a connection to an existing file. It begins no transactions implicitly, and several threads may use it in turn.
 
-    Args:
-        path: the file.
-        form: its kind.
-        kind: the class of the connection.
-        read_only: whether it only reads.
-        alone: whether nothing writes meanwhile, and no file must be made beside it: there is no write-ahead log.
+    ``alone``: whether nothing writes meanwhile, and no file must be made beside it: there is no write-ahead log.
 
     Raises:
         sqlite3.Error: there is no such file, or it can't be read.

@@ -96,10 +96,7 @@ class Checkpoints:
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
         """Restores the view of a namespace's checkpoint; None: there is no checkpoint that can be used, or not in time.
 
-        Args:
-            namespace: ``tenant/namespace``.
-            context: what the fold knows before the log is open.
-            seconds: how long restoring may take.
+        ``context``: what the fold knows before the log is open.
         """
         try:
             async with asyncio.timeout(seconds):

@@ -285,13 +285,8 @@ _MOST_CHANGED_TEXT = 65_536
 def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict[int, bytes]) -> Entry:
     """Makes the entry of a noted event.
 
-    Args:
-        noted: the event.
-        number: the entry's id.
-        stream: the id of the event's stream.
-        namespace: the namespace's id.
-        wires: the serialized documents of events that are made together, by the identity of the document: the document after an event of a
-            key is the one before the next.
+    ``wires``: the serialized documents of events that are made together, by the identity of the document: the document after an event of a
+    key is the one before the next.
     """
     placed, event, folded = noted.placed, noted.placed.event, noted.folded
     published_at = min(max(placed.published_at, 0), LATEST_MS)  # a writer's own time may be any number

@@ -127,13 +127,7 @@ def prepare(path: Path) -> sqlite3.Connection:
 
 
 def rows(connection: sqlite3.Connection, table: str, rest: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields rows of a table, without their checksums, after verifying them.
-
-    Args:
-        connection: a connection to the file.
-        table: the table.
-        rest: what follows the table's name in the statement.
-        values: the values of its parameters.
+    """Yields rows of a table, without their checksums, after verifying them. ``rest`` follows the table's name in the statement.
 
     Raises:
         Damaged: a row is not what was written.
@@ -152,12 +146,8 @@ _OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operat
 def entries(connection: sqlite3.Connection, index: str, conditions: Sequence[Condition], rest: str, values: Values = ()) -> Iterator[Entry]:
     """Yields entries to which an index leads.
 
-    Args:
-        connection: a connection to the file.
-        index: the index.
-        conditions: what holds for each entry. It is verified on the entry itself, because an index has no checksums.
-        rest: what follows the conditions in the statement.
-        values: the values of its parameters.
+    ``conditions`` hold for each entry; they are verified on the entry itself, because an index has no checksums. ``rest`` follows them in
+    the statement.
 
     Raises:
         Damaged: an entry does not belong there, or is not what was written.
@@ -223,13 +213,8 @@ def _add(connection: sqlite3.Connection, table: str, *values: int | str | None) 
 def _update(connection: sqlite3.Connection, table: str, changes: str, new: Values, rest: str, values: Values) -> None:
     """Changes rows after verifying their checksums, so that damage never gets a valid checksum.
 
-    Args:
-        connection: a connection that writes.
-        table: the table.
-        changes: the assignments.
-        new: the values of their parameters.
-        rest: the condition, which begins with WHERE.
-        values: the values of its parameters.
+    ``changes``: the assignments, with the parameters ``new``; ``rest``: the condition, which begins with WHERE, with the parameters
+    ``values``.
     """
     found = [row[0] for row in rows(connection, table, rest, values)]
     connection.executemany(f"UPDATE {table} SET {changes} WHERE id = ?", [(*new, number) for number in found])  # noqa: S608 (only our names)

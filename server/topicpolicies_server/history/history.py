@@ -133,13 +133,8 @@ class History:
     ) -> Past:
         """Returns a document as it was at a time, or the document that has a version.
 
-        Args:
-            namespace: the topic's namespace.
-            key: the policy key.
-            head: the key's present head.
-            at: the time, in milliseconds since 1970.
-            version: the version, instead of the time.
-            followed: whether the log is followed. If it is not, ``head`` means nothing, and events may be missing since it last was.
+        ``at``: milliseconds since 1970. ``followed``: whether the log is followed; if it is not, ``head`` means nothing, and events may be
+        missing since it last was.
 
         Raises:
             PolicyError: OUT_OF_RANGE: the history does not know the document for certain; UNAVAILABLE, as ``page``.

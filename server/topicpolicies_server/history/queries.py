@@ -127,12 +127,7 @@ def _one(connection: sqlite3.Connection, index: str, key: PolicyKey, last: Condi
 def _gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int, *, over_by: int | None = None) -> list[Gap]:
     """Returns the newest gaps of a namespace that overlap a time, newest first, then what was trimmed.
 
-    Args:
-        connection: a connection to the file.
-        namespace: the namespace.
-        start: the beginning of the time.
-        end: its end, not included.
-        over_by: also the newest gap that was over by then; None: no other.
+    ``end`` is not included. ``over_by``: also the newest gap that was over by then; None: no other.
     """
     known = next(file.rows(connection, "namespaces", "WHERE name = ?", (namespace,)), None)
     if known is None:
@@ -162,13 +157,8 @@ class Past(NamedTuple):
 def document_at(at: int, now: int, last: Entry | None, first: Entry | None, head: Head | None, gaps: Sequence[Gap]) -> Past:
     """Returns the document at a time.
 
-    Args:
-        at: the time, in milliseconds since 1970.
-        now: the present, in milliseconds since 1970.
-        last: the key's last entry at that time or before.
-        first: the key's first entry after that time.
-        head: the key's present head; None: the log knows no event of the key.
-        gaps: the times in which events may be missing, newest first.
+    ``last``: the key's last entry at that time or before; ``first``: its first one after; ``head``: its present head (None: the log knows
+    no event of the key); ``gaps``: the times in which events may be missing, newest first. Times are milliseconds since 1970.
 
     Raises:
         PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: the document is not certain; the metadata names the gap, if there is one.
@@ -397,11 +387,7 @@ def _ids(connection: sqlite3.Connection, stream: _Stream) -> Iterator[tuple[int,
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, *, begins: bool) -> list[tuple[Position, Gap]]:
     """Returns the gaps behind the reader in a stream, each with the position up to which events may be missing, in order.
 
-    Args:
-        connection: a connection to the file.
-        namespace: the namespace.
-        stream: the stream.
-        begins: whether the reader is at the log's beginning, and gets the gap before it too.
+    ``begins``: whether the reader is at the log's beginning, and gets the gap before it too.
     """
     rest = "WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, id"
     found = [

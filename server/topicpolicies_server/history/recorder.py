@@ -39,11 +39,7 @@ class Recorder:
     def __init__(self, writer: Writer, namespace: str, progress: Progress, now: Callable[[], int]) -> None:
         """Creates a recorder that has no log yet.
 
-        Args:
-            writer: takes what is recorded.
-            namespace: ``tenant/namespace``.
-            progress: how far the history goes; the recorder keeps it up to date, and calls its listeners.
-            now: returns milliseconds since 1970 (``History.now``).
+        ``progress``: how far the history goes; the recorder keeps it up to date, and calls its listeners.
         """
         self._writer = writer
         self.namespace = namespace

@@ -70,14 +70,8 @@ class PulsarLog:
     ) -> None:
         """Connects to nothing before the first ``open`` or ``reach``.
 
-        Args:
-            service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``; several hosts are separated by commas.
-            admin_url: ``http://host:port`` or ``https://host:port`` of the brokers' admin API; several hosts likewise.
-            token: authenticates the sidecar at both.
-            tls: how to verify brokers' certificates.
-            limits: timeouts and bounds.
-            advertised: if given, each log has one writer at a time (PIP-68); returns where clients reach this process, and is called when a
-                log is opened.
+        ``service_url`` and ``admin_url`` may name several hosts, separated by commas. ``advertised``: if given, each log has one writer at
+        a time (PIP-68); it returns where clients reach this process, and is called when a log is opened.
         """
         self._service_url = service_url
         self._admin_url = admin_url

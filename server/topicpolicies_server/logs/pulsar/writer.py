@@ -82,12 +82,8 @@ class PartitionWriter:
     ) -> None:
         """Opens nothing yet.
 
-        Args:
-            partition: its number.
-            open_producer: opens a producer for a partition; raises ``LogError``.
-            rehearse: raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer.
-            sink: receives the outcomes, never from within ``append``.
-            patience_seconds: how long an event may wait for a producer.
+        ``rehearse`` raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer. ``sink``
+        receives the outcomes, never from within ``append``. ``patience_seconds``: how long an event may wait for a producer.
         """
         self._partition = partition
         self._open_producer = open_producer

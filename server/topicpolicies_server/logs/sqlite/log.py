@@ -117,9 +117,7 @@ class SqliteNamespaceLog(rows.Brokerless):
     def lose(self, unknown: int, error: LogError) -> None:
         """Ends the log because the file can't be used: fails the pending events, then reports the loss to the sink.
 
-        Args:
-            unknown: how many of the next pending events may be in the file or not; those behind them certainly are not.
-            error: why.
+        ``unknown``: how many of the next pending events may be in the file or not; those behind them certainly are not.
         """
         self._ended = error
         self._leave()
@@ -239,15 +237,10 @@ class SqliteLog:
     ) -> None:
         """Keeps the path and the settings; ``start`` opens the file.
 
-        Args:
-            path: the file; its directory exists. Beside it stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``.
-            codec: the codec that payloads are written with.
-            compaction: when events are deleted.
-            now: the clock, in milliseconds since 1970; called on the event loop's thread and the writer's.
-            in_flight_limit: how many appends of one namespace may wait for their commit.
-            in_flight_bytes: how many bytes of appends, over all namespaces, may wait for their commit.
-            close_seconds: how long closing waits for pending commits.
-            connection: the class of the connection that writes; tests inject faults with it.
+        The directory of ``path`` exists. Beside the file stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``. ``now``:
+        milliseconds since 1970; called on the event loop's thread and the writer's. ``in_flight_limit`` and ``in_flight_bytes``: how many
+        appends of one namespace, and bytes of all, may wait for their commit. ``connection``: the class of the connection that writes;
+        tests inject faults with it.
         """
         self.path = Path(path).resolve()
         self.codec = codec or Codec()

@@ -162,11 +162,9 @@ class Writer:
     ) -> None:
         """Starts the thread.
 
-        Args:
-            opened: the file; its connection and its mark are closed at the end.
-            now: the clock, in milliseconds since 1970; called on the thread.
-            broken: called on the event loop's thread when the writer has ended because of an error: with the error, and how many of a log's
-                next events may be in the file or not. Events appended after these certainly are not.
+        ``opened``: its connection and its mark are closed at the end. ``now``: milliseconds since 1970; called on the thread. ``broken``:
+        called on the event loop's thread when the writer has ended because of an error: with the error, and how many of a log's next events
+        may be in the file or not. Events appended after these certainly are not.
         """
         self._path = opened.path
         self._connection = opened.connection

@@ -113,10 +113,7 @@ class Admin:
     def __init__(self, url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
-        Args:
-            url: ``http://host:port`` or ``https://host:port``; several hosts are separated by commas, and take turns when one fails.
-            token: the source of the bearer token, or its issuer.
-            tls: how to verify brokers' certificates, for ``https``; as strictly as possible by default.
+        ``url`` may name several hosts, separated by commas, which take turns when one fails. ``tls`` is as strict as possible by default.
 
         Raises:
             OSError: a file of ``tls`` can't be used.
@@ -135,9 +132,8 @@ class Admin:
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
         """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.
 
-        Args:
-            path: the segments of the path, unquoted.
-            seconds: how long to go on trying, including the wait behind other requests; the last attempt may take 10 s more.
+        ``path``: unquoted segments. ``seconds``: how long to go on trying, including the wait behind other requests; the last attempt may
+        take 10 s more.
 
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).

@@ -193,11 +193,8 @@ class PartitionReader:
     ) -> None:
         """Connects to nothing yet.
 
-        Args:
-            access: the clients for the brokers.
-            topic: its namespace, its local name, and its full name.
-            entries: decodes the messages.
-            replaced: returns what is wrong if the log was deleted or replaced by another one.
+        ``topic``: its namespace, its local name, and its full name; ``replaced`` returns what is wrong if the log was deleted or replaced
+        by another one.
         """
         self.handle: Any = None
         self.entries = entries
@@ -240,9 +237,8 @@ class PartitionReader:
     async def connect(self, *, resumed: State | None = None, emptied: bool = False) -> None:
         """Connects a reader, which creates the topic if it does not exist.
 
-        Args:
-            resumed: the state of the topic, if reading goes on after the last of ``entries``; None: it begins at the beginning.
-            emptied: whether the partition lost events other than by compaction.
+        ``resumed``: the state of the topic, if reading goes on after the last of ``entries``; None: it begins at the beginning.
+        ``emptied``: whether the partition lost events other than by compaction.
 
         Raises:
             LogError: the reader could not be created, or there is no answer.
@@ -265,11 +261,7 @@ class PartitionReader:
             await self._open(state.first if resumed is None else self.entries.last)
 
     async def run(self, deliver: _Deliver, caught_up: Callable[[], None]) -> None:
-        """Reads until it is cancelled.
-
-        Args:
-            deliver: takes entries, in order; it must not raise.
-            caught_up: called once, when the initial replay has ended.
+        """Reads until it is cancelled. ``deliver`` must not raise. ``caught_up`` is called once, when the initial replay has ended.
 
         Raises:
             LogError: reading can't go on.
