@@ -89,17 +89,11 @@ class Codec:
     """Encodes and decodes events in one registered schema, which may be older or newer than ours.
 
     A message is read by the codec of the schema that it was written with; the log's newest schema is used for writing. Fields that the
-    schema has and we do not know are kept in the document (see ``extras``). A document with something that the schema has no place for is
+    schema has and we do not know are kept in the document (``EXTRA_PREFIX``). A document with something that the schema has no place for is
     refused, not truncated.
 
-    Args:
-        definition: the schema as the broker's registry has it.
-        local_cluster: the name of the cluster that LOCAL policies are for.
-        dialect: how the log's brokers tell scopes apart.
-
     Attributes:
-        definition: the schema's text, or JSON, as it was given.
-        topic: a function that returns the topic that a message's key names, or None if it names none.
+        definition: the schema as the broker's registry has it.
         known: the families that the schema knows, including those that we do not know; None if they are exactly ours.
 
     Raises:
