@@ -110,11 +110,7 @@ class TaskSet:
         return len(self._tasks)
 
     def begin(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Begins a task. If it fails, a line in the log says so.
-
-        Returns:
-            The task. Code that awaits it gets its exception as well.
-        """
+        """Begins a task, and returns it. If it fails, a line in the log says so; code that awaits it gets the exception as well."""
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}: {name}")
         self._tasks[task] = None
         task.add_done_callback(self._end)

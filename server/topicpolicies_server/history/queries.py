@@ -103,9 +103,8 @@ def _wanted(connection: sqlite3.Connection, namespace: int, scope: int, query: Q
 def around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
     """Returns what decides which document there was at a time (``document_at``).
 
-    Returns:
-        The last entry of the policy key at that time or before it, the first one after it, and the gaps: the newest ones between the two,
-        and the newest one that was over by then.
+    That is the last entry of the policy key at that time or before it, the first one after it, and the gaps: the newest ones between the
+    two, and the newest one that was over by then.
     """
     last = _one(connection, "by_topic", key, ("at", "<=", at), "ORDER BY at DESC, id DESC")
     first = _one(connection, "by_topic", key, ("at", ">", at), "ORDER BY at, id")

@@ -187,10 +187,9 @@ class Writer:
             more = await self._write_all()
 
     async def _write_all(self) -> bool:
-        """Writes what waits now, and answers the callers that wait now. Stops where the file can't be written.
+        """Writes what waits now, and answers the callers that wait now; stops where the file can't be written.
 
-        Returns:
-            Whether more is to be trimmed.
+        Returns whether more is to be trimmed.
         """
         began, asking, left = time.monotonic(), self._asking, len(self._waiting)
         self._asking = []

@@ -73,11 +73,7 @@ Identity: TypeAlias = TokenSource | OAuth2
 def checked_token(token: str, what: str) -> str:
     """Returns a token that can be sent: printable ASCII, at most 64 KiB.
 
-    Any other text would appear in the errors of the code that tries to send it.
-
-    Args:
-        token: the text that was read.
-        what: what the text is, for the error message.
+    Any other text would appear in the errors of the code that tries to send it. ``what``: what the text is, for the error message.
 
     Raises:
         OSError: the text can't be sent; the message contains nothing of it.
@@ -118,9 +114,7 @@ class TlsOptions:
         return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
     def context(self) -> ssl.SSLContext:
-        """Returns a context for Python's own TLS.
-
-        Files are read each time; the system's authorities only once, which takes some 30 ms.
+        """Returns a context for Python's own TLS. Files are read each time; the system's authorities only once, which takes some 30 ms.
 
         Raises:
             OSError: a file can't be read, or has the wrong content (``ssl.SSLError`` is an ``OSError``).

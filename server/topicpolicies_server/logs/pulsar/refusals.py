@@ -46,11 +46,9 @@ _NOBODY = "null"
 
 
 def holder_of(message: str) -> str | None:
-    """Returns which exclusive producer a broker names when it refuses another one.
+    """Returns which exclusive producer a broker names when it refuses another one; None if it does not say.
 
-    Returns:
-        The producer's name; "" if the message says that there is none, because other producers are there, or others wait for their end;
-        None if it does not say.
+    It is "" if the message says that there is none, because other producers are there, or others wait for their end.
     """
     if (match := _HOLDER.search(message)) is not None:
         return "" if match[1] == _NOBODY else match[1]

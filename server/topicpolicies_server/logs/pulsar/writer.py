@@ -144,8 +144,7 @@ class PartitionWriter:
     def stop(self) -> list[tuple[Event, bool]]:
         """Stops at once; no outcome is reported afterwards, and nothing may be appended.
 
-        Returns:
-            The events without an outcome, oldest first, each with whether it may be in the log all the same.
+        Returns the events without an outcome, oldest first, each with whether it may be in the log all the same.
         """
         self._opening.cancel()
         left = [(sent.event, True) for sent in self._sent.values()] + [(waiting.event, False) for waiting in self._waiting]
@@ -164,11 +163,7 @@ class PartitionWriter:
             self._fail_waiting(len(self._waiting), error)
 
     def give_up(self) -> list[tuple[Event, bool]]:
-        """Closes the producer at once, so that no event without an outcome is sent, or sent again.
-
-        Returns:
-            What ``stop`` returns.
-        """
+        """Closes the producer at once, so that no event without an outcome is sent, or sent again; returns what ``stop`` returns."""
         left = self.stop()
         self._drop_producer()
         return left
