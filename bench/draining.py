@@ -22,13 +22,13 @@ from bench.following import KINDS, messages
 from bench.sidecar_events import Events
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
+from tests.logs.routing import message_key
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.logs.pulsar import PulsarLog
 from topicpolicies_server.logs.pulsar.client import PulsarClient, close_handle
-from topicpolicies_server.logs.routing import message_key
 from topicpolicies_server.namespaces.registry import Registry
 
 _PENDING = 900

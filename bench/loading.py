@@ -23,13 +23,13 @@ from bench.sidecar_events import Events
 from tests.broker.admin import CHANGE_EVENTS, AdminError
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
+from tests.logs.routing import message_key
 from tests.logs.samples import a_tombstone
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLog
-from topicpolicies_server.logs.routing import message_key
 
 _CODEC = Codec()
 _PENDING = 900

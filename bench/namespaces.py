@@ -33,12 +33,12 @@ from bench.targets import Program
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
+from tests.logs.routing import message_key
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.routing import message_key
 from topicpolicies_server.logs.sqlite import SqliteLog
 
 _TENANT = "public"

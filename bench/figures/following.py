@@ -23,13 +23,13 @@ from bench.targets import Program
 from bench.targets import pulsar as on_pulsar
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.logs.pulsar.foreign import ForeignWriter
+from tests.logs.routing import message_key
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
-from topicpolicies_server.logs.routing import message_key
 
 from .draining import drain, open_reader, take
 from .figure import Figure, Measured, Want

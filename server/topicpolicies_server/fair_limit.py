@@ -27,10 +27,8 @@ class FairLimiter:
     def __init__(self, quick: int, slow: int, patience: float) -> None:
         """Has all places free.
 
-        Args:
-            quick: the number of places.
-            slow: how much work without progress may go on besides.
-            patience: seconds without progress after which work gives its place to other work.
+        ``quick``: the number of places; ``slow``: how much work without progress may go on besides; ``patience``: seconds without progress
+        after which work gives its place to other work.
         """
         self._places = asyncio.Semaphore(quick)
         self._slow = slow
@@ -46,10 +44,8 @@ class FairLimiter:
     ) -> AsyncIterator[None]:
         """Occupies a place; a free one is taken at once.
 
-        Args:
-            about: the subject.
-            seconds: how long to wait for a place; None: without end.
-            progress: returns something that changes whenever progress is made.
+        ``about``: the subject; ``seconds``: how long to wait for a place (None: without end); ``progress`` returns something that changes
+        whenever progress is made.
 
         Raises:
             NoPlaceError: no place became free in time.

@@ -18,11 +18,7 @@ class Histogram:
     __slots__ = ("bounds", "counts", "seconds")
 
     def __init__(self, bounds: Sequence[float] = BOUNDS) -> None:
-        """Starts with empty buckets.
-
-        Args:
-            bounds: upper bounds of the buckets, in seconds, ascending.
-        """
+        """Starts with empty buckets. ``bounds``: in seconds, ascending."""
         self.bounds = tuple(bounds)
         """The upper bounds of all buckets but the last one, which has none."""
         self.counts = [0] * (len(self.bounds) + 1)

@@ -83,10 +83,7 @@ def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lamb
 async def until_stopped(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None, *, tuned: bool = False) -> None:
     """Runs a service until SIGTERM or SIGINT, then stops it. A second such signal ends the process at once.
 
-    Args:
-        make: makes the service, on the event loop that it will run on.
-        started: called when the service has started.
-        tuned: whether to tune the process's garbage collector meanwhile.
+    ``make`` is called on the event loop that the service will run on. ``tuned``: whether to tune the process's garbage collector meanwhile.
 
     Raises:
         PolicyError: the service can't start.
@@ -109,10 +106,8 @@ async def until_told_to_stop(
 
     On a system without such signals (Windows), waits until it is cancelled.
 
-    Args:
-        repairs: SIGUSR1 and SIGUSR2 pause and resume them.
-        listening: called once the signals are handled: as soon as a server says that it runs, it may be told to stop.
-        read_anew: called at SIGHUP.
+    SIGUSR1 and SIGUSR2 pause and resume ``repairs``; SIGHUP calls ``read_anew``. ``listening`` is called once the signals are handled: as
+    soon as a server says that it runs, it may be told to stop.
     """
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()

@@ -15,11 +15,7 @@ _AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 
 
 
 def read(path: Path, most: int = -1) -> bytes:
-    """Reads a file.
-
-    Args:
-        path: the file's path.
-        most: how many bytes to read at the most; -1: all.
+    """Reads a file. ``most``: how many bytes to read at the most; -1: all.
 
     Raises:
         OSError: the file can't be read, or is not a regular file.

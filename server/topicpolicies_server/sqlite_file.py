@@ -104,12 +104,7 @@ def connect(
 ) -> sqlite3.Connection:
     """Opens a connection to an existing file. It begins no transactions implicitly, and several threads may use it in turn.
 
-    Args:
-        path: the file.
-        form: its kind.
-        kind: the class of the connection.
-        read_only: whether it only reads.
-        alone: whether nothing writes meanwhile, and no file must be made beside it: there is no write-ahead log.
+    ``alone``: whether nothing writes meanwhile, and no file must be made beside it: there is no write-ahead log.
 
     Raises:
         sqlite3.Error: there is no such file, or it can't be read.
@@ -217,7 +212,7 @@ def check_pages(connection: sqlite3.Connection) -> None:
         raise Damaged(f"its pages contradict each other ({' '.join(found.split())})")
 
 
-def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> bool:
+def flush_wal(connection: sqlite3.Connection, *, truncate: bool = False) -> bool:
     """Moves commits from the write-ahead log into the file, so that the log can start over; returns whether all were moved."""
     mode = "TRUNCATE" if truncate else "PASSIVE"
     busy, logged, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
@@ -238,7 +233,7 @@ def unused_pages(connection: sqlite3.Connection) -> int:
 
 
 def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
-    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next checkpoint."""
+    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next ``flush_wal``."""
     connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page
 
 

@@ -36,12 +36,8 @@ class RestartedTask:
     ) -> None:
         """Does nothing before ``start``.
 
-        Args:
-            name: the task's name in messages.
-            run: the work of the task; called again after each failure. When it returns, the task has ended.
-            first_seconds: the pause after the first failure.
-            longest_seconds: the longest pause.
-            failed: called with each failure, before the pause.
+        ``run`` is called again after each failure, after pauses that grow; when it returns, the task has ended. ``failed`` is called with
+        each failure, before the pause.
         """
         self.name = name
         self._run = run
@@ -114,15 +110,7 @@ class TaskSet:
         return len(self._tasks)
 
     def begin(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Begins a task. If it fails, a line in the log says so.
-
-        Args:
-            coroutine: the work of the task.
-            name: what the task does, for messages.
-
-        Returns:
-            The task. Code that awaits it gets its exception as well.
-        """
+        """Begins a task, and returns it. If it fails, a line in the log says so; code that awaits it gets the exception as well."""
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}: {name}")
         self._tasks[task] = None
         task.add_done_callback(self._end)
@@ -131,8 +119,7 @@ class TaskSet:
     async def close(self, *, cancel: bool = True) -> None:
         """Waits until all tasks have ended, except the one that calls this.
 
-        Args:
-            cancel: whether to cancel them first, in the order in which they began.
+        ``cancel``: whether to cancel them first, in the order in which they began.
         """
         while tasks := [task for task in self._tasks if task is not asyncio.current_task()]:
             if cancel:

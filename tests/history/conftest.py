@@ -16,7 +16,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, History, Recorder, file, open_history
-from topicpolicies_server.history.entries import Taken
+from topicpolicies_server.history.entries import FoldedEntry
 
 NAMESPACE = "public/default"
 BEGIN = 1_700_000_000_000
@@ -74,7 +74,7 @@ class Reader:
         for placed in events:
             self.recorder.noted([self.taken(placed)])
 
-    def taken(self, placed: Placed) -> Taken:
+    def taken(self, placed: Placed) -> FoldedEntry:
         """Folds an event without recording it."""
         folded, change, before, _ = self.view.take(placed)
         return placed, before, folded, change if change is not None else before

@@ -8,8 +8,8 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading.view import Head
-from topicpolicies_server.history.as_of import Past, of_time, of_version
 from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Entry, Gap, GapReason
+from topicpolicies_server.history.queries import Past, document_at, document_of_version
 
 KEY = PolicyKey("persistent://a/b/c", Scope.LOCAL)
 NOW = 1_000
@@ -67,7 +67,7 @@ UNTIMED_SECOND = SECOND._replace(flags=SECOND.flags | UNTIMED)
 def test_a_document_that_is_certain_is_returned(
     at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap], past: Past
 ) -> None:
-    assert of_time(at, NOW, last, first, present, gaps) == past
+    assert document_at(at, NOW, last, first, present, gaps) == past
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_a_document_that_is_not_certain_is_refused(
     at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap]
 ) -> None:
     with pytest.raises(PolicyError) as caught:
-        of_time(at, NOW, last, first, present, gaps)
+        document_at(at, NOW, last, first, present, gaps)
     assert (caught.value.kind, caught.value.reason) == (Kind.OUT_OF_RANGE, "NOT_IN_HISTORY")
     if gaps:
         assert caught.value.metadata["gap_end_ms"] == str(gaps[0].until)
 
 
 def test_a_version_is_found_in_the_history_or_in_the_head_and_otherwise_refused() -> None:
-    assert of_version(SECOND, "v2", None) == Past(b"two", "v2")
-    assert of_version(None, "v9", head("v9", 40, {"x": b"x"})) == Past(b"x", "v9")
-    assert of_version(None, "0", None) == Past(None, "0")
+    assert document_of_version(SECOND, "v2", None) == Past(b"two", "v2")
+    assert document_of_version(None, "v9", head("v9", 40, {"x": b"x"})) == Past(b"x", "v9")
+    assert document_of_version(None, "0", None) == Past(None, "0")
     with pytest.raises(PolicyError, match="no such version"):
-        of_version(None, "v7", head("v9", 40, None))
+        document_of_version(None, "v7", head("v9", 40, None))

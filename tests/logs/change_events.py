@@ -12,6 +12,7 @@ import pulsar
 from pulsar.schema import BytesSchema
 
 from tests.broker.admin import CHANGE_EVENTS
+from tests.logs.samples import event_of
 from tests.promises.change_log import EncodedSchema
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, Encoded
@@ -33,7 +34,7 @@ class Entry(NamedTuple):
         Raises:
             Unreadable: the message can't be read.
         """
-        return (codec or Codec()).decode(self.key, self.payload, self.properties)
+        return event_of(codec or Codec(), self.key, self.payload, self.properties)
 
 
 class ChangeEvents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 from google.protobuf.message import Message
 
@@ -10,6 +11,8 @@ from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, ListChange, Remembered, Stamp, StampKind
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.avro.codec import Unreadable
 
 
 def a_key(namespace: str, topic: int | str = 0, scope: Scope = Scope.LOCAL) -> PolicyKey:
@@ -35,6 +38,18 @@ def an_update(key: PolicyKey, value: int = 1, *, event_id: str = "") -> Event:
 
 def a_tombstone(key: PolicyKey, *, event_id: str = "") -> Event:
     return Event(key, Action.DELETE, None, Stamp(event_id=event_id or str(uuid.uuid4()), kind=StampKind.TOMBSTONE))
+
+
+def event_of(codec: Codec, key: str, payload: bytes | None, properties: Mapping[str, str]) -> Event:
+    """Returns the event of a message.
+
+    Raises:
+        Unreadable: the message can't be read.
+    """
+    event, problem = codec.read(key, payload, properties)
+    if event is None:
+        raise Unreadable(problem)
+    return event
 
 
 def documents() -> list[Settings]:

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.logs import avro_values, samples
+from tests.logs.samples import event_of
 from topicpolicies.v1.policies_pb2 import BacklogQuota, TopicPolicies
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join, split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
-from topicpolicies_server.logs.avro import Codec, Dialect, Unreadable
+from topicpolicies_server.logs.avro import Codec, Dialect
+from topicpolicies_server.logs.avro.codec import Unreadable
 from topicpolicies_server.logs.change_log import LogError
 
 CODEC = Codec()
@@ -25,7 +27,7 @@ NOTHING = avro_values.nothing()
 
 
 def decoded(codec: Codec, message: Any) -> Event:
-    return codec.decode(message.key, message.payload, message.properties)
+    return event_of(codec, message.key, message.payload, message.properties)
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -39,7 +41,7 @@ def test_an_encoded_event_is_decoded_unchanged(scope: Scope, document: Settings,
 @given(avro_values.policies())
 def test_a_brokers_event_is_encoded_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
     key = f"__G__{TOPIC}" if policies["isGlobal"] else TOPIC
-    event = CODEC.decode(key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
+    event = event_of(CODEC, key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
     assert event.key == (GLOBAL if policies["isGlobal"] else LOCAL)
     message = CODEC.encode(event)
     assert message.key == key
@@ -48,7 +50,7 @@ def test_a_brokers_event_is_encoded_again_with_the_same_meaning(policies: dict[s
 
 @given(avro_values.policies())
 def test_the_settings_of_a_brokers_document_survive_a_round_trip_through_its_protobuf_message(policies: dict[str, Any]) -> None:
-    document = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, dict(policies, isGlobal=False))), {}).document
+    document = event_of(CODEC, TOPIC, avro_values.written(avro_values.an_event(TOPIC, dict(policies, isGlobal=False))), {}).document
     assert document is not None
     assert split(join(document)) == document
 
@@ -66,7 +68,7 @@ def test_documents_that_a_codec_handled_before_do_not_affect_later_ones(document
 def _event_of(policies: dict[str, Any], is_global: bool) -> Event:
     policies = dict(policies, isGlobal=is_global)
     key = f"__G__{TOPIC}" if is_global else TOPIC
-    return CODEC.decode(key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
+    return event_of(CODEC, key, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
 
 
 def test_a_document_without_settings_is_written_as_brokers_initialize_it() -> None:
@@ -80,12 +82,12 @@ def test_lists_and_maps_that_are_null_or_empty_are_decoded_as_unset() -> None:
     empty |= {"subscriptionTypesEnabled": [], "replicationClusters": [], "shadowTopics": []}
     for nothing in (empty, dict.fromkeys(empty)):
         payload = avro_values.written(avro_values.an_event(TOPIC, {**NOTHING, **nothing, "isGlobal": False}))
-        assert CODEC.decode(TOPIC, payload, {}).document == {}
+        assert event_of(CODEC, TOPIC, payload, {}).document == {}
 
 
 def test_negative_numbers_are_kept_as_they_are() -> None:
     policies = {**NOTHING, "isGlobal": False, "messageTTLInSeconds": -1, "maxProducerPerTopic": -7}
-    document = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {}).document
+    document = event_of(CODEC, TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {}).document
     assert document == split(TopicPolicies(message_ttl_in_seconds=-1, max_producer_per_topic=-7))
 
 
@@ -93,7 +95,7 @@ def test_a_quota_has_one_size_under_both_names() -> None:
     for limit, limit_size, size in ((5, None, 5), (0, 9, 9), (4, -1, -1)):
         quota = {"limit": limit, "limitSize": limit_size, "limitTime": 60, "policy": "producer_exception"}
         policies = {**NOTHING, "isGlobal": False, "backLogQuotaMap": {"message_age": quota}}
-        event = CODEC.decode(TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
+        event = event_of(CODEC, TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
         assert event.document is not None
         own = join(event.document).back_log_quota_map["message_age"]
         assert own.limit_size == size
@@ -135,14 +137,14 @@ def test_a_repair_of_a_global_key_is_not_replicated_to_other_clusters(document: 
 
 
 def test_a_tombstone_clears_the_scope_that_its_key_names() -> None:
-    assert CODEC.decode(TOPIC, None, {}) == Event(LOCAL, Action.DELETE, None)
-    assert CODEC.decode(f"__G__{TOPIC}", None, {}) == Event(GLOBAL, Action.DELETE, None)
+    assert event_of(CODEC, TOPIC, None, {}) == Event(LOCAL, Action.DELETE, None)
+    assert event_of(CODEC, f"__G__{TOPIC}", None, {}) == Event(GLOBAL, Action.DELETE, None)
 
 
 @pytest.mark.parametrize("action", ["INSERT", "UPDATE", "DELETE"])
 def test_the_scope_of_an_event_without_a_key_prefix_is_read_from_the_document(action: str) -> None:
     payload = avro_values.written(avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": True}, action=action))
-    assert CODEC.decode(TOPIC, payload, {}) == Event(GLOBAL, Action[action], {})
+    assert event_of(CODEC, TOPIC, payload, {}) == Event(GLOBAL, Action[action], {})
 
 
 @pytest.mark.parametrize(("key", "is_global", "expected"), [(TOPIC, True, GLOBAL), (f"__G__{TOPIC}", False, LOCAL)])
@@ -151,7 +153,7 @@ def test_the_scope_in_the_document_overrides_the_key_and_replicate_to(key: str, 
     event["replicateTo"] = ["standalone"] if is_global else None
     codec = Codec()
     for _ in range(2):
-        assert codec.decode(key, avro_values.written(event), {}) == Event(
+        assert event_of(codec, key, avro_values.written(event), {}) == Event(
             expected, Action.UPDATE, {}, clusters=("standalone",) if is_global else ()
         )
 
@@ -165,18 +167,18 @@ def test_equal_documents_are_encoded_as_equal_bytes() -> None:
 
 def test_a_document_without_a_scope_is_local_whatever_its_key() -> None:
     payload = avro_values.written(avro_values.an_event(TOPIC, NOTHING))
-    assert CODEC.decode(f"__G__{TOPIC}", payload, {}).key == LOCAL
+    assert event_of(CODEC, f"__G__{TOPIC}", payload, {}).key == LOCAL
 
 
 def test_the_name_of_a_partition_is_read_as_its_topic() -> None:
     payload = avro_values.written(avro_values.an_event(f"{TOPIC}-partition-3", {**NOTHING, "isGlobal": False}))
-    assert CODEC.decode(f"{TOPIC}-partition-1", payload, {}).key == LOCAL
-    assert CODEC.decode(f"__G__{TOPIC}-partition-1", None, {}).key == GLOBAL
+    assert event_of(CODEC, f"{TOPIC}-partition-1", payload, {}).key == LOCAL
+    assert event_of(CODEC, f"__G__{TOPIC}-partition-1", None, {}).key == GLOBAL
 
 
 def test_a_delete_needs_no_document() -> None:
     payload = avro_values.written(avro_values.an_event(TOPIC, None, action="DELETE"))
-    assert CODEC.decode(TOPIC, payload, {}) == Event(LOCAL, Action.DELETE, None)
+    assert event_of(CODEC, TOPIC, payload, {}) == Event(LOCAL, Action.DELETE, None)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_a_delete_needs_no_document() -> None:
 )
 def test_events_without_an_effect_are_decoded_as_action_none(changed: dict[str, Any]) -> None:
     payload = avro_values.written({**avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": False}), **changed})
-    assert CODEC.decode(TOPIC, payload, {}) == Event(LOCAL, Action.NONE, None)
+    assert event_of(CODEC, TOPIC, payload, {}) == Event(LOCAL, Action.NONE, None)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_events_without_an_effect_are_decoded_as_action_none(changed: dict[str, 
 def test_an_event_that_brokers_fail_to_apply_is_unreadable(changed: dict[str, Any], reason: str) -> None:
     payload = avro_values.written({**avro_values.an_event(TOPIC, {**NOTHING, "isGlobal": False}), **changed})
     with pytest.raises(Unreadable, match=reason):
-        CODEC.decode(TOPIC, payload, {})
+        event_of(CODEC, TOPIC, payload, {})
 
 
 def test_without_key_prefixes_a_global_update_is_encoded_and_a_global_delete_is_refused() -> None:
@@ -247,4 +249,4 @@ def test_an_event_has_its_clusters_where_they_are_not_the_usual_ones(
     policies = {**NOTHING, "isGlobal": is_global}
     event = avro_values.an_event(TOPIC, policies)
     event["replicateTo"] = named
-    assert CODEC.decode(f"__G__{TOPIC}" if is_global else TOPIC, avro_values.written(event), {}).clusters == clusters
+    assert event_of(CODEC, f"__G__{TOPIC}" if is_global else TOPIC, avro_values.written(event), {}).clusters == clusters

@@ -11,6 +11,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from hypothesis import given
 
 from tests.logs import avro_values, samples
+from tests.logs.samples import event_of
 from topicpolicies.v1.policies_pb2 import (
     BacklogQuota,
     BacklogQuotaPolicy,
@@ -142,7 +143,7 @@ def _present(avro: Any) -> Any:
 def decoded(codec: Codec, schema: Any, policies: dict[str, Any], **others: Any) -> Event:
     event = avro_values.an_event(TOPIC, policies, **others)
     event["topicPoliciesEvent"].setdefault("newCount", 0)
-    return codec.decode(TOPIC, avro_values.written(event, schema), {})
+    return event_of(codec, TOPIC, avro_values.written(event, schema), {})
 
 
 @given(avro_values.policies(NEWER))
@@ -237,7 +238,7 @@ def _retention_of_a_newer_broker() -> Settings:
 def test_an_older_brokers_document_is_encoded_again_with_the_same_meaning(policies: dict[str, Any]) -> None:
     policies = dict(policies, isGlobal=False)
     event = avro_values.an_event(TOPIC, policies)
-    decoded_event = OLDER_CODEC.decode(TOPIC, avro_values.written(event, OLDER), {})
+    decoded_event = event_of(OLDER_CODEC, TOPIC, avro_values.written(event, OLDER), {})
     del event["replicateTo"]
     complete = avro_values.meant({**policies, "shadowTopics": None, "subscriptionPolicies": None})
     event["topicPoliciesEvent"]["policies"] = {name: complete[name] for name in policies}
@@ -278,7 +279,7 @@ def test_all_other_settings_are_encoded_with_an_older_schema() -> None:
     )
     event = Event(KEY, Action.UPDATE, split(policies), None, OLDER_CODEC.known)
     message = OLDER_CODEC.encode(event)
-    assert OLDER_CODEC.decode(message.key, message.payload, {}) == event
+    assert event_of(OLDER_CODEC, message.key, message.payload, {}) == event
 
 
 def test_fields_whose_type_has_changed_are_kept_as_foreign_fields() -> None:
@@ -289,7 +290,7 @@ def test_fields_whose_type_has_changed_are_kept_as_foreign_fields() -> None:
     payload = avro_values.written(
         avro_values.an_event(TOPIC, {**avro_values.nothing(), "isGlobal": False, "maxMessageSize": "1 MB"}), schema
     )
-    event = codec.decode(TOPIC, payload, {})
+    event = event_of(codec, TOPIC, payload, {})
     assert event.document == {"?maxMessageSize": b'"1 MB"'}
     assert event.known is not None
     assert "max_message_size" not in event.known

@@ -15,13 +15,13 @@ import pytest
 
 from tests.logs.backend import Backend
 from tests.logs.recorder import Recorder, Report, at
+from tests.logs.routing import partition_of
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update, documents, stamps
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp
 from topicpolicies_server.logs.change_log import ChangeLog, LogError, NamespaceLog, Start, anchor_of
-from topicpolicies_server.logs.routing import partition_of
 
 
 @dataclass

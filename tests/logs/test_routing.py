@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.logs.routing import message_key, partition_of
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.logs.routing import java_hash, message_key, partition_of
+from topicpolicies_server.logs.avro.codec import java_hash
 
 ORDERS = "persistent://public/default/orders"
 

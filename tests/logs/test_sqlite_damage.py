@@ -120,7 +120,6 @@ async def test_after_a_restore_a_namespace_that_is_not_in_the_backup_reuses_no_r
         for name in names:
             recorder.append(log, an_update(a_key("acme/later", name), event_id=name))
         await recorder.until_settled(len(names))
-        assert change_log.namespaces() == ["acme/later", NAMESPACE]
         await change_log.close()
         return recorder
 

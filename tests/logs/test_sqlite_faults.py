@@ -227,7 +227,7 @@ async def test_a_file_that_was_moved_away_refuses_appends_until_it_is_back(
 
 
 async def test_a_failed_checkpoint_of_the_write_ahead_log_has_no_effect_on_appends(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CHECKPOINT_PAGES", "CHECKPOINT_PAGES_AT_MOST"):
+    for name in ("FLUSH_PAGES", "FLUSH_PAGES_AT_MOST"):
         monkeypatch.setattr(f"topicpolicies_server.logs.sqlite.writer.{name}", 0)
     log, recorder = await disk.open()
     disk.fail(sqlite3.SQLITE_IOERR, sql="PRAGMA wal_checkpoint")

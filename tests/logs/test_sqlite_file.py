@@ -214,21 +214,6 @@ async def test_each_namespace_of_each_file_has_a_permanent_identity_of_its_own(p
     assert len({*first, other_namespace, other_file}) == 3
 
 
-async def test_only_namespaces_with_appended_events_are_listed(path: Path) -> None:
-    await one_life(path, 1, namespace="acme/two")
-    await one_life(path, 1, namespace="acme/one")
-    change_log = SqliteLog(path)
-    await change_log.start()
-    assert change_log.namespaces() == ["acme/one", "acme/two"]
-    recorder = Recorder()
-    log = await change_log.open("acme/three", recorder)
-    assert change_log.namespaces() == ["acme/one", "acme/two"]
-    recorder.append(log, an_update(a_key("acme/three")))
-    await recorder.until_settled(1)
-    assert change_log.namespaces() == ["acme/one", "acme/three", "acme/two"]
-    await change_log.close()
-
-
 async def test_namespaces_that_are_asked_for_and_have_nothing_take_no_memory(path: Path) -> None:
     change_log = SqliteLog(path)
     for number in range(100):

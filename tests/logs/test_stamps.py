@@ -1,4 +1,4 @@
-"""Stamps survive encoding in message properties; an event whose stamp can't be decoded is treated as a broker's."""
+"""Stamps survive encoding in message properties; an event whose stamp can't be event_of is treated as a broker's."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.logs import samples
+from tests.logs.samples import event_of
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.fold.fold import KeyState, Status, fold
+from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.stamps import MAX_BYTES, REMEMBERED, Carried, MalformedStamp, from_properties, to_properties
+from topicpolicies_server.logs.stamps import MAX_BYTES, Carried, MalformedStamp, from_properties, to_properties
 
 KEY = PolicyKey("persistent://public/orders/topic-0", Scope.LOCAL)
 
@@ -53,7 +55,7 @@ STAMPS = st.builds(
     skip_if_absent=st.booleans(),
     reads=st.dictionaries(TEXTS, TEXTS, max_size=3),
     operands=operands(),
-    remembered=st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), max_size=REMEMBERED).map(tuple),
+    remembered=st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), max_size=REMEMBERED_REQUESTS).map(tuple),
     head_version=TEXTS,
     trace_parent=st.sampled_from(["", samples.TRACE_PARENT]),
 ).map(lambda stamp: stamp._replace(trace_state="congo=t61rcWkgMzE" if stamp.trace_parent and stamp.mask else ""))
@@ -83,10 +85,13 @@ def test_only_the_last_remembered_requests_are_encoded() -> None:
     remembered = tuple(Remembered(f"request-{n}", "d", "v", "p") for n in range(40))
     stamp = from_properties(to_properties(Stamp(event_id="1", kind=StampKind.UPDATE, remembered=remembered)))
     assert stamp is not None
-    assert stamp.remembered == remembered[-REMEMBERED:]
+    assert stamp.remembered == remembered[-REMEMBERED_REQUESTS:]
 
 
-@given(st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED).map(tuple), st.slices(REMEMBERED))
+@given(
+    st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED_REQUESTS).map(tuple),
+    st.slices(REMEMBERED_REQUESTS),
+)
 @example((Remembered("%2C", "a,b", "%", ""),), slice(None))
 def test_the_lazily_decoded_requests_of_an_event_behave_as_the_encoded_tuple(requests: tuple[Remembered, ...], some: slice) -> None:
     def carried() -> Carried:
@@ -103,11 +108,11 @@ def test_the_lazily_decoded_requests_of_an_event_behave_as_the_encoded_tuple(req
     assert repr(carried()) == repr(requests)
     looked_at = carried()
     assert list(looked_at) == list(requests)
-    assert looked_at[-1] is looked_at[len(looked_at) - 1], "each request is decoded once"
+    assert looked_at[-1] is looked_at[len(looked_at) - 1], "each request is event_of once"
 
 
 def test_the_requests_of_an_event_that_follows_the_known_state_are_not_decoded() -> None:
-    requests = tuple(Remembered(f"request-{n}", "d", f"{n}", f"{n - 1}") for n in range(1, REMEMBERED + 1))
+    requests = tuple(Remembered(f"request-{n}", "d", f"{n}", f"{n - 1}") for n in range(1, REMEMBERED_REQUESTS + 1))
     state = KeyState()
     state.document, state.version, state.newest, state.remembered = {}, "16", "16", requests
     stamp = from_properties(
@@ -138,7 +143,7 @@ def test_a_stamp_that_is_too_large_is_refused_before_it_is_encoded() -> None:
 
 
 def test_the_requests_that_an_event_carries_count_towards_the_size_of_its_stamp() -> None:
-    carried = tuple(Remembered("r" * 1_000, "d", "v", "p") for _ in range(REMEMBERED))
+    carried = tuple(Remembered("r" * 1_000, "d", "v", "p") for _ in range(REMEMBERED_REQUESTS))
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=("x" * (MAX_BYTES - 1_000),), remembered=carried)
     with pytest.raises(LogError, match="Split it"):
         to_properties(stamp)
@@ -162,7 +167,7 @@ GOOD = to_properties(samples.stamps()[4])
         {"tp-seen": ""},
         {"tp-seen": "a,b,c"},
         {"tp-seen": "a,b,c,d,e"},
-        {"tp-seen": ",".join(["a,b,c,d"] * (REMEMBERED + 1))},
+        {"tp-seen": ",".join(["a,b,c,d"] * (REMEMBERED_REQUESTS + 1))},
         {"tp-history": ""},
         {"tp-history": "a"},
         {"tp-history": "a,b,c,d"},
@@ -184,7 +189,7 @@ def test_an_event_with_a_damaged_stamp_is_read_as_a_brokers_and_the_damage_is_re
     assert event == Event(KEY, Action.UPDATE, samples.a_document())
     assert "stamp" in problem
     assert codec.read(message.key, message.payload, GOOD)[1] == ""
-    assert codec.decode(message.key, message.payload, properties) == event
+    assert event_of(codec, message.key, message.payload, properties) == event
 
 
 @given(st.dictionaries(st.sampled_from(sorted({*GOOD, "tp-operands", "tp-etag", "tp-seen"})), st.none() | TEXTS, max_size=4))

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from tests.logs.routing import partition_of
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start, already_open, anchor_of, busy, closed
 from topicpolicies_server.logs.memory import IN_FLIGHT
-from topicpolicies_server.logs.routing import partition_of
 from topicpolicies_server.logs.rows import Brokerless
 
 from .channel import Channel

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from tests.logs.routing import partition_of
 from tests.memory_log import MemoryStorage
 from tests.memory_log.ledgers import LedgeredStorage
 from tests.validators.documents import Document
@@ -19,7 +20,6 @@ from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.leadership import leader_of
-from topicpolicies_server.logs.routing import partition_of
 
 from .faults import SimulatedFaults
 from .knowledge import repaired_late

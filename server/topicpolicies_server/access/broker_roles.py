@@ -29,7 +29,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
-from ..logs.pulsar.admin.answer import names_of, understood
+from ..logs.pulsar.admin.api import names_of, understood
 from .authority import Permission
 
 _HERE = ""

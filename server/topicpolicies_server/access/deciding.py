@@ -31,7 +31,7 @@ async def open_authority(config: AuthorizationConfig, log: LogConfig, reloader: 
     if not config.brokers:
         return None
     assert isinstance(log, PulsarLogConfig), "the configuration is valid"
-    from ..logs.pulsar.opening import admin_api  # noqa: PLC0415 - what a server does not use is not imported
+    from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
     from .broker_roles import BrokerRoles  # noqa: PLC0415
 
     try:

@@ -96,10 +96,7 @@ class Checkpoints:
     async def restored(self, namespace: str, context: FoldContext, *, seconds: float) -> Restored | None:
         """Restores the view of a namespace's checkpoint; None: there is no checkpoint that can be used, or not in time.
 
-        Args:
-            namespace: ``tenant/namespace``.
-            context: what the fold knows before the log is open.
-            seconds: how long restoring may take.
+        ``context``: what the fold knows before the log is open.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -156,7 +153,7 @@ class Checkpoints:
     async def _write(self, namespace: str, kept: Opening, confirmed_seconds: float) -> None:
         """Writes the checkpoint of a view. A series of failures is logged once, and affects no caller."""
         events, checkpoint = kept.unsaved, checkpoint_of(namespace, kept) if kept.unsaved else None
-        if checkpoint is None or not await self._confirmed(kept, checkpoint.place.start.positions, confirmed_seconds):
+        if checkpoint is None or not await self._read_back(kept, checkpoint.place.start.positions, confirmed_seconds):
             return
         async with self._turn:
             if kept.unsaved < events:
@@ -175,7 +172,7 @@ class Checkpoints:
             _log.warning("checkpoints in %s are written again", self._folder)
         self._failing = False
 
-    async def _confirmed(self, kept: Opening, positions: Sequence[Position], seconds: float) -> bool:
+    async def _read_back(self, kept: Opening, positions: Sequence[Position], seconds: float) -> bool:
         """Waits until the log's reader has read up to these positions, as events may have been taken by proof; returns whether it has."""
         until = self._loop.time() + seconds
         while kept.trusted:

@@ -141,12 +141,7 @@ def clear(folder: Path) -> None:
 
 
 def read(folder: Path, namespace: str, context: FoldContext) -> Restored:
-    """Restores the view of a namespace's checkpoint.
-
-    Args:
-        folder: where the files are.
-        namespace: ``tenant/namespace``.
-        context: what the fold knows now, before the log is open.
+    """Restores the view of a namespace's checkpoint. ``context``: what the fold knows now, before the log is open.
 
     Raises:
         FileNotFoundError: there is none.

@@ -11,7 +11,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
-from ..logs.pulsar.admin.answer import names_of, understood
+from ..logs.pulsar.admin.api import names_of, understood
 from ..logs.pulsar.admin.facts import learn
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level

@@ -27,7 +27,7 @@ async def open_admission(
     """
     now = asyncio.get_running_loop().time
     if isinstance(config, PulsarLogConfig):
-        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415 - what a server does not use is not imported
+        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
         from .admin import AdminSource  # noqa: PLC0415
 
         try:

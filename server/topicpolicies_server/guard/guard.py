@@ -141,7 +141,8 @@ class GuardService:
         """
         config = self.config
         async with self._turn, contextlib.AsyncExitStack() as parts:
-            from ..logs.pulsar.opening import admin_api, pulsar_log  # noqa: PLC0415 - only a guard needs these libraries
+            from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - only a guard needs these libraries
+            from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
 
             admin = admin_api(config.log)
             parts.push_async_callback(admin.close)

@@ -67,7 +67,7 @@ STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED, AS_AFTER = 1, 
 """The flags of an entry. UNTIMED: the event's exact time is not known; it lies between the entry before it and the entry's time. AS_AFTER:
 the event has the same document as the head after it."""
 
-Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+FoldedEntry: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
 """An event that was folded: the event, the head before it, its effect (None: the entry could not be read), and the head after it. None for
 a head: the log knew no event of the key."""
 
@@ -285,13 +285,8 @@ _MOST_CHANGED_TEXT = 65_536
 def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict[int, bytes]) -> Entry:
     """Makes the entry of a noted event.
 
-    Args:
-        noted: the event.
-        number: the entry's id.
-        stream: the id of the event's stream.
-        namespace: the namespace's id.
-        wires: the serialized documents of events that are made together, by the identity of the document: the document after an event of a
-            key is the one before the next.
+    ``wires``: the serialized documents of events that are made together, by the identity of the document: the document after an event of a
+    key is the one before the next.
     """
     placed, event, folded = noted.placed, noted.placed.event, noted.folded
     published_at = min(max(placed.published_at, 0), LATEST_MS)  # a writer's own time may be any number

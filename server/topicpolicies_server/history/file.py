@@ -32,7 +32,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, get_type_hints
 
-from ..sqlite_file import ERRORS, Damaged, Format, checkpoint, checksum, create_private, give_back, is_empty, sizes, unusable
+from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, flush_wal, give_back, is_empty, sizes, unusable
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Entry, Gap, Progress, Stream
@@ -127,13 +127,7 @@ def prepare(path: Path) -> sqlite3.Connection:
 
 
 def rows(connection: sqlite3.Connection, table: str, rest: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields rows of a table, without their checksums, after verifying them.
-
-    Args:
-        connection: a connection to the file.
-        table: the table.
-        rest: what follows the table's name in the statement.
-        values: the values of its parameters.
+    """Yields rows of a table, without their checksums, after verifying them. ``rest`` follows the table's name in the statement.
 
     Raises:
         Damaged: a row is not what was written.
@@ -152,12 +146,8 @@ _OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operat
 def entries(connection: sqlite3.Connection, index: str, conditions: Sequence[Condition], rest: str, values: Values = ()) -> Iterator[Entry]:
     """Yields entries to which an index leads.
 
-    Args:
-        connection: a connection to the file.
-        index: the index.
-        conditions: what holds for each entry. It is verified on the entry itself, because an index has no checksums.
-        rest: what follows the conditions in the statement.
-        values: the values of its parameters.
+    ``conditions`` hold for each entry; they are verified on the entry itself, because an index has no checksums. ``rest`` follows them in
+    the statement.
 
     Raises:
         Damaged: an entry does not belong there, or is not what was written.
@@ -223,13 +213,8 @@ def _add(connection: sqlite3.Connection, table: str, *values: int | str | None) 
 def _update(connection: sqlite3.Connection, table: str, changes: str, new: Values, rest: str, values: Values) -> None:
     """Changes rows after verifying their checksums, so that damage never gets a valid checksum.
 
-    Args:
-        connection: a connection that writes.
-        table: the table.
-        changes: the assignments.
-        new: the values of their parameters.
-        rest: the condition, which begins with WHERE.
-        values: the values of its parameters.
+    ``changes``: the assignments, with the parameters ``new``; ``rest``: the condition, which begins with WHERE, with the parameters
+    ``values``.
     """
     found = [row[0] for row in rows(connection, table, rest, values)]
     connection.executemany(f"UPDATE {table} SET {changes} WHERE id = ?", [(*new, number) for number in found])  # noqa: S608 (only our names)
@@ -314,7 +299,7 @@ def shrink(connection: sqlite3.Connection, path: Path, bound: int) -> None:
         count -= surplus
     file_bytes, journal_bytes = sizes(path)
     if max(file_bytes - count * size, journal_bytes) > SLACK_BYTES:
-        checkpoint(connection, truncate=True)
+        flush_wal(connection, truncate=True)
 
 
 _DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"

@@ -21,12 +21,11 @@ from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
-from . import as_of, file, queries
-from .as_of import Past
+from . import file, queries
 from .entries import Gap, GapReason, Progress, SetBack
-from .queries import Division, Page, Query, Stretch
+from .queries import Division, Page, Past, Query, Stretch
 from .recorder import Recorder
-from .writer import Bounds, Figures, Writer
+from .writer import Bounds, Writer, WriterFigures
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ class History:
         self._ticking = RestartedTask("Keeping the history up to date", self._tick)
         self._ticking.start()
 
-    def figures(self) -> Figures:
+    def figures(self) -> WriterFigures:
         """Returns the figures for metrics and status; any thread may call this."""
         return self._writer.figures()
 
@@ -134,23 +133,18 @@ class History:
     ) -> Past:
         """Returns a document as it was at a time, or the document that has a version.
 
-        Args:
-            namespace: the topic's namespace.
-            key: the policy key.
-            head: the key's present head.
-            at: the time, in milliseconds since 1970.
-            version: the version, instead of the time.
-            followed: whether the log is followed. If it is not, ``head`` means nothing, and events may be missing since it last was.
+        ``at``: milliseconds since 1970. ``followed``: whether the log is followed; if it is not, ``head`` means nothing, and events may be
+        missing since it last was.
 
         Raises:
             PolicyError: OUT_OF_RANGE: the history does not know the document for certain; UNAVAILABLE, as ``page``.
         """
         unwritten = await self._settle(namespace)
         if version:
-            entry = await self._read(lambda connection: queries.of_version(connection, key, version))
+            entry = await self._read(lambda connection: queries.entry_of_version(connection, key, version))
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
-            return as_of.of_version(entry, version, head)
+            return queries.document_of_version(entry, version, head)
         last, first, gaps = await self._read(lambda connection: queries.around(connection, namespace, key, at))
         now = self.now()
         gaps[:0] = unwritten
@@ -158,7 +152,7 @@ class History:
             known = self._progress.get(namespace, Progress()).followed_until
             since = None if known is None else min(known, now - 1)  # without a head, the present itself is not known
             gaps.insert(0, Gap(namespace, since, max(now, at) + 1, GapReason.COMPACTED))
-        return as_of.of_time(at, now, last, first, head, gaps)
+        return queries.document_at(at, now, last, first, head, gaps)
 
     async def close(self) -> None:
         """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at most."""

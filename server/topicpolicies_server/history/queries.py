@@ -3,18 +3,25 @@
 A listing has the entries of a topic or a namespace by their times. A copy has those of a namespace as they were recorded, from a place on,
 across the logs that the namespace has had. A place is a token: a log and a position in each of its partitions. Watches resume from the same
 places, so a reader may go on at another server, whose history has the same events at the same positions.
+
+A document of a past time is derived from the key's last event before, the first one after, the present head, and the gaps. It is returned
+only if it is certain. If an event may be missing between what is known and the requested time, an error says so.
 """
 
 from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
-from ..core.policies.events import Position
+from ..core.policies import secrets
+from ..core.policies.events import ABSENT, Position
+from ..core.reading.heads import Head
 from ..core.reading.watch import Token
+from ..core.reasons import Reason
 from . import file
 from .entries import Entry, EntryPlace, Gap, GapReason
 from .file import Condition
@@ -26,6 +33,7 @@ MOST_GAPS = 100
 MOST_BYTES = 1 << 20
 """A page or stretch ends with the entry that makes it exceed this size, so that every client can receive it."""
 _UNREADABLE_SCOPE = 0
+_MISSING = "an event is missing between those that it has"
 
 
 class Query(NamedTuple):
@@ -93,11 +101,10 @@ def _wanted(connection: sqlite3.Connection, namespace: int, scope: int, query: Q
 
 
 def around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
-    """Returns what decides which document there was at a time (``as_of.of_time``).
+    """Returns what decides which document there was at a time (``document_at``).
 
-    Returns:
-        The last entry of the policy key at that time or before it, the first one after it, and the gaps: the newest ones between the two,
-        and the newest one that was over by then.
+    That is the last entry of the policy key at that time or before it, the first one after it, and the gaps: the newest ones between the
+    two, and the newest one that was over by then.
     """
     last = _one(connection, "by_topic", key, ("at", "<=", at), "ORDER BY at DESC, id DESC")
     first = _one(connection, "by_topic", key, ("at", ">", at), "ORDER BY at, id")
@@ -105,7 +112,7 @@ def around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: i
     return last, first, _gaps(connection, namespace, start, end, over_by=at)
 
 
-def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
+def entry_of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
     """Returns an entry at which a policy key had a version; None: there is none."""
     return _one(connection, "by_version", key, ("version", "=", version), "ORDER BY id")
 
@@ -119,12 +126,7 @@ def _one(connection: sqlite3.Connection, index: str, key: PolicyKey, last: Condi
 def _gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int, *, over_by: int | None = None) -> list[Gap]:
     """Returns the newest gaps of a namespace that overlap a time, newest first, then what was trimmed.
 
-    Args:
-        connection: a connection to the file.
-        namespace: the namespace.
-        start: the beginning of the time.
-        end: its end, not included.
-        over_by: also the newest gap that was over by then; None: no other.
+    ``end`` is not included. ``over_by``: also the newest gap that was over by then; None: no other.
     """
     known = next(file.rows(connection, "namespaces", "WHERE name = ?", (namespace,)), None)
     if known is None:
@@ -138,6 +140,105 @@ def _gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int, 
     if trimmed_until:
         gaps.append(Gap(namespace, None, trimmed_until, GapReason.TRIMMED))
     return list(dict.fromkeys(gaps))  # a gap in several streams has several rows
+
+
+# --- documents of the past -------------------------------------------------------------------------------------------
+
+
+class Past(NamedTuple):
+    """A document as it was at a time or version."""
+
+    document: bytes | None
+    """The document's Protobuf form, without secrets; None: there was no document."""
+    version: Position
+
+
+def document_at(at: int, now: int, last: Entry | None, first: Entry | None, head: Head | None, gaps: Sequence[Gap]) -> Past:
+    """Returns the document at a time.
+
+    ``last``: the key's last entry at that time or before; ``first``: its first one after; ``head``: its present head (None: the log knows
+    no event of the key); ``gaps``: the times in which events may be missing, newest first. Times are milliseconds since 1970.
+
+    Raises:
+        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: the document is not certain; the metadata names the gap, if there is one.
+    """
+    now = max(now, at + 1)
+    # Versions prove that no event stands between two documents. Between absences there may be any number, which compaction forgets.
+    if first is not None and not first.timed:
+        raise _uncertain(at, None, "the clock was set back since, so the time of the next event is not exact")
+    if last is not None:
+        if first is not None and first.before_known:
+            proven = last.version == first.previous or (last.after is None and first.before is None)
+            refuted = not proven
+        else:
+            proven = first is None and head is not None and head.version == last.version
+            refuted = (
+                first is None and head is not None and head.version > last.version and not (head.document is None and last.after is None)
+            )
+        gap = None if proven else _between(gaps, last.at, first.at if first is not None else now)
+        if gap is None and not refuted:
+            return Past(last.after, last.version)
+        raise _uncertain(at, gap, _MISSING if gap is None else "")
+    if first is not None and first.before_known:
+        gap = _between(gaps, at, first.at)
+        # The event that made the document before ``first`` has no entry, so it must have been in a gap, which must have ended by ``at``.
+        # An absence of which the log knew nothing (ABSENT) needs no such event; but a key that was deleted in a gap may be forgotten.
+        if gap is None and (first.previous == ABSENT or any(each.until <= at for each in gaps)):
+            return Past(first.before, first.previous)
+        raise _uncertain(at, gap, _MISSING if gap is None else "")
+    if first is None and head is not None and _published_by(head, at):
+        return Past(secrets.wire(head.document) if head.document is not None else None, head.version)
+    gap = _between(gaps, at, first.at if first is not None else now)
+    if gap is None and first is None and (head is None or head.document is None):
+        return Past(None, ABSENT)
+    raise _uncertain(at, gap)
+
+
+def document_of_version(entry: Entry | None, version: Position, head: Head | None) -> Past:
+    """Returns the document that has a version.
+
+    Raises:
+        PolicyError: OUT_OF_RANGE, reason ``NOT_IN_HISTORY``: neither the history nor the log knows the version.
+    """
+    if entry is not None:
+        return Past(entry.after, version)
+    if head is not None and head.version == version:
+        return Past(secrets.wire(head.document) if head.document is not None else None, version)
+    if version == ABSENT:
+        return Past(None, ABSENT)
+    raise PolicyError(
+        Kind.OUT_OF_RANGE,
+        Reason.NOT_IN_HISTORY,
+        "The history has no such version of this topic and scope: list the history to see its versions.",
+        metadata={"version": version},
+    )
+
+
+def _published_by(head: Head, at: int) -> bool:
+    """Whether the event that made a head was in its log at a time; a replicated one came there later than it was published."""
+    placed = head.placed
+    return placed is not None and placed.published_at <= at and not (placed.event is not None and placed.event.replicated)
+
+
+def _between(gaps: Sequence[Gap], start: int, end: int) -> Gap | None:
+    """Returns the first of ``gaps`` that overlaps the time from ``start`` to ``end``; None: there is none."""
+    return next((gap for gap in gaps if gap.until > start and (gap.since is None or gap.since < end)), None)
+
+
+def _uncertain(at: int, gap: Gap | None, why: str = "") -> PolicyError:
+    metadata = {"as_of_ms": str(at)}
+    why = why or "it begins later"
+    if gap is not None:
+        metadata |= {"gap_reason": gap.reason.name, "gap_end_ms": str(gap.until)}
+        if gap.since is not None:
+            metadata["gap_start_ms"] = str(gap.since)
+        why = f"it may miss events ({gap.reason.name}) there"
+    return PolicyError(
+        Kind.OUT_OF_RANGE,
+        Reason.NOT_IN_HISTORY,
+        f"The history can't tell for certain what was there at that time: {why}. List the history to see what it has.",
+        metadata=metadata,
+    )
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -285,11 +386,7 @@ def _ids(connection: sqlite3.Connection, stream: _Stream) -> Iterator[tuple[int,
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, *, begins: bool) -> list[tuple[Position, Gap]]:
     """Returns the gaps behind the reader in a stream, each with the position up to which events may be missing, in order.
 
-    Args:
-        connection: a connection to the file.
-        namespace: the namespace.
-        stream: the stream.
-        begins: whether the reader is at the log's beginning, and gets the gap before it too.
+    ``begins``: whether the reader is at the log's beginning, and gets the gap before it too.
     """
     rest = "WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, id"
     found = [

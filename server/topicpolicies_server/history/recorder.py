@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
-from .entries import Followed, Gap, GapReason, Noted, Progress, Stream, Taken
+from .entries import FoldedEntry, Followed, Gap, GapReason, Noted, Progress, Stream
 from .writer import Writer
 
 
@@ -39,11 +39,7 @@ class Recorder:
     def __init__(self, writer: Writer, namespace: str, progress: Progress, now: Callable[[], int]) -> None:
         """Creates a recorder that has no log yet.
 
-        Args:
-            writer: takes what is recorded.
-            namespace: ``tenant/namespace``.
-            progress: how far the history goes; the recorder keeps it up to date, and calls its listeners.
-            now: returns milliseconds since 1970 (``History.now``).
+        ``progress``: how far the history goes; the recorder keeps it up to date, and calls its listeners.
         """
         self._writer = writer
         self.namespace = namespace
@@ -78,7 +74,7 @@ class Recorder:
             if end is None or recorded < end:
                 self._uncertain[partition] = _UncertainRange(recorded, end)
 
-    def noted(self, events: Sequence[Taken]) -> None:
+    def noted(self, events: Sequence[FoldedEntry]) -> None:
         """Records events that were folded, in order. If that fails, the history has a gap until the log is opened again and read anew."""
         try:
             self._note(events)
@@ -91,7 +87,7 @@ class Recorder:
         assert self._log is not None, "opened"
         return min(self._stream(partition).at for partition in range(self._log.partitions))
 
-    def _note(self, events: Sequence[Taken]) -> None:
+    def _note(self, events: Sequence[FoldedEntry]) -> None:
         """The event loop waits for this, so it does little for each event."""
         now, log = self._now(), self._log
         assert log is not None, "opened"

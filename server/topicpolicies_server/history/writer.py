@@ -19,7 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..sqlite_file import ERRORS, Damaged, checkpoint, close, transaction, unusable
+from ..sqlite_file import ERRORS, Damaged, close, flush_wal, transaction, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import file
@@ -58,7 +58,7 @@ class Bounds(NamedTuple):
     bytes: int
 
 
-class Figures(NamedTuple):
+class WriterFigures(NamedTuple):
     """The figures of a history, for metrics and status."""
 
     waiting: int
@@ -143,11 +143,11 @@ class Writer:
         if len(self._waiting) >= BATCH and not self._failing:
             self._urgent.set()
 
-    def figures(self) -> Figures:
+    def figures(self) -> WriterFigures:
         """Returns the figures for metrics and status; any thread may call this."""
         waiting = len(self._waiting)
         seconds = time.monotonic() - self._waiting_since if waiting else 0.0
-        return Figures(waiting, self._bytes, seconds, self._failing, dict(self._gaps))
+        return WriterFigures(waiting, self._bytes, seconds, self._failing, dict(self._gaps))
 
     async def flush(self) -> Unwritten:
         """Waits until all that was noted before is in the file, or an attempt to write has failed. Returns what was not written."""
@@ -187,10 +187,9 @@ class Writer:
             more = await self._write_all()
 
     async def _write_all(self) -> bool:
-        """Writes what waits now, and answers the callers that wait now. Stops where the file can't be written.
+        """Writes what waits now, and answers the callers that wait now; stops where the file can't be written.
 
-        Returns:
-            Whether more is to be trimmed.
+        Returns whether more is to be trimmed.
         """
         began, asking, left = time.monotonic(), self._asking, len(self._waiting)
         self._asking = []
@@ -311,7 +310,7 @@ class Writer:
 
     def _close(self) -> None:
         with suppress(sqlite3.Error):  # the next opening moves what is left in the write-ahead log
-            checkpoint(self._connection, truncate=True)
+            flush_wal(self._connection, truncate=True)
         close(self._connection, file.FORM, self._path)
 
 

@@ -271,11 +271,6 @@ class ChangeLog(Protocol):
         Reading begins at ``start`` (``NamespaceLog.resumed``) if ``start`` belongs to this very log and nothing behind it was compacted
         away; otherwise at the beginning of the log, as if ``start`` were None.
 
-        Args:
-            namespace: ``tenant/namespace``.
-            sink: receives the log's reports.
-            start: the point up to which the caller knows every event; None: the caller knows none.
-
         Raises:
             LogError: the log can't be opened; NOT_FOUND if the namespace is known not to exist, otherwise UNAVAILABLE (or
                 FAILED_PRECONDITION, if it is open already).

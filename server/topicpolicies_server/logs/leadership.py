@@ -79,12 +79,7 @@ class LeadableLog(Protocol[P]):
     """The log that a candidate wants to lead: opens its producers, and is notified of the election's outcome."""
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> P:
-        """Opens a partition's exclusive producer.
-
-        Args:
-            partition: the partition's number.
-            name: the producer's name, which its events carry.
-            wait: whether to wait until no other process has a producer of the partition.
+        """Opens a partition's exclusive producer. ``wait``: whether to wait until no other process has a producer of the partition.
 
         Raises:
             ProducerTaken: another process has a producer of the partition.
@@ -115,12 +110,7 @@ class Candidate(Generic[P]):
     def __init__(self, log: LeadableLog[P], name: str, partitions: int, cluster: str, address: str) -> None:
         """Does nothing before ``contend``.
 
-        Args:
-            log: opens producers, and is notified.
-            name: the name of the change log, for messages in the server's log.
-            partitions: the number of the log's partitions.
-            cluster: the name of the local cluster.
-            address: the address at which clients reach this process.
+        ``name``: that of the change log, for messages in the server's log; ``address``: where clients reach this process.
         """
         self._leadable = log
         self._name = name

@@ -10,12 +10,9 @@ from ..core.policies.events import Position
 from .avro.codec import EMBEDDED_CLUSTER
 from .change_log import ANYBODY, Leadership
 
-MAX_ROW = 16**15 - 1
-"""The highest row number that a position can hold."""
-
 
 def position_of(row: int) -> Position:
-    """The position of a row (1 to ``MAX_ROW``): its hexadecimal digits, after one hexadecimal digit that says how many they are."""
+    """The position of a row (1 to 16**15 - 1): its hexadecimal digits, after one hexadecimal digit that says how many they are."""
     digits = f"{row:x}"
     return f"{len(digits):x}{digits}"
 

@@ -39,6 +39,7 @@ from google.protobuf.message import DecodeError
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.errors import Kind
+from ..core.fold.keystate import REMEMBERED_REQUESTS
 from ..core.policies.documents import split
 from ..core.policies.events import ListChange, Remembered, Seen, Stamp, StampKind
 from ..core.reasons import Reason
@@ -47,8 +48,6 @@ from .change_log import LogError
 
 FORMAT = "1"
 """The version of the format that this module writes, and the only one that it reads."""
-REMEMBERED = 16
-"""How many requests of a key each of its events carries; older ones are left out."""
 MAX_BYTES = 128 * 1024
 """The maximum size of an event's properties, counted in characters. Brokers keep them in memory with each unread entry."""
 
@@ -84,9 +83,9 @@ class Carried(Sequence[Remembered]):
         """``text``: at least one request, as ``to_properties`` writes them.
 
         Raises:
-            MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED``.
+            MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED_REQUESTS``.
         """
-        _count_rows("tp-seen", text.count(",") + 1, _COLUMNS, REMEMBERED)
+        _count_rows("tp-seen", text.count(",") + 1, _COLUMNS, REMEMBERED_REQUESTS)
         self._text = text
         self._made: tuple[Remembered, ...] | None = None
 
@@ -152,7 +151,7 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
         rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
         properties["tp-operands"] = _list(tuple(chain.from_iterable(rows)))
     if stamp.remembered:
-        properties["tp-seen"] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
+        properties["tp-seen"] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED_REQUESTS:])))
     if stamp.history is not None:
         properties["tp-history"] = _list(stamp.history)
     size = sum(map(len, properties.values()))

@@ -27,7 +27,7 @@ from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Before, Head, View
 from ..core.reading.watch import Token, WatchHub
 from ..core.reasons import LogState, Reason
-from ..history.entries import Taken
+from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
 from .common import Common, Share
@@ -101,7 +101,7 @@ class Follower:
         self._recorder = recorder
         self._restored = restored
         self._retired = self._serves = self._caught_up = False
-        self._folded: list[Taken] = []
+        self._folded: list[FoldedEntry] = []
         """Folded events that the recorder has not been given yet."""
         self._logged: set[str] = set()
         """The problems of entries that are in the server's log."""

@@ -17,10 +17,9 @@ from ..core.names import PolicyKey, parse_namespace
 from ..core.policies.documents import record
 from ..core.policies.events import LATEST_MS, Position
 from ..core.reasons import Reason, ViolationReason
-from ..history.as_of import Past
 from ..history.entries import EntryPlace
 from ..history.history import History
-from ..history.queries import LATEST, Query
+from ..history.queries import LATEST, Past, Query
 from ..namespaces.registry import Registry
 from . import page_tokens, recorded
 from .answers import document, number

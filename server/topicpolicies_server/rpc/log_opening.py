@@ -21,7 +21,7 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
         LogError: the log can't be opened.
     """
     if isinstance(config, PulsarLogConfig):
-        from ..logs.pulsar.opening import pulsar_log  # noqa: PLC0415
+        from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
 
         return pulsar_log(config, limits, advertised)
     if config.path is None:

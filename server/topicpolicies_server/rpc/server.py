@@ -259,7 +259,7 @@ class Server:
         config = self.config
         if not config.guard or not isinstance(config.log, PulsarLogConfig):
             return None
-        from ..logs.pulsar.opening import admin_api  # noqa: PLC0415 - as in open_log
+        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - as in open_log
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)

@@ -35,7 +35,7 @@ from topicpolicies_server.cli.doctor.scratch import topic_in
 from topicpolicies_server.cli.doctor.sidecar import judged_refusal
 from topicpolicies_server.cli.doctor.tokens import claims_of, judged_token
 from topicpolicies_server.logs.avro import PULSAR_4_2_4
-from topicpolicies_server.logs.pulsar.admin.answer import Answer
+from topicpolicies_server.logs.pulsar.admin.api import Answer
 
 NOW = 1_800_000_000.0
 GIGABYTE = 1 << 30

@@ -11,8 +11,8 @@ import pulsar
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
+from topicpolicies_server.logs.avro.codec import java_hash
 from topicpolicies_server.logs.pulsar.client import client_log_path
-from topicpolicies_server.logs.routing import java_hash
 
 
 class VerbatimSchema(pulsar.schema.Schema):  # type: ignore[misc]  # pulsar-client ships no types

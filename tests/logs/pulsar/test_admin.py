@@ -23,7 +23,6 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin import answer as answer_module
 from topicpolicies_server.logs.pulsar.admin import api as admin_module
 
 
@@ -494,7 +493,7 @@ async def test_slow_redirects_share_one_time_limit(monkeypatch: pytest.MonkeyPat
 
 
 async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_module, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(admin_module, "MOST_BYTES", 2**20)
     async with sending(head(200), then=b"[" * 65_536) as url, admin_of(url) as admin:
         with pytest.raises(LogError, match="larger than") as failed:
             await asyncio.wait_for(admin.get("x"), 20)

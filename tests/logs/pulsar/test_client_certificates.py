@@ -18,7 +18,8 @@ from tests.logs.samples import a_key, an_update
 from topicpolicies_server.config import Limits, PulsarLogConfig
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.opening import admin_api, pulsar_log
+from topicpolicies_server.logs.pulsar.admin import admin_api
+from topicpolicies_server.logs.pulsar.log import pulsar_log
 
 pytestmark = [pytest.mark.broker]
 ROTATIONS = 3

@@ -21,10 +21,9 @@ from topicpolicies_server.config import OAuth2Config, PulsarLogConfig
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import client as client_module
-from topicpolicies_server.logs.pulsar import opening
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.client import PulsarClient
-from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions, Tokens
+from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions, Tokens, identity_of, tls_of
 
 SECRET = "very-secret"
 
@@ -290,10 +289,8 @@ def test_tls_options_and_identity_are_derived_from_the_configuration(credentials
         oauth2=OAuth2Config(issuer="https://issuer", credentials_file=credentials, audience="a", scope="s"),
     )
     assert config.problems() == []
-    assert opening.tls_of(config) == TlsOptions(
-        trust_certs=files["ca"], certificate=files["certificate"], key=files["key"], check_hostname=False
-    )
-    assert opening.identity_of(config) == OAuth2(issuer="https://issuer", credentials=credentials, audience="a", scope="s")
+    assert tls_of(config) == TlsOptions(trust_certs=files["ca"], certificate=files["certificate"], key=files["key"], check_hostname=False)
+    assert identity_of(config) == OAuth2(issuer="https://issuer", credentials=credentials, audience="a", scope="s")
 
 
 @pytest.fixture

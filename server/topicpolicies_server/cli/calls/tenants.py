@@ -27,7 +27,7 @@ def namespaces_of(tenants: Sequence[str], admin_url: str, token_file: Path | Non
     """
     from ...config import PulsarLogConfig  # noqa: PLC0415 - what most commands have no use for is not imported
     from ...core.errors import PolicyError  # noqa: PLC0415
-    from ...logs.pulsar.opening import admin_api  # noqa: PLC0415
+    from ...logs.pulsar.admin import admin_api  # noqa: PLC0415
 
     places = PulsarLogConfig(
         service_url="pulsar://localhost:6650", admin_url=admin_url, token_file=token_file, tls_trust_certs_file=trust_certs

@@ -18,11 +18,10 @@ from topicpolicies.addresses import Place
 
 from ...config import PulsarLogConfig
 from ...logs.avro import Codec, Dialect, UnsupportedSchema
-from ...logs.pulsar.admin.answer import Answer, TooLargeError, fetch
+from ...logs.pulsar.admin.api import Answer, TooLargeError, fetch
 from ...logs.pulsar.admin.facts import changes_in_place, dialect_of, unread_logs
 from ...logs.pulsar.admin.topics import throttling
-from ...logs.pulsar.credentials import Tokens
-from ...logs.pulsar.opening import identity_of, tls_of
+from ...logs.pulsar.credentials import Tokens, identity_of, tls_of
 from .certificates import certificates
 from .checks import Check, Finding, failed, ok, skipped, warning
 from .clocks import judged_clock

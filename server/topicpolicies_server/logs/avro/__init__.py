@@ -9,7 +9,7 @@ Avro is what brokers read and write (``org.apache.pulsar.common.events.PulsarEve
 - ``codec``: all of these together, with the message's key and properties
 """
 
-from .codec import Codec, Dialect, Encoded, Unreadable
+from .codec import Codec, Dialect, Encoded
 from .schema import PULSAR_4_2_4, UnsupportedSchema
 
-__all__ = ["PULSAR_4_2_4", "Codec", "Dialect", "Encoded", "Unreadable", "UnsupportedSchema"]
+__all__ = ["PULSAR_4_2_4", "Codec", "Dialect", "Encoded", "UnsupportedSchema"]

@@ -16,14 +16,15 @@ tombstone; therefore a replicator does not copy it. A GLOBAL event names no clus
 REPAIR of a GLOBAL key is GLOBAL as an event (brokers look at ``isGlobal`` and the key only), but its message is for the local cluster only:
 each cluster repairs what came from it, and a replicator skips messages that are not addressed to its peer.
 
-**Damage.** Whatever was written, reading raises nothing but ``Unreadable``. An event whose stamp can't be read counts as a broker's
+**Damage.** Whatever was written, ``read`` raises nothing. An event whose stamp can't be read counts as a broker's
 (``logs/stamps``); ``read`` reports that beside the event.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,12 +35,13 @@ from ...core.policies.documents import FIELDS, Settings, setting_of
 from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import LogState, Reason
 from ..change_log import LogError
-from ..routing import GLOBAL_PREFIX
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
 from .envelope import NAMES, TOPIC_POLICY, Envelope, Frame
 from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema, UnsupportedSchema, in_words
 
+GLOBAL_PREFIX = "__G__"
+"""The prefix of the message keys of GLOBAL policies (``TopicPoliciesService.GLOBAL_POLICIES_MSG_KEY_PREFIX``, Pulsar 4.0.6 and later)."""
 EMBEDDED_CLUSTER = "standalone"
 """The local cluster's name in the embedded log, which belongs to no cluster."""
 OUR_FAMILIES = frozenset(setting_of(name) for name in FIELDS)
@@ -87,17 +89,11 @@ class Codec:
     """Encodes and decodes events in one registered schema, which may be older or newer than ours.
 
     A message is read by the codec of the schema that it was written with; the log's newest schema is used for writing. Fields that the
-    schema has and we do not know are kept in the document (see ``extras``). A document with something that the schema has no place for is
+    schema has and we do not know are kept in the document (``EXTRA_PREFIX``). A document with something that the schema has no place for is
     refused, not truncated.
 
-    Args:
-        definition: the schema as the broker's registry has it.
-        local_cluster: the name of the cluster that LOCAL policies are for.
-        dialect: how the log's brokers tell scopes apart.
-
     Attributes:
-        definition: the schema's text, or JSON, as it was given.
-        topic: a function that returns the topic that a message's key names, or None if it names none.
+        definition: the schema as the broker's registry has it.
         known: the families that the schema knows, including those that we do not know; None if they are exactly ours.
 
     Raises:
@@ -161,14 +157,6 @@ class Codec:
     def _write_nothing(self) -> bytes:
         value = {**self._schema.nothing(self._schema.root), "actionType": Action.NONE.name}
         return Piece(self._schema, self._schema.root)(value)
-
-    def decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> Event:
-        """Decodes a message to its event.
-
-        Raises:
-            Unreadable: the message is not an event, or one that no broker can apply.
-        """
-        return self._decode(key, payload, properties)[0]
 
     def read(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event | None, str]:
         """Decodes a message to its event and a problem, "" if there is none. The event is None if the message is unreadable."""
@@ -281,3 +269,19 @@ def _policies_of(topic_event: AvroValue, topic: str) -> AvroValue:
     if named != topic:
         raise Unreadable("its topic is not its key's")
     return topic_event["policies"]
+
+
+def java_hash(text: str) -> int:
+    """Java's ``String.hashCode`` without its sign bit (Pulsar's ``JavaStringHash``): over UTF-16 code units, modulo 2**31.
+
+    Brokers expect all events of a topic in one partition, and choose it by this hash of the message key, as Pulsar's Java client does
+    (``RoundRobinPartitionMessageRouterImpl``). Every other writer of the log must choose the same one.
+    """
+    if text.isascii():
+        units: Iterable[int] = text.encode()
+    else:
+        units = (unit for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")))
+    value = 0
+    for unit in units:
+        value = (value * 31 + unit) & 0x7FFFFFFF
+    return value

@@ -195,10 +195,8 @@ class SparseRecord:
     def __init__(self, schema: Schema, types: Sequence[AvroType], nothing: Sequence[bytes | None]) -> None:
         """Makes the readers of the fields.
 
-        Args:
-            schema: the schema.
-            types: the types of the record's fields, in order.
-            nothing: the bytes of each field when it is not set; None: the field is always read.
+        ``types``: those of the record's fields, in order; ``nothing``: the bytes of each field when it is not set (None: it is always
+        read).
         """
         self._options = schema.options
         rest: bytes | None = b""

@@ -7,7 +7,6 @@
 - ``client``: the boundary to pulsar-client; ``refusals``: what its result codes mean for a change log
 - ``access``: what the modules of one log share; ``ids``: message ids as positions
 - ``credentials``: how the sidecar authenticates, and how it verifies brokers
-- ``opening``: creates all of these from a configuration
 """
 
 from .access import PulsarLimits

@@ -65,12 +65,7 @@ WAIT_FOR_EXCLUSIVE = _pulsar.ProducerAccessMode.WaitForExclusive
 
 
 class PulsarClientError(Exception):
-    """The library refused an operation.
-
-    Attributes:
-        result: the library's result code.
-        message: the library's own message, if there is one.
-    """
+    """The library refused an operation: its result code, and its own message, if there is one."""
 
     def __init__(self, result: Any, message: str = "") -> None:
         super().__init__(f"{result.name}: {message}" if message else result.name)
@@ -79,15 +74,12 @@ class PulsarClientError(Exception):
 
 
 class Inbox(Generic[_T]):
-    """A queue from any thread to the event loop, which is woken once however many items come until it runs.
-
-    Attributes:
-        items: what has come and was not taken yet, oldest first.
-    """
+    """A queue from any thread to the event loop, which is woken once however many items come until it runs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         """``wake`` is called on the loop when there may be items."""
         self.items: deque[_T] = deque()
+        """What has come and was not taken yet, oldest first."""
         self._loop = loop
         self._wake = wake
         self._woken = False
@@ -142,12 +134,8 @@ class PulsarClient:
 
         The reader has no schema, so that it registers none. Connecting creates the topic if it does not exist.
 
-        Args:
-            topic: the topic's full name.
-            name: the reader's name.
-            queue_size: how many messages may have been received and not taken.
-            first: the message to begin with, or with the first after it if that one is gone; ``NOWHERE``: the earliest one.
-            compacted: whether the topic is read compacted, as brokers do.
+        ``queue_size``: how many messages may have been received and not taken. ``first``: the message to begin with, or with the first
+        after it if that one is gone; ``NOWHERE``: the earliest one. ``compacted``: whether the topic is read compacted, as brokers do.
         """
         configuration = _pulsar.ReaderConfiguration()
         configuration.reader_name(name)
@@ -167,14 +155,10 @@ class PulsarClient:
 
         Connecting creates the topic if it does not exist, and registers the schema if it is not registered.
 
-        Args:
-            topic: the topic's full name; not a partitioned topic.
-            schema: the Avro schema, verbatim, that the bytes are written with.
-            send_seconds: after how long the library gives up an unacknowledged message.
-            queue_size: how many messages may be unacknowledged.
-            access: ``SHARED``; ``EXCLUSIVE`` for the topic's only producer, refused (``ProducerFenced``, ``ProducerBusy``) if there is
-                another one; ``WAIT_FOR_EXCLUSIVE`` to wait until there is no other one, which ends with ``Timeout`` after some seconds.
-            name: the producer's name, which each message carries; by default the broker chooses one.
+        ``topic`` is not a partitioned one. ``schema``: the Avro schema, verbatim. ``send_seconds``: after how long the library gives up an
+        unacknowledged message; ``queue_size``: how many there may be. ``access``: ``EXCLUSIVE`` for the topic's only producer, refused
+        (``ProducerFenced``, ``ProducerBusy``) if there is another one; ``WAIT_FOR_EXCLUSIVE`` to wait until there is no other one, which
+        ends with ``Timeout`` after some seconds. By default the broker chooses the name, which each message carries.
         """
         configuration = _pulsar.ProducerConfiguration()
         configuration.schema(_pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", schema))
@@ -245,7 +229,7 @@ class PulsarClient:
 
         def settle(result: Any) -> None:
             if answer.done():
-                close_quietly(result)
+                begin_closing(result)
             elif isinstance(result, PulsarClientError):
                 answer.set_exception(result)
             elif isinstance(result, _pulsar.Error):
@@ -258,7 +242,7 @@ class PulsarClient:
             return await answer
         except asyncio.CancelledError:
             if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
-                close_quietly(answer.result())
+                begin_closing(answer.result())
             raise
 
 
@@ -304,7 +288,7 @@ async def close_handle(handle: Any) -> None:
     await closed.wait()
 
 
-def close_quietly(handle: Any) -> None:
+def begin_closing(handle: Any) -> None:
     """Starts closing a reader or producer, and ignores any other object; nothing waits for the result."""
     if hasattr(handle, "close_async"):
         handle.close_async(_ignore)

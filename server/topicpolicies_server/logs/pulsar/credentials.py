@@ -25,6 +25,7 @@ import certifi
 import httpx
 
 from ... import regular_file
+from ...config import PulsarLogConfig
 
 _LOG = logging.getLogger(__name__)
 _MOST_CHARACTERS = 65_536
@@ -72,11 +73,7 @@ Identity: TypeAlias = TokenSource | OAuth2
 def checked_token(token: str, what: str) -> str:
     """Returns a token that can be sent: printable ASCII, at most 64 KiB.
 
-    Any other text would appear in the errors of the code that tries to send it.
-
-    Args:
-        token: the text that was read.
-        what: what the text is, for the error message.
+    Any other text would appear in the errors of the code that tries to send it. ``what``: what the text is, for the error message.
 
     Raises:
         OSError: the text can't be sent; the message contains nothing of it.
@@ -117,9 +114,7 @@ class TlsOptions:
         return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
     def context(self) -> ssl.SSLContext:
-        """Returns a context for Python's own TLS.
-
-        Files are read each time; the system's authorities only once, which takes some 30 ms.
+        """Returns a context for Python's own TLS. Files are read each time; the system's authorities only once, which takes some 30 ms.
 
         Raises:
             OSError: a file can't be read, or has the wrong content (``ssl.SSLError`` is an ``OSError``).
@@ -289,3 +284,21 @@ def _seconds(said: object) -> float:
     except ValueError:
         return _UNSAID_SECONDS
     return seconds if 0 < seconds < float("inf") else _UNSAID_SECONDS
+
+
+def identity_of(config: PulsarLogConfig) -> Identity | None:
+    """Returns what authenticates the sidecar; None: nothing does, or only a certificate."""
+    issued = config.oauth2
+    if issued is not None and issued.credentials_file is not None:
+        return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
+    return None if config.token_file is None else token_from_file(config.token_file)
+
+
+def tls_of(config: PulsarLogConfig) -> TlsOptions:
+    """Returns how TLS connections to brokers are made."""
+    return TlsOptions(
+        trust_certs=config.tls_trust_certs_file,
+        certificate=config.tls_certificate_file,
+        key=config.tls_key_file,
+        check_hostname=config.tls_validate_hostname,
+    )

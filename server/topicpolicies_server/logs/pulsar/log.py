@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from ...config import Limits, PulsarLogConfig, Writer
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
 from ...tasks import RestartedTask
@@ -28,7 +29,7 @@ from .admin import Admin
 from .admin.facts import CurrentFacts, PulsarFacts, learn
 from .admin.topics import Topics
 from .client import PulsarClient
-from .credentials import Identity, TlsOptions
+from .credentials import Identity, TlsOptions, identity_of, tls_of
 from .health_checks import HealthChecks
 from .namespace_log import PulsarNamespaceLog
 
@@ -69,14 +70,8 @@ class PulsarLog:
     ) -> None:
         """Connects to nothing before the first ``open`` or ``reach``.
 
-        Args:
-            service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``; several hosts are separated by commas.
-            admin_url: ``http://host:port`` or ``https://host:port`` of the brokers' admin API; several hosts likewise.
-            token: authenticates the sidecar at both.
-            tls: how to verify brokers' certificates.
-            limits: timeouts and bounds.
-            advertised: if given, each log has one writer at a time (PIP-68); returns where clients reach this process, and is called when a
-                log is opened.
+        ``service_url`` and ``admin_url`` may name several hosts, separated by commas. ``advertised``: if given, each log has one writer at
+        a time (PIP-68); it returns where clients reach this process, and is called when a log is opened.
         """
         self._service_url = service_url
         self._admin_url = admin_url
@@ -274,3 +269,19 @@ def _closed() -> LogError:
 
 def _upgraded(namespace: str) -> LogError:
     return LogError(LogState.LOST, f"The brokers of {namespace} have another version or configuration now; its log is opened again.")
+
+
+def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[], str] | None = None) -> PulsarLog:
+    """Returns the change logs of a cluster. Nothing is connected yet.
+
+    ``advertised`` returns where clients reach this process; None: this process never writes, so it never is the one writer of a log.
+    """
+    exclusive = config.writer is Writer.EXCLUSIVE
+    return PulsarLog(
+        config.service_url,
+        config.admin_url,
+        token=identity_of(config),
+        tls=tls_of(config),
+        limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
+        advertised=advertised if exclusive else None,
+    )

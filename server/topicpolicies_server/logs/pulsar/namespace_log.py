@@ -25,14 +25,13 @@ from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
 from ..avro import Dialect, Encoded
+from ..avro.codec import GLOBAL_PREFIX, java_hash
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
 from ..leadership import Candidate, ProducerTaken, StillWaiting
-from ..routing import GLOBAL_PREFIX, java_hash
 from ..stamps import ANNOUNCEMENT
 from .access import Access
-from .admin.facts import PulsarFacts
 from .admin.topics import NOT_REGISTERED, Layout, Schemas
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, close_quietly, message_of, send
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, begin_closing, message_of, send
 from .ids import MessageId, position_of
 from .reading.reader import LogReader
 from .refusals import holder_of, refusal
@@ -50,7 +49,12 @@ class PulsarNamespaceLog:
     """One namespace's log, as this process has it open (``change_log.NamespaceLog``).
 
     Attributes:
+        namespace: ``tenant/namespace``.
+        facts: the facts about the cluster for which the log was opened.
+        cluster: the cluster's name.
+        in_place: whether the brokers' version is one that changes the documents in caches in place.
         reader: reads the log, once it exists.
+        partitions: how many the topic has, or would have if brokers created it; one for a topic that is not partitioned.
         resumed: whether all partitions are read from the opening's ``start`` on.
     """
 
@@ -60,7 +64,12 @@ class PulsarNamespaceLog:
         self._sink = sink
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, cluster=access.facts.name, dialect=access.facts.dialect)
+        self.namespace = layout.namespace
+        self.facts = access.facts
+        self.cluster = access.facts.name
+        self.in_place = access.facts.in_place
         self.reader = LogReader(access, self._schemas, layout, self)
+        self.partitions = self.reader.partitions
         self.resumed = False
         self._ended: LogError | None = None
         self._told_caught_up = False
@@ -82,31 +91,11 @@ class PulsarNamespaceLog:
         """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
         return self.reader.identity
 
-    @property
-    def partitions(self) -> int:
-        """How many partitions the topic has, or would have if brokers created it; one for a topic that is not partitioned."""
-        return self.reader.partitions
-
-    @property
-    def cluster(self) -> str:
-        """The cluster's name."""
-        return self._access.facts.name
-
-    @property
-    def namespace(self) -> str:
-        """``tenant/namespace``."""
-        return self.reader.layout.namespace
-
-    @property
-    def facts(self) -> PulsarFacts:
-        """The facts about the cluster for which the log was opened."""
-        return self._access.facts
-
     def partition_of(self, key: PolicyKey) -> int:
         """The partition where brokers look for the key: Java's hash of the message key, which depends on the brokers' dialect."""
         if self.partitions == 1:
             return 0
-        prefixed = key.scope is Scope.GLOBAL and self._access.facts.dialect is not Dialect.SHARED_KEY
+        prefixed = key.scope is Scope.GLOBAL and self.facts.dialect is not Dialect.SHARED_KEY
         return java_hash(GLOBAL_PREFIX + key.topic if prefixed else key.topic) % self.partitions
 
     def follows(self, earlier: Position, later: Position) -> bool:
@@ -126,11 +115,6 @@ class PulsarNamespaceLog:
         """Asks the broker (see ``change_log.NamespaceLog.end``); if the log did not exist, asks first whether it does now."""
         self._make_sure_it_is_open()
         return await self.reader.end(partition)
-
-    @property
-    def in_place(self) -> bool:
-        """Whether the brokers' version is one that changes the documents in caches in place."""
-        return self._access.facts.in_place
 
     @property
     def leadership(self) -> Leadership:
@@ -333,7 +317,7 @@ class PulsarNamespaceLog:
             try:
                 version = (await self._schemas.refresh()).version
             except BaseException:
-                close_quietly(handle)
+                begin_closing(handle)
                 raise
         return OpenProducer(handle, registered.codec, version)
 

@@ -46,14 +46,9 @@ _NOBODY = "null"
 
 
 def holder_of(message: str) -> str | None:
-    """Returns which exclusive producer a broker names when it refuses another one.
+    """Returns which exclusive producer a broker names when it refuses another one; None if it does not say.
 
-    Args:
-        message: the broker's message.
-
-    Returns:
-        The producer's name; "" if the message says that there is none, because other producers are there, or others wait for their end;
-        None if it does not say.
+    It is "" if the message says that there is none, because other producers are there, or others wait for their end.
     """
     if (match := _HOLDER.search(message)) is not None:
         return "" if match[1] == _NOBODY else match[1]
@@ -63,11 +58,7 @@ def holder_of(message: str) -> str | None:
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
     """Returns a result code as an error of the log.
 
-    Args:
-        what: what failed, as the subject of a sentence.
-        result: the library's result code.
-        message: the library's own message.
-        outcome_unknown: for an append, whether it may have succeeded all the same.
+    ``what``: what failed, as the subject of a sentence; ``outcome_unknown``: for an append, whether it may have succeeded all the same.
     """
     default: tuple[Reason | LogState, str] = (
         (LogState.UNREACHABLE, "no answer in time") if result in _PASSING else (LogState.REFUSED, "the brokers refused it")

@@ -26,7 +26,7 @@ from ...core.reasons import LogState
 from ...tasks import RestartedTask
 from ..avro import Codec
 from ..change_log import LogError, LogSink
-from .client import OK, Inbox, Result, close_handle, close_quietly, message_of
+from .client import OK, Inbox, Result, begin_closing, close_handle, message_of
 from .ids import MessageId, position_of
 from .refusals import refusal
 
@@ -55,7 +55,7 @@ class OpenProducer(NamedTuple):
 
     def close(self) -> None:
         """Starts closing the producer; nothing waits for the result."""
-        close_quietly(self.handle)
+        begin_closing(self.handle)
 
 
 class _Waiting(NamedTuple):
@@ -82,12 +82,8 @@ class PartitionWriter:
     ) -> None:
         """Opens nothing yet.
 
-        Args:
-            partition: its number.
-            open_producer: opens a producer for a partition; raises ``LogError``.
-            rehearse: raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer.
-            sink: receives the outcomes, never from within ``append``.
-            patience_seconds: how long an event may wait for a producer.
+        ``rehearse`` raises ``LogError`` for an event that can't be written, as far as is known; called while there is no producer. ``sink``
+        receives the outcomes, never from within ``append``. ``patience_seconds``: how long an event may wait for a producer.
         """
         self._partition = partition
         self._open_producer = open_producer
@@ -148,8 +144,7 @@ class PartitionWriter:
     def stop(self) -> list[tuple[Event, bool]]:
         """Stops at once; no outcome is reported afterwards, and nothing may be appended.
 
-        Returns:
-            The events without an outcome, oldest first, each with whether it may be in the log all the same.
+        Returns the events without an outcome, oldest first, each with whether it may be in the log all the same.
         """
         self._opening.cancel()
         left = [(sent.event, True) for sent in self._sent.values()] + [(waiting.event, False) for waiting in self._waiting]
@@ -168,11 +163,7 @@ class PartitionWriter:
             self._fail_waiting(len(self._waiting), error)
 
     def give_up(self) -> list[tuple[Event, bool]]:
-        """Closes the producer at once, so that no event without an outcome is sent, or sent again.
-
-        Returns:
-            What ``stop`` returns.
-        """
+        """Closes the producer at once, so that no event without an outcome is sent, or sent again; returns what ``stop`` returns."""
         left = self.stop()
         self._drop_producer()
         return left

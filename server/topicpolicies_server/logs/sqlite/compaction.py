@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import give_back, unused_pages
 from . import file
-from .writer import Namespace, Writer
+from .writer import NamespaceRecord, Writer
 
 R = TypeVar("R")
 
@@ -67,7 +67,7 @@ class Compaction:
     """The pause between two steps."""
 
 
-def is_due(namespace: Namespace, settings: Compaction, *, in_turn: bool) -> bool:
+def is_due(namespace: NamespaceRecord, settings: Compaction, *, in_turn: bool) -> bool:
     """Whether so much may be superseded that a namespace is compacted; ``in_turn``: at the end of the interval."""
     if namespace.bytes_since >= settings.retained_bytes:
         return True
@@ -91,14 +91,7 @@ async def delete_superseded(
 ) -> Done:
     """Deletes the events of a namespace among the rows up to ``last`` that are superseded at the time ``now``.
 
-    Args:
-        path: the file.
-        writer: deletes, in short transactions.
-        readers: an executor with one thread: reads run on it one after the other.
-        settings: when events are deleted.
-        namespace_id: the namespace's id.
-        last: the last row that is considered.
-        now: milliseconds since 1970.
+    ``readers`` has one thread: reads run on it one after the other. ``now``: milliseconds since 1970.
 
     Raises:
         sqlite3.Error: the file can't be read or written, or is damaged.
@@ -172,11 +165,8 @@ def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[KeyR
 def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[int], deletions_before: int) -> None:
     """Chooses the events of a page that are deleted: all but the newest of each key, and the newest too if it is an old tombstone.
 
-    Args:
-        page: the events, newest first.
-        seen: the keys of all newer events; the keys of the page are added.
-        deletable: the places that will be deleted; those chosen from the page are added.
-        deletions_before: tombstones published before this time (ms since 1970) are deleted.
+    The page's events are newest first. ``seen``: the keys of all newer events, to which those of the page are added; ``deletable``: the
+    places that will be deleted, likewise. Tombstones published before ``deletions_before`` (ms since 1970) are old.
     """
     for place, published_at, key, tombstone in page:
         if key in seen or (tombstone and published_at < deletions_before):

@@ -44,9 +44,9 @@ from ...sqlite_file import (
     FileLock,
     Format,
     NotOurs,
-    checkpoint,
     checksum,
     create_private,
+    flush_wal,
     lacks_room,
     remedy,
     transaction,
@@ -293,13 +293,8 @@ class Reader:
     def __init__(self, opened: Opened, namespace_id: int, name: str, last: int, start: Start | None = None) -> None:
         """Prepares to read the rows up to ``last``; touches nothing yet.
 
-        Args:
-            opened: the file.
-            namespace_id: the namespace's id.
-            name: the namespace's name.
-            last: the last row that is read.
-            start: a point in this very log up to which nothing is read, if the entry there is the same, and nothing behind it was compacted
-                away.
+        ``start``: a point in this very log up to which nothing is read, if the entry there is the same, and nothing behind it was compacted
+        away.
         """
         self._path = opened.path
         self._codecs = opened.codecs
@@ -417,11 +412,7 @@ class Opened:
 def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec: Codec) -> Opened:
     """Opens the file, and creates it if there is none; compares it with its mark. On failure the lock is released.
 
-    Args:
-        path: the file.
-        lock: its lock; acquired here, and kept on success.
-        kind: the class of the connection.
-        codec: the codec that payloads are written with.
+    ``lock`` is acquired here, and kept on success.
 
     Raises:
         LogError: the file can't be used (see ``SqliteLog.start``).
@@ -484,7 +475,7 @@ def _settle_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
         sqlite3.Error: the file can't be read, or what it holds can't be brought to the disk. A full disk is no such error: all is read.
     """
     try:
-        checkpoint(connection, truncate=True)
+        flush_wal(connection, truncate=True)
         write_nothing(connection)
     except sqlite3.Error as error:
         if not lacks_room(error):

@@ -25,7 +25,7 @@ from ..change_log import LogError, LogSink, Start, already_open, beyond, closed
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
-from .writer import Appender, Namespace, NewRow, Writer, explained
+from .writer import Appender, NamespaceRecord, NewRow, Writer, explained
 
 IN_FLIGHT = 8_192
 """The default limit of appends of one namespace that wait for their commit."""
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 class SqliteNamespaceLog(rows.Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
-    def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: Namespace, sink: LogSink) -> None:
+    def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
         """Opens the log; ``load`` reads it."""
         self.identity = identity
         """The file's own identity, and the namespace's name."""
@@ -117,9 +117,7 @@ class SqliteNamespaceLog(rows.Brokerless):
     def lose(self, unknown: int, error: LogError) -> None:
         """Ends the log because the file can't be used: fails the pending events, then reports the loss to the sink.
 
-        Args:
-            unknown: how many of the next pending events may be in the file or not; those behind them certainly are not.
-            error: why.
+        ``unknown``: how many of the next pending events may be in the file or not; those behind them certainly are not.
         """
         self._ended = error
         self._leave()
@@ -239,15 +237,10 @@ class SqliteLog:
     ) -> None:
         """Keeps the path and the settings; ``start`` opens the file.
 
-        Args:
-            path: the file; its directory exists. Beside it stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``.
-            codec: the codec that payloads are written with.
-            compaction: when events are deleted.
-            now: the clock, in milliseconds since 1970; called on the event loop's thread and the writer's.
-            in_flight_limit: how many appends of one namespace may wait for their commit.
-            in_flight_bytes: how many bytes of appends, over all namespaces, may wait for their commit.
-            close_seconds: how long closing waits for pending commits.
-            connection: the class of the connection that writes; tests inject faults with it.
+        The directory of ``path`` exists. Beside the file stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``. ``now``:
+        milliseconds since 1970; called on the event loop's thread and the writer's. ``in_flight_limit`` and ``in_flight_bytes``: how many
+        appends of one namespace, and bytes of all, may wait for their commit. ``connection``: the class of the connection that writes;
+        tests inject faults with it.
         """
         self.path = Path(path).resolve()
         self.codec = codec or Codec()
@@ -268,7 +261,7 @@ class SqliteLog:
         self._compacting = asyncio.Lock()
         self._opened: file.Opened | None = None
         self._writer: Writer | None = None
-        self._namespaces: dict[str, Namespace] = {}
+        self._namespaces: dict[str, NamespaceRecord] = {}
         self._logs: dict[str, SqliteNamespaceLog] = {}
         """The open logs, by namespace."""
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
@@ -281,8 +274,8 @@ class SqliteLog:
         is opened all the same, and ``close`` closes it.
 
         Raises:
-            LogError: another process has the file (reason ``LOG_FILE_IN_USE``), its format is unknown to this release
-                (``LOG_FORMAT_UNKNOWN``), it can't be used (``LOG_FILE_UNUSABLE``), or the log was closed (``LOG_CLOSED``).
+            LogError: another process has the file, its format is unknown to this release, or the log was closed (``LOG_UNAVAILABLE``);
+                or the file can't be used (``LOG_FILE_UNUSABLE``).
         """
         if self._closed:
             raise LogError(Reason.LOG_UNAVAILABLE, f"The change log {self.path} is closed.")
@@ -297,14 +290,12 @@ class SqliteLog:
         except BaseException:
             self._starting = None
             raise
-        self._namespaces = {row.name: Namespace(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces}
+        self._namespaces = {
+            row.name: NamespaceRecord(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces
+        }
         self._opened, self._writer = opened, Writer(opened, self._now, self._broken)
         self.refused = None
         self._compactor.start()
-
-    def namespaces(self) -> list[str]:
-        """The names of the namespaces to which an event was ever appended, sorted."""
-        return sorted(name for name, namespace in self._namespaces.items() if namespace.begun)
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> SqliteNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""
@@ -312,7 +303,7 @@ class SqliteLog:
         identity, base = opened.identity
         if namespace in self._logs:
             raise already_open(namespace)
-        known = self._namespaces.setdefault(namespace, Namespace(namespace, 0, base, base, base))
+        known = self._namespaces.setdefault(namespace, NamespaceRecord(namespace, 0, base, base, base))
         log = self._logs[namespace] = SqliteNamespaceLog(self, writer, f"{identity}/{namespace}", known, sink)
         if start is not None and (start.identity != log.identity or len(start.positions) != 1 or start.in_place):
             start = None
@@ -325,11 +316,11 @@ class SqliteLog:
             raise LogError(LogState.LOST, f"The change log's file {self.path} was lost again while it was opened.")
         return self._opened, self._writer
 
-    def opened(self, namespace: Namespace) -> SqliteNamespaceLog | None:
+    def opened(self, namespace: NamespaceRecord) -> SqliteNamespaceLog | None:
         """The open log of a namespace; None if it is not open, or the file was opened anew since."""
         return self._logs.get(namespace.name) if self._namespaces.get(namespace.name) is namespace else None
 
-    def left(self, log: SqliteNamespaceLog, namespace: Namespace) -> None:
+    def left(self, log: SqliteNamespaceLog, namespace: NamespaceRecord) -> None:
         """Notes that a log is not open any more. A namespace without events is forgotten: callers may ask for any number of them."""
         if self._logs.get(namespace.name) is not log:
             return

@@ -66,9 +66,7 @@ class HighWaterMark(NamedTuple):
 def what_is_lost(mark: HighWaterMark | None, found: HighWaterMark) -> str:
     """Compares a file with its mark (see the table above); returns why a new life has to begin, or "" if the file goes on as it is.
 
-    Args:
-        mark: the content of the mark; None if there is none, or it can't be read.
-        found: how far the file itself has got.
+    ``mark`` is None if there is none, or it can't be read.
     """
     if mark is None:
         return "the mark beside it is missing or damaged (perhaps this is a copy, whose original went on)" if found.highest else ""

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
-from ...sqlite_file import checkpoint, checksum
+from ...sqlite_file import checksum, flush_wal
 from .. import rows
 from . import file
 from .tail_guard import HighWaterMark
@@ -35,10 +35,10 @@ GROUP_EVENTS = 256
 """Events that are committed together at most."""
 GROUP_BYTES = 4 << 20
 """Bytes after which a group takes no further event."""
-CHECKPOINT_PAGES = 250
-"""Estimated pages in the write-ahead log after which it is checkpointed if the queue is empty: some 2 ms without a commit."""
-CHECKPOINT_PAGES_AT_MOST = 2_000
-"""Estimated pages in the write-ahead log after which it is checkpointed even if the queue is not empty."""
+FLUSH_PAGES = 250
+"""Estimated pages in the write-ahead log after which it is flushed if the queue is empty: some 2 ms without a commit."""
+FLUSH_PAGES_AT_MOST = 2_000
+"""Estimated pages in the write-ahead log after which it is flushed even if the queue is not empty."""
 JOB_PAGES = 64
 """The estimate of the pages that a job writes."""
 LOOK_SECONDS = 0.25
@@ -61,7 +61,7 @@ class Appender(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Namespace:
+class NamespaceRecord:
     """A namespace of the file, whether its log is open or not. The writer's thread assigns ``id`` and ``last``; the loop has the rest."""
 
     name: str
@@ -92,7 +92,7 @@ class NewRow(NamedTuple):
     """An event that waits to be committed, as a row."""
 
     log: Appender
-    namespace: Namespace
+    namespace: NamespaceRecord
     event: Event
     key: str
     properties: str
@@ -162,11 +162,9 @@ class Writer:
     ) -> None:
         """Starts the thread.
 
-        Args:
-            opened: the file; its connection and its mark are closed at the end.
-            now: the clock, in milliseconds since 1970; called on the thread.
-            broken: called on the event loop's thread when the writer has ended because of an error: with the error, and how many of a log's
-                next events may be in the file or not. Events appended after these certainly are not.
+        ``opened``: its connection and its mark are closed at the end. ``now``: milliseconds since 1970; called on the thread. ``broken``:
+        called on the event loop's thread when the writer has ended because of an error: with the error, and how many of a log's next events
+        may be in the file or not. Events appended after these certainly are not.
         """
         self._path = opened.path
         self._connection = opened.connection
@@ -213,7 +211,7 @@ class Writer:
         try:
             while not self._turn():
                 pass
-            self._checkpoint(truncate=True)
+            self._flush_wal(truncate=True)
         except BaseException as error:  # noqa: BLE001 (whatever it is: nobody must wait for this thread for ever)
             _log.error("the change log's file can't be written any more: %s", error, exc_info=not isinstance(error, sqlite3.Error))
             failure = error
@@ -255,8 +253,8 @@ class Writer:
             self._commit()
         if self._job is not None:
             self._do(self._job)
-        if self._pages >= (CHECKPOINT_PAGES if self._queue.empty() else CHECKPOINT_PAGES_AT_MOST):
-            self._checkpoint()
+        if self._pages >= (FLUSH_PAGES if self._queue.empty() else FLUSH_PAGES_AT_MOST):
+            self._flush_wal()
         return isinstance(item, _Stop)
 
     def _commit(self) -> None:
@@ -287,7 +285,7 @@ class Writer:
             committed.setdefault(row.log, []).append(placed)
         self._report(_acknowledge, committed)
 
-    def _refuse(self, before: Mapping[Namespace, int], error: sqlite3.Error) -> None:
+    def _refuse(self, before: Mapping[NamespaceRecord, int], error: sqlite3.Error) -> None:
         """Reports the group as refused; ``before``: the last row of each namespace before it."""
         group, self._committing = self._committing, []
         for namespace, last in before.items():
@@ -339,11 +337,11 @@ class Writer:
             if not _refused(error):
                 raise
 
-    def _checkpoint(self, *, truncate: bool = False) -> None:
+    def _flush_wal(self, *, truncate: bool = False) -> None:
         self._pages = 0
         try:
-            checkpoint(self._connection, truncate=truncate)
-        except sqlite3.Error as error:  # commits stay in the write-ahead log, and the next checkpoint starts over
+            flush_wal(self._connection, truncate=truncate)
+        except sqlite3.Error as error:  # commits stay in the write-ahead log, and the next flush starts over
             _log.warning("the change log's write-ahead log could not be moved into its file: %s", error)
 
     def _report(self, callback: Callable[..., object], *arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects.
+"""Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects. Answers are read in bounded memory.
 
 What the answers mean is decided elsewhere (``topics``, ``facts``). Only a broker's own 404, which has a reason, says that something does
 not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do, the caller gets
@@ -15,22 +15,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
 import random
 import ssl
 import time
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
+from ....config import PulsarLogConfig
 from ....core.reasons import LogState
 from ....fair_limit import FairLimiter, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
-from ..credentials import Identity, LiveContext, TlsOptions, Tokens
-from .answer import MOST_BYTES, Answer, TooLargeError, fetch
+from ..credentials import Identity, LiveContext, TlsOptions, Tokens, identity_of, tls_of
 
+MOST_BYTES = 32 * 2**20
+"""The largest answer that is read: the names of some 400,000 topics."""
+_REASON_CHARACTERS = 200
+_IDENTITY = "identity"
+"""No compression, so that the size of an answer is bounded by what is sent."""
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, including its redirects and the whole answer."""
 _ONE_OF_SEVERAL_SECONDS = 2.0
@@ -56,16 +63,57 @@ _NO_SEGMENTS = frozenset({".", ".."})
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class TooLargeError(Exception):
+    """An answer is larger than ``MOST_BYTES``."""
+
+
+class Answer(NamedTuple):
+    """A broker's answer."""
+
+    status: int
+    phrase: str
+    headers: Mapping[str, str]
+    """By name; upper and lower case do not matter."""
+    body: bytes
+
+    @property
+    def content(self) -> Any:
+        """The parsed JSON; an empty object if there is no body; the text if it can't be parsed, as the version is plain text."""
+        if not self.body:
+            return {}
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return self.body.decode(errors="replace")
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the answer gives a reason in the form of brokers. Others, such as a proxy without its backend, answer in other forms."""
+        content = self.content
+        return isinstance(content, dict) and isinstance(content.get("reason"), str)
+
+    def reason(self, secret: str) -> str:
+        """Returns the reason that the broker gives, as one line. It may repeat what it was sent, so the secret is masked."""
+        try:
+            said = str(self.content["reason"])
+        except (LookupError, TypeError):
+            said = self.phrase
+        if secret:
+            said = said.replace(secret, "***")
+        return " ".join(said.split())[:_REASON_CHARACTERS] or "no reason given"
+
+
 class Admin:
     """A client of the admin API. An instance belongs to the event loop that it is first used on."""
 
     def __init__(self, url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
-        Args:
-            url: ``http://host:port`` or ``https://host:port``; several hosts are separated by commas, and take turns when one fails.
-            token: the source of the bearer token, or its issuer.
-            tls: how to verify brokers' certificates, for ``https``; as strictly as possible by default.
+        ``url`` may name several hosts, separated by commas, which take turns when one fails. ``tls`` is as strict as possible by default.
 
         Raises:
             OSError: a file of ``tls`` can't be used.
@@ -84,9 +132,8 @@ class Admin:
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
         """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.
 
-        Args:
-            path: the segments of the path, unquoted.
-            seconds: how long to go on trying, including the wait behind other requests; the last attempt may take 10 s more.
+        ``path``: unquoted segments. ``seconds``: how long to go on trying, including the wait behind other requests; the last attempt may
+        take 10 s more.
 
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
@@ -271,6 +318,15 @@ class Admin:
         return answer
 
 
+def admin_api(config: PulsarLogConfig) -> Admin:
+    """Returns a client of a cluster's admin API. Nothing is connected yet.
+
+    Raises:
+        OSError: a TLS file can't be used.
+    """
+    return Admin(config.admin_url, token=identity_of(config), tls=tls_of(config))
+
+
 def _connections(context: ssl.SSLContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         verify=context,
@@ -308,3 +364,71 @@ def _subject(path: Sequence[str]) -> Hashable:
 
 def _resource(path: Sequence[str]) -> str:
     return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path)
+
+
+async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -> Answer:
+    """Sends one GET request.
+
+    Raises:
+        httpx.HTTPError: there is no answer.
+        httpx.InvalidURL: the URL is malformed.
+        TooLargeError: the answer is larger than ``MOST_BYTES``.
+    """
+    # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
+    trace = {"trace": _Handshake().trace}
+    sent = {**headers, "accept-encoding": _IDENTITY}
+    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions=trace) as response:
+        encoding = response.headers.get("content-encoding", _IDENTITY).strip().lower()
+        if encoding != _IDENTITY:
+            raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise TooLargeError
+        return Answer(response.status_code, response.reason_phrase, response.headers, bytes(body))
+
+
+def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Turns the exceptions that an answer of an unexpected form causes into a LogError (UNAVAILABLE, ``ADMIN_UNREACHABLE``).
+
+    Such an answer may be a proxy's page, or a list in place of an object.
+    """
+
+    @functools.wraps(ask)
+    async def asking(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return await ask(*args, **kwargs)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            problem = f"{type(error).__name__} {error}"[:_REASON_CHARACTERS]
+            raise LogError(
+                LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar answered in an unknown form ({ask.__name__}: {problem})."
+            ) from error
+
+    return asking
+
+
+def names_of(answer: Any) -> list[str]:
+    """Returns a list of names; an empty one for None.
+
+    Raises:
+        TypeError: the answer is something else.
+    """
+    found = [] if answer is None else answer
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise TypeError("no list of names")
+    return found
+
+
+class _Handshake:
+    """Closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Called by the HTTP library for each step of a request."""
+        if event == "connection.connect_tcp.complete":
+            self._stream = facts["return_value"]
+        elif event == "connection.start_tls.failed" and self._stream is not None:
+            await self._stream.aclose()

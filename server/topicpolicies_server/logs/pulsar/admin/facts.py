@@ -19,8 +19,7 @@ from ....core.errors import Kind
 from ....core.reasons import LogState, Reason
 from ...avro import Dialect
 from ...change_log import LogError
-from .answer import names_of, understood
-from .api import Admin
+from .api import Admin, names_of, understood
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
 _WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)

@@ -24,8 +24,7 @@ from ....core.reasons import LogState, Reason
 from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, entry_of
-from .answer import understood
-from .api import Admin
+from .api import Admin, understood
 
 _log = logging.getLogger(__name__)
 
@@ -308,10 +307,7 @@ def creation_of(creations: Sequence[str]) -> str:
 def throttling(namespace: str, policies: Mapping[str, Any], dialect: Dialect) -> str:
     """Returns a sentence if a rate of a namespace slows its change log down; "": none does.
 
-    Args:
-        namespace: ``tenant/namespace``.
-        policies: the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}``.
-        dialect: that of the brokers, which tells old ones.
+    ``policies``: the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}``.
     """
     for member, name in (_RATES | _OTHER_RATES if dialect is Dialect.SHARED_KEY else _RATES).items():
         for rate in (policies.get(member) or {}).values():

@@ -2,7 +2,6 @@
 
 The *initial replay* is the reading of what the log contained when it was opened; with its end, the log has caught up.
 
-- ``receiving``: takes messages from the client library's reader in log order
 - ``entries``: turns messages into entries of the log
 - ``partition``: reads one partition, compacted at first and then as it was written, and finds out whether something was missed
 - ``reader``: waits for the log's creation, reads all its partitions, and checks whether it is still the one that was opened

@@ -33,10 +33,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 from ....core.policies.events import Placed, Position
@@ -44,14 +46,14 @@ from ....core.reasons import LogState, Reason
 from ...change_log import LogError
 from ..access import Access
 from ..admin.topics import Compaction, State
-from ..client import PulsarClientError, close_quietly
+from ..client import OK, Inbox, PulsarClientError, begin_closing, next_at_once
 from ..ids import NOWHERE, MessageId, border_of
 from ..refusals import refusal
 from .entries import Entries
-from .receiving import Received, Receiver
 
 _log = logging.getLogger(__name__)
 
+_BATCH = 64
 _QUIET_SECONDS = 0.1
 """After how long without an entry the broker is asked during the initial replay; and how long a message may take between two threads."""
 _OVERDUE_SECONDS = 0.7
@@ -80,6 +82,99 @@ _Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
 _T = TypeVar("_T")
 
 
+Received: TypeAlias = tuple[MessageId, Any]
+"""Where a message stands, and the library's message."""
+
+
+class Receiver:
+    """Takes messages from one reader of the library, with backpressure, and leaves none in its queue.
+
+    Backpressure is the library's own: its queue is bounded, and when it is full the broker stops sending. (The library's reader listener
+    has none, and takes twice the processor time: ``python -m bench.receiving``.)
+
+    A message that arrives just when a caller begins to wait may stay in the library's queue, and the next one overtakes it
+    (pulsar-client-cpp, ``ConsumerImpl::executeNotifyCallback``, up to 4.2 at least). So after a message that was waited for, one more is
+    taken before any is returned, and each wait ends with a look into the queue. Whatever is out of order all the same leaves a gap.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        """``handle`` is pulsar-client's reader."""
+        self._handle = handle
+        self._thread = threading.get_ident()
+        self._came = asyncio.Event()
+        self._inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), self._came.set)
+        """Results and messages that came after the request for them had returned."""
+        self._at_once: tuple[Any, Any] | None = None
+        """The result that came from within the request itself: the event loop need not be woken for it."""
+        self._asked = False
+        self._asking = False
+        self._found: Received | None = None
+        """The message that was found in the library's queue while another one was waited for."""
+
+    def take(self) -> list[Received]:
+        """Returns what has come, in log order, up to one batch and perhaps one message more, and requests the next message.
+
+        Raises:
+            LogError: the client has stopped reading.
+        """
+        batch: list[Received] = [] if self._found is None else [self._found]
+        self._found = None
+        items = self._inbox.items
+        ask, received = self._handle.read_next_async, self._received
+        waited = unordered = False
+        while waited or len(batch) < _BATCH:
+            if items:
+                result, message = items.popleft()
+                waited = True
+            elif self._asked:
+                break
+            else:
+                self._asked = self._asking = True
+                # The callback runs within this call if a message is there already, else later and in a thread of the library.
+                ask(received)
+                self._asking = False
+                if self._at_once is None:
+                    continue
+                (result, message), self._at_once = self._at_once, None
+                waited = False
+            self._asked = False
+            if result != OK:
+                raise LogError(Reason.LOG_UNAVAILABLE, f"Pulsar's client stopped reading the change log: {result.name}.")
+            one = _placed(message)
+            unordered = unordered or (bool(batch) and one[0] < batch[-1][0])
+            batch.append(one)
+        if unordered:
+            batch.sort(key=itemgetter(0))
+        return batch
+
+    @property
+    def has_some(self) -> bool:
+        """Whether a message can be taken."""
+        return bool(self._inbox.items) or self._found is not None
+
+    def interrupt(self) -> None:
+        """Ends the ``wait`` that is under way."""
+        self._came.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Waits for a message; returns False if none came in time, or if ``interrupt`` was called."""
+        if not self.has_some:
+            self._came.clear()  # the message that set it may have been taken already
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._came.wait()
+            except TimeoutError:
+                if not self._inbox.items and (message := next_at_once(self._handle)) is not None:
+                    self._found = _placed(message)
+        return self.has_some
+
+    def _received(self, result: Any, message: Any) -> None:
+        if self._asking and threading.get_ident() == self._thread:
+            self._at_once = result, message
+        else:
+            self._inbox.put((result, message))
+
+
 class PartitionReader:
     """Reads one partition.
 
@@ -98,11 +193,8 @@ class PartitionReader:
     ) -> None:
         """Connects to nothing yet.
 
-        Args:
-            access: the clients for the brokers.
-            topic: its namespace, its local name, and its full name.
-            entries: decodes the messages.
-            replaced: returns what is wrong if the log was deleted or replaced by another one.
+        ``topic``: its namespace, its local name, and its full name; ``replaced`` returns what is wrong if the log was deleted or replaced
+        by another one.
         """
         self.handle: Any = None
         self.entries = entries
@@ -145,9 +237,8 @@ class PartitionReader:
     async def connect(self, *, resumed: State | None = None, emptied: bool = False) -> None:
         """Connects a reader, which creates the topic if it does not exist.
 
-        Args:
-            resumed: the state of the topic, if reading goes on after the last of ``entries``; None: it begins at the beginning.
-            emptied: whether the partition lost events other than by compaction.
+        ``resumed``: the state of the topic, if reading goes on after the last of ``entries``; None: it begins at the beginning.
+        ``emptied``: whether the partition lost events other than by compaction.
 
         Raises:
             LogError: the reader could not be created, or there is no answer.
@@ -170,11 +261,7 @@ class PartitionReader:
             await self._open(state.first if resumed is None else self.entries.last)
 
     async def run(self, deliver: _Deliver, caught_up: Callable[[], None]) -> None:
-        """Reads until it is cancelled.
-
-        Args:
-            deliver: takes entries, in order; it must not raise.
-            caught_up: called once, when the initial replay has ended.
+        """Reads until it is cancelled. ``deliver`` must not raise. ``caught_up`` is called once, when the initial replay has ended.
 
         Raises:
             LogError: reading can't go on.
@@ -266,7 +353,7 @@ class PartitionReader:
         """Whether everything has come that the broker had sent: its answer to a new reader comes after that, over the same connection."""
 
         async def open_one() -> None:
-            close_quietly((await self._create_reader(self._opening.first))[0])
+            begin_closing((await self._create_reader(self._opening.first))[0])
 
         await _answer(open_one)
         return not await self._receiver.wait(_QUIET_SECONDS)
@@ -395,7 +482,7 @@ class PartitionReader:
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
         """Opens a reader, which replaces the previous one."""
         handle, name = await self._create_reader(first, compacted=compacted)
-        close_quietly(self.handle)
+        begin_closing(self.handle)
         self.handle, self._name, self._receiver = handle, name, Receiver(handle)
         self._opened = self._loop.time()
 
@@ -431,3 +518,8 @@ async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
             _log.warning("Reading a change log waits for its broker: %s", error.message)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _placed(message: Any) -> Received:
+    ident = message.message_id()
+    return MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()), message

@@ -24,7 +24,7 @@ from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, LogSink, Start, closed
 from ..access import Access
 from ..admin.topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
-from ..client import close_handle, close_quietly
+from ..client import begin_closing, close_handle
 from ..ids import MessageId, directly_follows, message_id_of, place_of
 from .entries import Entries, ResumePoint
 from .partition import PartitionReader
@@ -37,6 +37,7 @@ class LogReader:
 
     Attributes:
         layout: the log's topic, as it is or as brokers would create it.
+        partitions: how many that are; one for a topic that is not partitioned.
         checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
         due_only_by_time: whether the check was due only because time has passed, at the last call of ``due``. It may wait its turn then.
     """
@@ -44,6 +45,7 @@ class LogReader:
     def __init__(self, access: Access, schemas: Schemas, layout: Layout, sink: LogSink) -> None:
         """Reads nothing yet. ``sink`` takes what is read, and is notified if the log is lost."""
         self.layout = layout
+        self.partitions = max(1, layout.partitions)
         self.due_only_by_time = True
         self._access = access
         self._schemas = schemas
@@ -68,11 +70,6 @@ class LogReader:
         """Whether the last check got an answer."""
         self._interrupted = False
         """Whether a reader was without its connection since the last check."""
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions the topic has, or would have if brokers created it; one for a topic that is not partitioned."""
-        return max(1, self.layout.partitions)
 
     @property
     def identity(self) -> str:
@@ -333,7 +330,7 @@ class LogReader:
         except BaseException:
             for task, reader in zip(connecting, readers, strict=True):
                 task.cancel()
-                close_quietly(reader.handle)
+                begin_closing(reader.handle)
             raise
         self.layout, self._readers, self._creations = layout, readers, connected_to
         self._behind = len(readers)
