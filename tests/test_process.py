@@ -25,7 +25,7 @@ async def test_sighup_does_not_end_a_server_that_is_starting_or_stopping() -> No
         "    async def start(self):\n"
         "        os.kill(os.getpid(), signal.SIGHUP)\n"
         "        self.reloader = Reloader()\n"
-        "        self.registry = Some(activity=None, repairs=RepairQueue(asyncio.get_running_loop(), 1))\n"
+        "        self.registry = Some(repairs=RepairQueue(asyncio.get_running_loop(), 1))\n"
         "    async def stop(self):\n"
         "        os.kill(os.getpid(), signal.SIGHUP)\n"
         "        print('stopped')\n"
@@ -50,7 +50,7 @@ from topicpolicies_server.reloading import Reloader
 class Service:
     async def start(self):
         self.reloader = Reloader()
-        self.registry = Some(activity=Activity(), repairs=RepairQueue(asyncio.get_running_loop(), 1))
+        self.registry = Some(common=Some(activity=Activity()), repairs=RepairQueue(asyncio.get_running_loop(), 1))
 
     async def stop(self):
         await asyncio.sleep(0.05)
