@@ -145,13 +145,16 @@ class Pair:
 
 
 def plain(thing: object) -> Any:
-    """Returns heads and states as comparable values; of a head's event all but the requests that it carries."""
+    """Returns heads and states as comparable values; of a head's event only the fields that callers see."""
     if isinstance(thing, Head):
         found = seen_in(thing)
         del found["before"]  # kept only as long as the ring has the head; ``look`` checks it
         placed = thing.placed
         if placed is not None and placed.event is not None and placed.event.stamp is not None:
-            found["placed"] = placed._replace(event=placed.event._replace(stamp=placed.event.stamp._replace(remembered=())))
+            stamp = placed.event.stamp
+            folding = stamp._fields[stamp._fields.index("base") : stamp._fields.index("history") + 1]
+            shown = stamp._replace(**{field: stamp._field_defaults[field] for field in folding})
+            found["placed"] = placed._replace(event=placed.event._replace(stamp=shown))
         return found
     if isinstance(thing, tuple | list):
         return [plain(each) for each in thing]

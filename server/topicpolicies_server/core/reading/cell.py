@@ -29,6 +29,8 @@ _DUE, _DOCUMENT, _OWED = 1, 2, 4
 _NUMBER_ENDS = 9
 _DAMAGES = (struct.error, LookupError, ValueError, TypeError, EOFError, MemoryError, AttributeError)
 _KINDS = {kind.value: kind for kind in StampKind}
+_NOT_FOLDED: tuple[Any, ...] = "", None, False, (), (), (), "", None
+"""What only the fold needs of a stamp, for an event that is not folded again."""
 _ACTIONS = {int(action): action for action in Action}
 _HEXADECIMAL = re.compile("[0-9a-f]*")
 _DASHED = re.compile("(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})*")
@@ -232,7 +234,7 @@ def _noted(noted: TrailEvent, found: _Documents) -> tuple[Any, ...]:
 def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
     """Returns an event as plain values, but for its document, which ``found`` gets.
 
-    ``requests``: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so its own are kept.
+    ``requests``: of the head's event, the requests that are kept anyway; None: the event may be folded again, so that needs more.
     """
     event = placed.event
     event_fields = None
@@ -254,6 +256,18 @@ def _stamp(stamp: Stamp, known: dict[str, str], requests: Sequence[Remembered] |
     asked: tuple[str | None, str | None] = same(stamp.request_id, stamp.request_id), same(stamp.digest, stamp.digest)
     if requests and asked == requests[-1][:2]:
         asked = None, None  # the last of the requests
+    folding = None
+    if requests is None:
+        folding = (
+            same(stamp.base, stamp.base),
+            stamp.etag,
+            stamp.skip_if_absent,
+            tuple(stamp.reads.items()),
+            tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()]),
+            tuple([tuple(request) for request in stamp.remembered]),
+            stamp.head_version,
+            None if stamp.history is None else tuple([same(each, each) for each in stamp.history]),
+        )
     return (
         same(stamp.event_id, stamp.event_id),
         stamp.kind.value,
@@ -261,14 +275,7 @@ def _stamp(stamp: Stamp, known: dict[str, str], requests: Sequence[Remembered] |
         stamp.actor,
         stamp.reason,
         tuple([_CODES.get(path, path) for path in stamp.mask]),
-        same(stamp.base, stamp.base),
-        stamp.etag,
-        stamp.skip_if_absent,
-        tuple(stamp.reads.items()),
-        tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()]),
-        () if requests is not None else tuple([tuple(request) for request in stamp.remembered]),
-        stamp.head_version,
-        None if stamp.history is None else tuple([same(each, each) for each in stamp.history]),
+        folding,
         *stamp[stamp._fields.index("history") + 1 :],
     )
 
@@ -388,11 +395,10 @@ def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings], r
 
 
 def _stamp_of(written: tuple[Any, ...], requests: tuple[Any, ...] | None) -> Stamp:
-    event_id, kind, request_id, digest, actor, reason, mask, base, etag, skip, reads, operands, remembered, head_version, seen, *others = (
-        written
-    )
+    event_id, kind, request_id, digest, actor, reason, mask, folding, *others = written
     if request_id is None and requests is not None:
         request_id, digest = _last(*requests)
+    base, etag, skip, reads, operands, remembered, head_version, seen = folding or _NOT_FOLDED
     return Stamp(
         event_id,
         _KINDS[kind],
