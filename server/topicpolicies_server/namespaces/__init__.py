@@ -1,7 +1,8 @@
 """Namespaces: the life of each, and the only place that opens, reads and appends to logs.
 
 - ``registry``: all namespaces of a server
-- ``common``: what they have in common, and how much they may keep in memory together
+- ``common``: what they have in common
+- ``capacity``: how much they may keep in memory together
 - ``namespace``: one namespace, as callers use it
 - ``life``: one coroutine that loads it, and loads it anew when its log is lost
 - ``follower``: one opening of its log, folded into a view

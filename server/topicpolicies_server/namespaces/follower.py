@@ -30,7 +30,8 @@ from ..core.reasons import LogState, Reason
 from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
-from .common import Common, Share
+from .capacity import Share
+from .common import Common
 from .repairs import Repairs
 from .updates import Updates
 

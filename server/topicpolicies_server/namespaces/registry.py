@@ -23,7 +23,8 @@ from ..history import History
 from ..logs.change_log import ChangeLog
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
-from .common import Capacity, Common, Rate
+from .capacity import Capacity
+from .common import Common, Rate
 from .namespace import Namespace
 from .repairs import RepairQueue
 
