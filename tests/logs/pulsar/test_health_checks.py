@@ -159,7 +159,7 @@ async def test_a_check_is_due_once_after_a_short_disconnection() -> None:
 
 async def test_connections_are_looked_at_several_times_between_rounds() -> None:
     log = FakeLog()
-    checks = checks_of(lambda: [log], every_seconds=0.5)
+    checks = checks_of(lambda: [log], every_seconds=2)
     checks.start()
     await eventually(lambda: log.rested == 1)
     assert log.glances > 3
