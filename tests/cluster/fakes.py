@@ -42,10 +42,6 @@ class FakeSource:
         await self._answer(namespace)
         return NamespaceFacts(TopicPolicies(replication_clusters=["here"]), dict(self.properties.get(namespace, {})))
 
-    async def partitioned(self, namespace: str) -> frozenset[str]:
-        await self._answer(f"{namespace}/")
-        return frozenset(name for name in self.properties if f"://{namespace}/" in name)
-
     async def topic(self, topic: str) -> TopicFacts:
         await self._answer(topic)
         return TopicFacts(topic not in self.missing, dict(self.properties.get(topic, {})))

@@ -14,7 +14,7 @@ from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.cluster.admission import Admission
-from topicpolicies_server.cluster.disabled_property import PROPERTY
+from topicpolicies_server.cluster.disabled import PROPERTY
 from topicpolicies_server.cluster.source import TopicFacts
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.change_log import LogError
@@ -57,8 +57,6 @@ async def test_the_disabling_property_is_read_from_namespaces_and_from_partition
     assert await source.topic(f"persistent://{topic}") == TopicFacts(True, {PROPERTY: "false", "other": "kept"})
     assert await source.topic(f"persistent://{namespace}/plain") == TopicFacts(True, {})
     assert await source.topic(f"persistent://{namespace}/missing") == TopicFacts(False, {})
-    assert await source.partitioned(namespace) == frozenset({f"persistent://{topic}"})
-    assert await source.partitioned("public/nowhere") == frozenset()
     admission = Admission(source, time.monotonic)
     assert await admission.disabled(namespace, f"persistent://{namespace}/plain")
     assert not await admission.disabled(namespace, f"persistent://{topic}")

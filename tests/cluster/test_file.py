@@ -77,13 +77,6 @@ async def test_facts_that_a_file_leaves_out_are_unknown(path: Path) -> None:
     assert await source.topic("persistent://acme/orders/one") == TopicFacts(None, {})
 
 
-async def test_only_topics_with_properties_are_listed_as_those_that_can_have_them(path: Path) -> None:
-    more = [f'[topics."persistent://{name}"]\nproperties = {{ a = "b" }}' for name in ("acme/orders/two", "acme/other/three")]
-    write(path, "\n".join([FULL, *more]))
-    assert await FileSource(path).partitioned("acme/orders") == frozenset({"persistent://acme/orders/two"})
-    assert await FileSource(path).partitioned("acme/elsewhere") == frozenset()
-
-
 async def test_a_file_is_read_again_when_it_changes(path: Path) -> None:
     source = FileSource(path)
     assert (await source.cluster()).name == "us"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +21,10 @@ from topicpolicies.v1 import errors_pb2
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.errors_pb2 import ErrorReason
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
-from topicpolicies_server.cluster.disabled_topics import DisabledTopics
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.rpc.server import Server
 
 NAMESPACE, OTHER_NAMESPACE = "acme/orders", "acme/other"
@@ -201,85 +199,6 @@ async def test_a_disabled_namespace_does_not_end_the_stream_of_other_namespaces(
     watch.cancel()
 
 
-async def test_a_listing_leaves_out_disabled_topics_and_misses_no_other_whatever_the_page_size(serving: Serving, cluster: Cluster) -> None:
-    topics = [f"persistent://{NAMESPACE}/topic-{number}" for number in range(10)]
-    for number, topic in enumerate(topics):
-        await serving.update(topic, number)
-    off = {0, 3, 4, 5, 9}
-    cluster.say(**{f"topic-{number}": "true" for number in off})
-    await asyncio.sleep(1.5)  # facts are cached for a second
-    for page_size in (1, 3, 100):
-        listed: list[str] = []
-        token = ""
-        while True:
-            page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE, page_size=page_size, page_token=token))
-            listed += [document.topic for document in page.documents]
-            token = page.next_page_token
-            if not token:
-                break
-        assert listed == [topic for number, topic in enumerate(topics) if number not in off]
-
-
-async def test_a_watch_of_a_namespace_leaves_out_disabled_topics_until_they_are_enabled(serving: Serving, cluster: Cluster) -> None:
-    for number, topic in enumerate((ONE, TWO)):
-        await serving.update(topic, number)
-    cluster.say(one="true", three="true")
-    await asyncio.sleep(1.5)  # facts are cached for a second
-    watch = Values(serving.stub, namespaces=[NAMESPACE])
-    assert (await watch.until_synced())[0] == {TWO: 1}
-    await serving.written_by_broker(ONE, 10)
-    await serving.written_by_broker(THREE, 30)  # no event of this topic came before
-    await serving.update(TWO, 2)
-    assert await watch.change() == {TWO: 2}
-    cluster.say(three="true")
-    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 2})
-    watch.cancel()
-
-
-async def test_changes_during_the_lookup_of_a_new_topics_property_are_sent_right_after_the_lookup(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate, waiting = asyncio.Event(), asyncio.Event()
-    look = DisabledTopics.look_up_all
-
-    async def slowly(disabled_topics: DisabledTopics, topics: Iterable[str]) -> None:
-        waiting.set()
-        await gate.wait()
-        await look(disabled_topics, topics)
-
-    watch = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
-    await watch.until_synced()
-    monkeypatch.setattr(DisabledTopics, "look_up_all", slowly)
-    await serving.update(ONE, 1)
-    await asyncio.wait_for(waiting.wait(), PATIENCE)
-    for value in range(2, 7):
-        await serving.update(ONE, value)
-    await asyncio.sleep(0.1)  # each change wakes the stream, which can send nothing yet
-    gate.set()
-    assert [await watch.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
-    watch.cancel()
-
-
-async def test_an_unexpected_failure_of_a_new_topics_lookup_is_reported_and_the_lookup_is_retried(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def fail(_disabled_topics: DisabledTopics, _topics: Iterable[str]) -> None:
-        raise LookupError
-
-    watch = WatchReader(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
-    await watch.until_synced()
-    with monkeypatch.context() as planted:
-        planted.setattr(DisabledTopics, "look_up_all", fail)
-        await serving.update(ONE, 1)
-        (failed,) = (await watch.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
-        assert failed.status.reason == errors_pb2.ERROR_REASON_INTERNAL
-    events = await watch.until(lambda event: event.HasField("change"))
-    assert events[-1].change.document.policies.max_producer_per_topic == 1
-    assert [event.status.state for event in events if event.HasField("status")] == [pb.NAMESPACE_STATE_READY]
-    assert "LookupError" in caplog.text
-    watch.cancel()
-
-
 async def test_a_watch_of_one_disabled_topic_gets_status_disabled_and_one_of_several_topics_its_absence(
     serving: Serving, cluster: Cluster
 ) -> None:
@@ -301,89 +220,59 @@ async def test_a_watch_of_one_disabled_topic_gets_status_disabled_and_one_of_sev
     both.cancel()
 
 
-async def test_a_stream_gets_no_reset_when_a_topic_that_it_does_not_watch_is_disabled(serving: Serving, cluster: Cluster) -> None:
-    await serving.update(ONE, 1)
-    await serving.update(TWO, 2)
-    everything, one = Values(serving.stub, namespaces=[NAMESPACE]), Values(serving.stub, topics=[ONE])
-    await everything.until_synced()
-    await one.until_synced()
-    cluster.say(two="true")
-    assert await everything.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
-    await serving.update(ONE, 3)
-    assert await one.change() == {ONE: 3}
-    everything.cancel()
-    one.cancel()
-
-
-async def test_a_token_of_other_disabled_topics_resets_the_watch(start: Start, cluster: Cluster) -> None:
-    async with start() as first:
-        await first.update(ONE, 1)
-        await first.update(TWO, 2)
-        watch = Values(first.stub, namespaces=[NAMESPACE])
-        _, all_of_them = await watch.until_synced()
-        watch.cancel()
-    cluster.say(one="true")
-    async with start() as second:
-        watch = Values(second.stub, namespaces=[NAMESPACE], resume_tokens={NAMESPACE: all_of_them})
-        assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 2})
-        watch.cancel()
-        watch = Values(second.stub, namespaces=[NAMESPACE])
-        values, without_one = await watch.until_synced()
-        assert values == {TWO: 2}
-        watch.cancel()
-    async with start() as third:
-        watch = Values(third.stub, namespaces=[NAMESPACE], resume_tokens={NAMESPACE: without_one})
-        assert (await watch.until_synced())[0] == {}
-        await third.update(TWO, 3)
-        assert await watch.change() == {TWO: 3}
-        watch.cancel()
-
-
-async def test_a_watch_resumes_from_the_token_of_a_listing_although_a_topic_is_disabled(serving: Serving, cluster: Cluster) -> None:
+async def test_a_list_and_a_watch_of_a_namespace_show_the_documents_of_a_topic_that_is_disabled_by_its_own_property(
+    serving: Serving, cluster: Cluster
+) -> None:
     await serving.update(ONE, 1)
     await serving.update(TWO, 2)
     cluster.say(one="true")
     await asyncio.sleep(1.5)  # facts are cached for a second
     page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
-    assert [document.topic for document in page.documents] == [TWO]
-    await serving.update(TWO, 3)
+    assert [document.topic for document in page.documents] == [ONE, TWO]
+    await serving.written_by_broker(ONE, 10)
     watch = Values(serving.stub, namespaces=[NAMESPACE], resume_tokens={NAMESPACE: page.resume_token})
-    assert (await watch.until_synced())[0] == {TWO: 3}
+    assert (await watch.until_synced())[0] == {ONE: 10}
+    await serving.written_by_broker(ONE, 11)
+    assert await watch.change() == {ONE: 11}
     watch.cancel()
+
+
+async def test_a_watch_of_named_topics_leaves_out_the_changes_of_disabled_ones_and_their_token_names_these(
+    start: Start, cluster: Cluster
+) -> None:
+    cluster.say(one="true")
+    async with start() as first:
+        await first.written_by_broker(ONE, 1)
+        await first.update(TWO, 2)
+        watch = Values(first.stub, topics=[ONE, TWO])
+        values, without_one = await watch.until_synced()
+        assert values == {ONE: None, TWO: 2}
+        await first.written_by_broker(ONE, 10)
+        await first.update(TWO, 3)
+        assert await watch.change() == {TWO: 3}
+        watch.cancel()
+    async with start() as second:
+        watch = Values(second.stub, topics=[ONE, TWO], resume_tokens={NAMESPACE: without_one})
+        assert (await watch.until_synced())[0] == {ONE: None, TWO: 3}
+        watch.cancel()
+    cluster.say()
+    async with start() as third:
+        watch = Values(third.stub, topics=[ONE, TWO], resume_tokens={NAMESPACE: without_one})
+        assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 3})
+        watch.cancel()
+
+
+async def test_a_namespace_watch_resumes_from_the_token_of_a_list_of_a_disabled_namespace(serving: Serving, cluster: Cluster) -> None:
+    await serving.update(ONE, 1)
     cluster.say("true")
-    async with asyncio.timeout(PATIENCE):
-        while page.documents:
-            await asyncio.sleep(0.1)  # a listing may use older facts; each request has them refreshed
-            page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
+    await asyncio.sleep(2.5)  # a list may use older facts, and has them refreshed
+    await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
+    await asyncio.sleep(0.5)
+    page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
+    assert not page.documents
     watch = Values(serving.stub, namespaces=[NAMESPACE], resume_tokens={NAMESPACE: page.resume_token})
     assert (await watch.state()).state == pb.NAMESPACE_STATE_DISABLED
     assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {})
-    cluster.say(one="true")
-    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
-    watch.cancel()
-
-
-async def test_the_first_page_of_a_large_namespace_reads_only_the_documents_of_one_page(
-    serving: Serving, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topics = [f"persistent://{NAMESPACE}/topic-{number:03}" for number in range(120)]
-    for topic in topics:
-        await serving.update(topic, 1)
-    cluster.say(**{"topic-001": "true", "topic-119": "true", "elsewhere": "true"})
-    await asyncio.sleep(1.5)  # facts are cached for a second
-    read: list[int] = []
-    page = Namespace.page
-
-    async def counted(namespace: Namespace, scopes: Any, after: Any, most: int, most_bytes: int | None = None) -> Any:
-        read.append(most)
-        return await page(namespace, scopes, after, most, most_bytes)
-
-    with monkeypatch.context() as planted:
-        planted.setattr(Namespace, "page", counted)
-        listed = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE, page_size=5))
-    assert [document.topic for document in listed.documents] == [topics[0], *topics[2:5]]
-    assert read == [5]
-    await serving.update(topics[7], 2)
-    watch = Values(serving.stub, namespaces=[NAMESPACE], resume_tokens={NAMESPACE: listed.resume_token})
-    assert (await watch.until_synced())[0] == {topics[7]: 2}, "the token of the page does not resume a watch"
+    cluster.say()
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
     watch.cancel()

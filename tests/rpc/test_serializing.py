@@ -13,7 +13,6 @@ from tests.core.test_view import A, B, C
 from tests.core.test_watch import Bench, drained
 from topicpolicies.v1.policies_pb2 import PolicyDocument
 from topicpolicies.v1.service_pb2 import PolicyChange, WatchPoliciesResponse
-from topicpolicies_server.cluster.disabled_topics import DisabledTopics
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.view import Before
@@ -25,11 +24,7 @@ from topicpolicies_server.rpc.watching.serializing import PIECE_BYTES, Piece, ch
 NAME = "acme/orders"
 
 
-def disabled_of(*disabled: str) -> DisabledTopics:
-    """Returns a set of disabled topics with these."""
-    disabled_topics = DisabledTopics(NAME, cast("Any", None), lambda *_: None)
-    disabled_topics._property_of = {key.topic: key.topic in disabled for key in (A, B, C)}
-    return disabled_topics
+NONE: frozenset[str] = frozenset()
 
 
 def taken(watchers: list[Watcher]) -> list[Batch]:
@@ -56,8 +51,8 @@ def watching(count: int) -> list[Batch]:
 
 def test_watchers_that_take_the_same_changes_share_the_bytes_which_are_those_of_each_change() -> None:
     first, second = watching(2)
-    pieces = change_pieces(NAME, first, wire, None, with_before=False)
-    assert change_pieces(NAME, second, wire, None, with_before=False) is pieces
+    pieces = change_pieces(NAME, first, wire, NONE, with_before=False)
+    assert change_pieces(NAME, second, wire, NONE, with_before=False) is pieces
     assert whole(pieces) == b"".join(change_record(NAME, change, wire, with_before=False) for change in first.changes)
 
 
@@ -65,20 +60,17 @@ def test_previous_documents_are_serialized_only_for_watchers_that_ask_for_them()
     first, second = watching(2)
     for change in first.changes:
         change.before = Before({})
-    without, with_before = (change_pieces(NAME, batch, wire, None, with_before=asks) for batch, asks in ((first, False), (second, True)))
+    without, with_before = (change_pieces(NAME, batch, wire, NONE, with_before=asks) for batch, asks in ((first, False), (second, True)))
     events = [WatchPoliciesResponse.FromString(whole(each)).events for each in (without, with_before)]
     assert [event.change.HasField("previous") for event in events[0]] == [False] * 3
     assert [event.change.HasField("previous") for event in events[1]] == [True] * 3
 
 
 def test_changes_of_disabled_topics_are_left_out_only_for_watchers_that_leave_them_out() -> None:
-    batches, disabled_topics = watching(4), disabled_of(B.topic)
-    assert shown(change_pieces(NAME, batches[0], wire, None, with_before=False)) == ["a", "b", "c"]
-    assert shown(change_pieces(NAME, batches[1], wire, disabled_topics, with_before=False)) == ["a", "c"]
-    disabled_topics._property_of[C.topic] = True
-    disabled_topics.switched.append(C.topic)
-    assert shown(change_pieces(NAME, batches[2], wire, disabled_topics, with_before=False)) == ["a"]
-    assert shown(change_pieces(NAME, batches[3], wire, disabled_of(), with_before=False)) == ["a", "b", "c"]
+    batches, disabled = watching(3), frozenset({B.topic})
+    assert shown(change_pieces(NAME, batches[0], wire, NONE, with_before=False)) == ["a", "b", "c"]
+    assert shown(change_pieces(NAME, batches[1], wire, disabled, with_before=False)) == ["a", "c"]
+    assert shown(change_pieces(NAME, batches[2], wire, disabled | {C.topic}, with_before=False)) == ["a"]
 
 
 @given(
@@ -90,7 +82,7 @@ def test_records_are_joined_in_order_to_pieces_of_bounded_size_whose_last_record
 ) -> None:
     changes = [Change(f"{number}", size) for number, size in enumerate(sizes)]
     batch = Batch(cast("Any", changes), False, False, {})
-    pieces = change_pieces(NAME, batch, wire, cast("Any", Left({f"{number}" for number in disabled})), with_before=False)
+    pieces = change_pieces(NAME, batch, wire, frozenset(map(str, disabled)), with_before=False)
     records = [change.encoded for number, change in enumerate(changes) if number not in disabled]
     assert whole(pieces) == b"".join(records)
     assert all(len(piece.before + piece.last) <= PIECE_BYTES or not piece.before for piece in pieces)
@@ -116,14 +108,3 @@ class Change:
         self.key, self.before, self.with_before = PolicyKey(topic, Scope.LOCAL), None, None
         document = PolicyDocument(topic=topic, version="1" * size)
         self.encoded = change_of(NAME, PolicyChange(document=document).SerializeToString())
-
-
-class Left:
-    """Topics that are left out."""
-
-    def __init__(self, topics: set[str]) -> None:
-        self._topics = topics
-        self.switched: list[str] = []
-
-    def includes(self, topic: str) -> bool:
-        return topic in self._topics

@@ -86,11 +86,6 @@ class AdminSource:
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return NamespaceFacts(namespace_level(policies, self._name), _properties(policies))
 
-    @understood
-    async def partitioned(self, namespace: str) -> frozenset[str]:
-        """Returns the partitioned topics of a namespace; other topics have no metadata that could have properties."""
-        return frozenset(names_of(await self._ask("persistent", *namespace.split("/"), "partitioned")))
-
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
         return await self._lookups.topic(topic)
@@ -108,8 +103,9 @@ class AdminSource:
 
     @understood
     async def _lists(self, namespace: str) -> Lists:
-        topics, partitioned = await asyncio.gather(self._ask("persistent", *namespace.split("/")), self.partitioned(namespace))
-        return Lists(frozenset(names_of(topics)), partitioned)
+        path = ("persistent", *namespace.split("/"))
+        topics, partitioned = await asyncio.gather(self._ask(*path), self._ask(*path, "partitioned"))
+        return Lists(frozenset(names_of(topics)), frozenset(names_of(partitioned)))
 
     async def _ask(self, *path: str) -> Any:
         if (error := self._refuses()) is not None:

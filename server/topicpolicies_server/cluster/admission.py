@@ -20,12 +20,14 @@ from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
 from .cache import Cache
-from .disabled_property import PROPERTY, DisabledProperty
+from .disabled import PROPERTY, Disabled, DisabledProperty
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
 
 _HERE = ""
 """The only cache key of facts about the cluster as a whole."""
 _MOST_SMALL = 1_000
+_TOPICS_AT_ONCE = 16
+"""How many topics of a watch are asked about at the same time."""
 _Facts = TypeVar("_Facts")
 
 
@@ -75,8 +77,8 @@ class Admission:
             most: how many topics, and how many namespaces, facts are kept of.
             missing_topics: whether updates of topics that do not exist are accepted.
         """
-        self.topic_seconds = freshness.topic
-        """How long facts about topics are fresh, in seconds."""
+        self.namespace_seconds = freshness.namespace
+        """How long facts about namespaces are fresh, in seconds."""
         self._source = source
         self._missing_topics = missing_topics
         self._existence_seconds = None if missing_topics else freshness.existence
@@ -86,9 +88,6 @@ class Admission:
         self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), **long)  # type: ignore[arg-type]
         self._tenants: Cache[str, Any] = Cache(source.tenant, **long)  # type: ignore[arg-type]
         self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=freshness.namespace, most=most, now=now)
-        self._partitioned: Cache[str, frozenset[str]] = Cache(
-            source.partitioned, fresh_seconds=freshness.namespace, most=_MOST_SMALL, now=now
-        )
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
         )
@@ -97,7 +96,6 @@ class Admission:
             "clusters": self._clusters,
             "tenants": self._tenants,
             "namespaces": self._namespaces,
-            "partitioned": self._partitioned,
             "topics": self._topics,
         }
 
@@ -171,29 +169,34 @@ class Admission:
         """
         return bool(self._disabled_property.read(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
 
-    async def newest_topic_disabled(self, topic: str) -> bool | None:
-        """Returns what a topic's own property says: fresh if possible, else what was last known; None: nothing, so the namespace's counts.
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
+        """Returns what is disabled of a selection that is watched.
+
+        A topic that brokers give no answer about counts as having no property of its own.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            topics: the topics that are watched; None: the namespace.
+            stale: whether old facts are accepted; they are refreshed. If not, they are used only where there are no fresh ones to be had.
 
         Raises:
-            PolicyError: this is not known, and can't be found out.
+            PolicyError: what the namespace's property says is not known, and can't be found out.
         """
-        return self._disabled_property.read(topic, (await _newest(self._topics, topic)).properties)
+        around = await _newest(self._namespaces, namespace, stale=stale)
+        if topics is None:
+            return Disabled([namespace] if self._disabled_property.read(namespace, around.properties) else [])
+        names, disabled = list(topics), []
+        for begin in range(0, len(names), _TOPICS_AT_ONCE):
+            some = names[begin : begin + _TOPICS_AT_ONCE]
+            owns = await asyncio.gather(*(self._own(topic, stale=stale) for topic in some))
+            disabled += [topic for topic, own in zip(some, owns, strict=True) if self._disabled(namespace, topic, around, own)]
+        return Disabled(disabled)
 
-    async def topics_with_properties(self, namespace: str) -> frozenset[str]:
-        """Returns the topics of a namespace that can have a property of their own; other topics need not be looked up.
-
-        Raises:
-            PolicyError: this is not known, and can't be found out.
-        """
-        return await _newest(self._partitioned, namespace)
-
-    async def newest_namespace_disabled(self, namespace: str) -> bool:
-        """Whether a namespace's property disables its topics: fresh if possible, else what was last known.
-
-        Raises:
-            PolicyError: this is not known, and can't be found out.
-        """
-        return bool(self._disabled_property.read(namespace, (await _newest(self._namespaces, namespace)).properties))
+    async def _own(self, topic: str, *, stale: bool) -> TopicFacts:
+        try:
+            return await _newest(self._topics, topic, stale=stale)
+        except PolicyError:
+            return TopicFacts(None, {})
 
     async def levels(self, namespace: str, key: PolicyKey) -> Levels:
         """Returns what applies to a topic besides its own policies.
@@ -245,10 +248,10 @@ def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
-async def _newest(cache: Cache[str, _Facts], key: str) -> _Facts:
-    """Returns a fresh fact or, if there is none, the last one."""
+async def _newest(cache: Cache[str, _Facts], key: str, *, stale: bool) -> _Facts:
+    """Returns a fresh fact or, if there is none to be had or a stale one is accepted, the last one."""
     try:
-        return await cache.get(key)
+        return await cache.get(key, stale=stale)
     except PolicyError:
         return await cache.get(key, stale=True)
 

@@ -80,11 +80,6 @@ class FileSource:
         """Returns the facts of a namespace."""
         return (await self._read()).namespaces.get(namespace) or NamespaceFacts(None, {})
 
-    async def partitioned(self, namespace: str) -> frozenset[str]:
-        """Returns the topics of a namespace that have properties."""
-        topics = (await self._read()).topics
-        return frozenset(name for name, facts in topics.items() if facts.properties and f"://{namespace}/" in name)
-
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic."""
         contents = await self._read()

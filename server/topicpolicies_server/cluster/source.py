@@ -61,9 +61,6 @@ class ClusterSource(Protocol):
             LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
         """
 
-    async def partitioned(self, namespace: str) -> frozenset[str]:
-        """Returns the topics of a namespace that may have properties, by their full names. The others, perhaps many, have none."""
-
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic, by its full name. Creates nothing."""
 

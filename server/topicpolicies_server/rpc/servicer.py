@@ -16,7 +16,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..access import Permission
 from ..cluster.admission import Admission
-from ..cluster.watched_namespaces import WatchedNamespaces
+from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, stopping
@@ -97,8 +97,8 @@ class Servicer:
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
             show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
         """
-        watched_namespaces = WatchedNamespaces(admission) if admission is not None else None
-        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, watched_namespaces)
+        disabled = DisabledWatching(admission) if admission is not None else None
+        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, disabled)
         self._permitting = permitting
         self.watches = WatchStreams(limits.max_watches, permitting)
         """The open streams of watches, also of the history."""

@@ -335,7 +335,6 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(an
         source.clusters(),
         source.tenant("public"),
         source.namespace("public/default"),
-        source.partitioned("public/default"),
         source.topic("persistent://public/default/a"),
         source._lists("public/default"),
     ]
@@ -350,7 +349,7 @@ async def test_an_html_page_is_neither_a_version_nor_a_list_of_names() -> None:
         await learn(admin_answering({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
     assert failed.value.state == LogState.ADMIN_UNREACHABLE
     source = AdminSource(admin_answering({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
-    for question in (source.clusters(), source.partitioned("a/b"), source._lists("a/b")):
+    for question in (source.clusters(), source._lists("a/b")):
         with pytest.raises(LogError, match="no list of names"):
             await question
 

@@ -67,7 +67,7 @@ async def test_a_topic_that_does_not_exist_is_refused(api: Api, home: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-async def test_a_disabled_topic_is_left_out_and_a_disabled_namespace_is_empty(api: Api, admin: Admin, home: str) -> None:
+async def test_a_disabled_topic_that_is_named_is_absent_and_a_disabled_namespace_is_empty(api: Api, admin: Admin, home: str) -> None:
     async def call(method: str, path: str, body: object) -> None:
         await asyncio.to_thread(admin.call, method, path, body)
 
@@ -83,9 +83,10 @@ async def test_a_disabled_topic_is_left_out_and_a_disabled_namespace_is_empty(ap
     await call("PUT", f"persistent/{home}/off/properties", {PROPERTY: "true"})
     on, off = (f"persistent://{home}/{name}" for name in ("on", "off"))
     seen: list[Event] = []
-    events = api.watch([home], timeout=4 * SECONDS)
+    events = api.watch(topics=[on, off], scopes=[LOCAL], timeout=4 * SECONDS)
     await until("synced")
-    assert {event.document.topic for event in seen if event.document is not None} == {on}
+    shown = {event.document.topic: event.document.policies for event in seen if event.document is not None}
+    assert shown == {on: TopicPolicies(max_producer_per_topic=1), off: None}
     with pytest.raises(Refused) as refused:
         await api.update(off, {"max_producer_per_topic": 2})
     assert refused.value.code == "FAILED_PRECONDITION"

@@ -1510,8 +1510,8 @@ func (x *ListPoliciesRequest) GetPageToken() string {
 // A page of documents.
 type ListPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
-	// out, and a page ends with the document that makes it 1 MiB large.
+	// The documents, ordered by topic and scope; none if the namespace's property disables topic policies. A page can have fewer documents
+	// than requested: it ends with the document that makes it 1 MiB large.
 	Documents []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
 	// The token for the next page. Unset: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1574,9 +1574,9 @@ func (x *ListPoliciesResponse) GetResumeToken() string {
 
 // What to watch.
 //
-// Topics whose policies are disabled (property "__topic_policies_disabled") are left out; if the request names them, they are shown as
-// absent. If everything that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When other
-// topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
+// Topics that the request names and whose policies are disabled (property "__topic_policies_disabled") are shown as absent. If everything
+// that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When what is disabled of the watched
+// topics, or the namespace's property, changes, the namespace begins anew with a reset.
 type WatchPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a

@@ -782,8 +782,8 @@ class ListPoliciesResponse(_message.Message):
     """Where the first page was read: a watch of the namespace that resumes from here misses nothing. Unset in later pages."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
-        """The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
-        out, and a page ends with the document that makes it 1 MiB large.
+        """The documents, ordered by topic and scope; none if the namespace's property disables topic policies. A page can have fewer documents
+        than requested: it ends with the document that makes it 1 MiB large.
         """
 
     def __init__(
@@ -805,9 +805,9 @@ Global___ListPoliciesResponse: _TypeAlias = ListPoliciesResponse  # noqa: Y015
 class WatchPoliciesRequest(_message.Message):
     """What to watch.
 
-    Topics whose policies are disabled (property "__topic_policies_disabled") are left out; if the request names them, they are shown as
-    absent. If everything that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When other
-    topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
+    Topics that the request names and whose policies are disabled (property "__topic_policies_disabled") are shown as absent. If everything
+    that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When what is disabled of the watched
+    topics, or the namespace's property, changes, the namespace begins anew with a reset.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

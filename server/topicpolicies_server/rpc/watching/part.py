@@ -4,8 +4,8 @@ The task ``_live`` goes through the stages. Records that it makes wait in the ou
 stage FOLLOWING, ``take`` takes changes directly from the hub's watcher (``taking``); when the watcher can't go on, ``take`` interrupts the
 stage, and ``_live`` loads the namespace again. A failure is sent as a status and retried; only what concerns the whole stream ends it.
 
-Topics whose policies are disabled (``cluster/disabled_topics``) are left out. While the caller lacks the permission
-(``authorizations``), nothing is taken but a status; once it is granted again, the part goes on where it stood.
+Topics that the watch names and whose policies are disabled (``cluster/disabled``) are absent for it. While the caller lacks the
+permission (``authorizations``), nothing is taken but a status; once it is granted again, the part goes on where it stood.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...cluster.disabled_topics import DisabledTopics
+from ...cluster.disabled import Disabled
 from ...core.errors import PolicyError
 from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
 from ...core.reasons import Reason
@@ -59,11 +59,10 @@ class Part:
         self._wake = wake
         self.outbox = Outbox(name, watch.resume.get(name), wake)
         self._recalling = Recalling(resources, watch, self._selection, self.outbox)
-        self._disabled: DisabledTopics | None = None
+        self._disabled = Disabled()
+        """What is disabled of the selection."""
         self._switched: asyncio.Event | None = None
-        """Set when policies of topics may have been disabled or enabled; None until the part was DISABLED for the first time."""
-        self._switches = 0
-        """The length of the list ``switched`` when the disabled topics were looked at last."""
+        """Set when that has changed; None until the part was DISABLED for the first time."""
         self._namespace: Namespace | None = None
         self._taking: Taking | None = None
         self._taken_ms = 0
@@ -130,13 +129,12 @@ class Part:
         return taken
 
     async def close(self) -> None:
-        """Stops the task, gives back the watcher, and leaves the watched namespace."""
+        """Stops the task, and gives back the watcher."""
         self._leave()
         await self._life.stop()
         self._leave()  # gives back a watcher that the task took while it was being stopped
-        if self._resources.watched_namespaces is not None and self._disabled is not None:
-            self._resources.watched_namespaces.leave(self.name, self)
-            self._disabled = None
+        if self._resources.disabled is not None:
+            self._resources.disabled.end(self)
 
     # --- the stages ----------------------------------------------------------------------------------------------
 
@@ -194,38 +192,26 @@ class Part:
         Raises:
             PolicyError: it can't be found out whether policies are disabled, or the namespace can't be loaded.
         """
-        watched_namespaces, topics = self._resources.watched_namespaces, self._selection.topics
-        if watched_namespaces is not None:
-            if self._disabled is None:
-                self._disabled = self._recalling.disabled = watched_namespaces.join(self.name, self, self._switch)
-            await self._disabled.look_up_all(topics or ())
-            if self._look_away():
+        topics = self._selection.topics
+        if self._resources.disabled is not None:
+            self._disabled = await self._resources.disabled.begin(self, self.name, topics, self._switch)
+            if self._disabled.all_of(topics):
                 return True
         self._namespace = namespace = self._resources.registry.get(self.name)
         self._wake()
         await namespace.ready()
         self._failure = None
-        if self._disabled is not None and topics is None:
-            await self._disabled.look_up_all(await namespace.topics())
-            return self._look_away()
-        return False
-
-    def _look_away(self) -> bool:
-        """Returns whether the policies of all watched topics are disabled. Later switches count as changes from here on."""
-        assert self._disabled is not None, "looked at"
-        self._switches = len(self._disabled.switched)
-        return self._disabled.all_disabled(self._selection.topics)
+        return self._disabled.all_of(topics)
 
     async def _rest(self) -> None:
         """DISABLED: returns when the policies of some watched topic have been enabled."""
-        assert self._disabled is not None, "looked at"
         self._failure = None
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
             self.outbox.add(events.disabled_record(self.name, key))
         self.outbox.sync(NOTHING_READ, self._resources.registry.common.now())
         self._switched = asyncio.Event()
-        while self._disabled.all_disabled(self._selection.topics):
+        while self._disabled.all_of(self._selection.topics):
             self._switched.clear()
             await self._switched.wait()
         self._go(StageEvent.ON)
@@ -233,13 +219,15 @@ class Part:
 
     async def _follow(self) -> None:
         """BEGINNING, RECALLING and FOLLOWING: returns when FOLLOWING was interrupted and the namespace has to be loaded again."""
-        namespace, outbox = self._namespace, self.outbox
+        namespace, outbox, disabled = self._namespace, self.outbox, self._disabled
         assert namespace is not None, "loaded"
-        mark = self._disabled.digest(self._selection.topics) if self._disabled is not None else ""
+        mark = disabled.digest
         if outbox.token is not None and outbox.token.left_out != mark:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
         watcher = await self._watcher_of(namespace, mark)
-        self._taking = taking = Taking(namespace, watcher, self._disabled, self._selection, self._switches, mark, self._wake)
+        self._taking = taking = Taking(namespace, watcher, mark)
+        if self._disabled != disabled:
+            taking.interrupt(Interruption.SWITCHED)
         self._go(StageEvent.PLACED)
         try:
             why = await taking.interrupted
@@ -278,14 +266,18 @@ class Part:
         """RECALLING: sends the changes that the history has behind a token (see ``Recalling.recall``)."""
         self._go(StageEvent.RECORDED)
         try:
-            return await self._recalling.recall(token)
+            return await self._recalling.recall(token, self._disabled)
         finally:
             self._go(StageEvent.RECALLED)
 
-    def _switch(self) -> None:
+    def _switch(self, disabled: Disabled) -> None:
+        if disabled == self._disabled:
+            return
+        self._disabled = disabled
+        if self._taking is not None:
+            self._taking.interrupt(Interruption.SWITCHED)
         if self._switched is not None:
             self._switched.set()
-        self._wake()
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
@@ -296,8 +288,8 @@ class Part:
         token = taking.marked(batch.token)
         records: list[bytes] = []
         if batch.changes:
-            if disabled is not None and not outbox.synced and self._selection.topics is not None:
-                records += [events.disabled_record(self.name, each.key) for each in batch.changes if disabled.includes(each.key.topic)]
+            if not outbox.synced:
+                records += [events.disabled_record(self.name, each.key) for each in batch.changes if each.key.topic in disabled]
             wire, before_too = self.authorization.wire, self._watch.include_previous
             pieces = change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
             stood = taking.marked(batch.stood) if len(pieces) > 1 else None
@@ -319,9 +311,7 @@ class Part:
 
     def _problem(self) -> PolicyError | None:
         """Why the part can't follow the namespace, other than the state of the namespace itself (see ``status.status_of``)."""
-        if self._taking is None:
-            return self._failure
-        return self._taking.problem or (self._disabled.problem if self._disabled is not None else None)
+        return self._failure if self._taking is None else None
 
     # --- where the client stands ----------------------------------------------------------------------------------
 

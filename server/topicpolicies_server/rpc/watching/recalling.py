@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...cluster.disabled_topics import DisabledTopics
 from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
@@ -30,15 +29,13 @@ class Recalling:
             selection: the topics and scopes that are watched in this namespace.
             outbox: the outbox of the part.
         """
-        self.disabled: DisabledTopics | None = None
-        """Says which topics have their policies disabled; None: no topic has."""
         self._resources = resources
         self._watch = watch
         self._selection = selection
         self._outbox = outbox
 
-    async def recall(self, token: Token) -> Token:
-        """Sends the changes that the history has behind a token. Returns the token behind the last of them.
+    async def recall(self, token: Token, disabled: frozenset[str]) -> Token:
+        """Sends the changes that the history has behind a token, but those of disabled topics. Returns the token behind the last of them.
 
         Raises:
             Gone: changes are missing.
@@ -55,9 +52,9 @@ class Recalling:
             if stretch.place.log != place.log:
                 return token  # the namespace is about to follow another log
             found = [piece for piece in stretch.pieces if isinstance(piece, Recorded)]  # there are no gaps
-            await self._look_at({piece.entry.topic for piece in found} - {""})
             for piece in found:
-                self._add(piece.entry, piece.token)
+                if piece.entry.topic not in disabled:
+                    self._add(piece.entry, piece.token)
             place = outbox.token = token = stretch.place
             await outbox.emptied()
             if not stretch.more:
@@ -67,10 +64,5 @@ class Recalling:
         """Sends an event as a change, if it changed a document that this watch wants."""
         if not recorded.changed(entry) or not self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             return
-        if self.disabled is None or not self.disabled.includes(entry.topic):
-            change = recorded.change(entry, with_before=self._watch.include_previous)
-            self._outbox.add(events.resumable(events.change_of(self._outbox.name, change), token))
-
-    async def _look_at(self, topics: set[str]) -> None:
-        if self.disabled is not None:
-            await self.disabled.look_up_all([topic for topic in topics if not self.disabled.knows(topic)])
+        change = recorded.change(entry, with_before=self._watch.include_previous)
+        self._outbox.add(events.resumable(events.change_of(self._outbox.name, change), token))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...cluster.watched_namespaces import WatchedNamespaces
+from ...cluster.disabled_watching import DisabledWatching
 from ...namespaces.registry import Registry
 from .. import answers
 
@@ -15,5 +15,5 @@ class WatchResources(NamedTuple):
     registry: Registry
     wire: answers.Wire
     """Serializes documents, unless an authorization decides that."""
-    watched_namespaces: WatchedNamespaces | None = None
-    """Says which topics have their policies disabled, and notifies parts when that changes; None: no topic has."""
+    disabled: DisabledWatching | None = None
+    """Notifies parts of what is disabled by a property; None: nothing can be."""

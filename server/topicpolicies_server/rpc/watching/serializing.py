@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...cluster.disabled_topics import DisabledTopics
 from ...core.reading.heads import Head
 from ...core.reading.watch import Batch, Token
 from .. import answers
@@ -45,19 +44,19 @@ class Piece:
 
 
 def change_pieces(
-    name: str, batch: Batch, wire: answers.Wire, disabled: DisabledTopics | None, *, with_before: bool, own: bool = False
+    name: str, batch: Batch, wire: answers.Wire, disabled: frozenset[str], *, with_before: bool, own: bool = False
 ) -> Sequence[Piece]:
     """Returns the change records of a batch in pieces, without those of topics whose policies are disabled.
 
     Args:
         name: ``tenant/namespace``.
-        batch: what was taken; each of its topics has been looked up.
+        batch: what was taken.
         wire: serializes documents.
-        disabled: the topics whose policies are disabled; None: no topic has them disabled.
+        disabled: the topics whose policies are disabled.
         with_before: whether each change has the document before it, too.
         own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
-    way = (wire, with_before, disabled, len(disabled.switched) if disabled is not None else 0)
+    way = (wire, with_before, disabled)
     pieces: Sequence[Piece] | None = batch.made.get(way)
     if pieces is None:
         pieces = batch.made[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
@@ -65,13 +64,13 @@ def change_pieces(
 
 
 def _made(
-    name: str, changes: Iterable[Head], wire: answers.Wire, disabled: DisabledTopics | None, *, with_before: bool, own: bool
+    name: str, changes: Iterable[Head], wire: answers.Wire, disabled: frozenset[str], *, with_before: bool, own: bool
 ) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     records: list[bytes] = []
     size = last = 0
     for number, change in enumerate(changes, 1):
-        if disabled is not None and disabled.includes(change.key.topic):
+        if change.key.topic in disabled:
             continue
         record = change_record(name, change, wire, with_before=with_before, own=own)
         if records and size + len(record) > PIECE_BYTES:

@@ -625,8 +625,8 @@ export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__P
  */
 export type ListPoliciesResponse = Message<"topicpolicies.v1.ListPoliciesResponse"> & {
   /**
-   * The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
-   * out, and a page ends with the document that makes it 1 MiB large.
+   * The documents, ordered by topic and scope; none if the namespace's property disables topic policies. A page can have fewer documents
+   * than requested: it ends with the document that makes it 1 MiB large.
    *
    * @generated from field: repeated topicpolicies.v1.PolicyDocument documents = 1;
    */
@@ -657,9 +657,9 @@ export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@_
 /**
  * What to watch.
  *
- * Topics whose policies are disabled (property "__topic_policies_disabled") are left out; if the request names them, they are shown as
- * absent. If everything that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When other
- * topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
+ * Topics that the request names and whose policies are disabled (property "__topic_policies_disabled") are shown as absent. If everything
+ * that is watched in a namespace is disabled, the namespace has the state DISABLED until that changes. When what is disabled of the watched
+ * topics, or the namespace's property, changes, the namespace begins anew with a reset.
  *
  * @generated from message topicpolicies.v1.WatchPoliciesRequest
  */

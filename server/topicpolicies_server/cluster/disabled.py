@@ -5,6 +5,7 @@ A topic's property takes precedence over its namespace's. ``true`` disables, ``f
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Mapping
 
@@ -37,3 +38,16 @@ class DisabledProperty:
             self._warned[of] = text
             _LOG.warning('%s has the property %s="%s", which is neither "true" nor "false": it is ignored', of, PROPERTY, text[:200])
         return value
+
+
+class Disabled(frozenset[str]):
+    """What is disabled of a selection that is watched in a namespace: those of its topics, or the namespace itself if it names none."""
+
+    def all_of(self, topics: frozenset[str] | None) -> bool:
+        """Whether everything that is watched is disabled; None: the selection is the namespace."""
+        return bool(self) if topics is None else len(self) == len(topics)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the names, for tokens; "": nothing is disabled."""
+        return hashlib.blake2b("\n".join(sorted(self)).encode(), digest_size=8).hexdigest() if self else ""
