@@ -8,9 +8,8 @@ from typing import Any, cast
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.watch import Mode, Token
-from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.part import Part, WatchResources
 from topicpolicies_server.rpc.watching.requests import Watch
-from topicpolicies_server.rpc.watching.resources import WatchResources
 
 
 class Common:

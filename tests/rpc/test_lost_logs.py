@@ -22,10 +22,9 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
 from topicpolicies_server.rpc.watching.copying import Copying, read_history_watch
+from topicpolicies_server.rpc.watching.part import WatchResources
 from topicpolicies_server.rpc.watching.requests import read_watch
-from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
 from .watching import stream_of
@@ -40,7 +39,7 @@ class Reader:
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
-        self._stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        self._stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0))
         self._events: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
@@ -101,11 +100,11 @@ async def test_the_status_is_failed_when_a_log_is_lost_and_ready_when_it_is_back
     message: type[service_pb2.WatchPoliciesResponse | history_pb2.WatchHistoryResponse]
     if of_history:
         of_copy = read_history_watch(history_pb2.WatchHistoryRequest(namespaces=[NAMESPACE]), 10, 3_600)
-        stream = WatchStream(of_copy.positions, partial(Copying, registry, of_copy), of_copy.bookmark_seconds, Bookmarks(loop))
+        stream = WatchStream(of_copy.positions, partial(Copying, registry, of_copy), of_copy.bookmark_seconds)
         message = history_pb2.WatchHistoryResponse
     else:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE])
-        stream = stream_of(WatchResources(registry, documents.wire), read_watch(request, 10, 3_600), Bookmarks(loop))
+        stream = stream_of(WatchResources(registry, documents.wire), read_watch(request, 10, 3_600))
         message = service_pb2.WatchPoliciesResponse
     received: asyncio.Queue[service_pb2.WatchEvent | history_pb2.WatchHistoryEvent] = asyncio.Queue()
 

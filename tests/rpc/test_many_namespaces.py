@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -17,19 +17,15 @@ from topicpolicies_server.access import NOBODY, Caller, Permission
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.reading import view
-from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.authorizations import Authorizations
-from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
-from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.part import Part, WatchResources
 from topicpolicies_server.rpc.watching.requests import read_watch
-from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
-from .watching import run_until_synced, stream_of
+from .watching import stream_of
 
 ELSEWHERE = PolicyKey("persistent://acme/elsewhere/one", Scope.LOCAL)
 NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
@@ -63,7 +59,7 @@ def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkey
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0))
         received: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
@@ -97,7 +93,7 @@ def test_the_bookmarks_of_very_many_namespaces_are_sent_in_messages_of_bounded_s
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 30.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 30.0))
         sizes: list[int] = []
         marks: Counter[str] = Counter()
 
@@ -129,7 +125,7 @@ def test_the_age_of_a_bookmark_that_falls_due_between_two_messages_is_small(monk
     async def scenario(bench: Bench) -> None:
         quiet = "acme/quiet"
         request = service_pb2.WatchPoliciesRequest(namespaces=[quiet], topics=[KEY.topic, ELSEWHERE.topic])
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 30.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 30.0))
         ages: list[int] = []
         slow = 0.0
 
@@ -177,7 +173,7 @@ def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespace
         permitting = Permitting()
         authorizations = Authorizations(cast("Any", permitting))
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0))
         unread_since: list[float] = []
 
         async def write(_: bytes) -> None:
@@ -230,7 +226,7 @@ def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0))
 
         async def write(_: bytes) -> None:
             """Accepts every message at once."""
@@ -247,40 +243,6 @@ def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_
     assert max(done.values()) <= streams.TURN
 
 
-class Disabled:
-    """A fake of the disabled topics: the policies of every topic but ``KEY``'s are disabled."""
-
-    problem = None
-    switched: tuple[str, ...] = ()
-
-    def __init__(self) -> None:
-        self.asked: set[str] = set()
-
-    def join(self, *_: object) -> Disabled:
-        return self
-
-    def leave(self, *_: object) -> None:
-        """Does nothing."""
-
-    async def look_up_all(self, topics: Iterable[str]) -> None:
-        self.asked |= set(topics)
-
-    def knows(self, _: str) -> bool:
-        return True
-
-    def includes(self, topic: str) -> bool:
-        return topic != KEY.topic
-
-    def all_disabled(self, _: object) -> bool:
-        return False
-
-    def digest(self, _: object) -> str:
-        return "others"
-
-    def concerns(self, *_: object) -> bool:
-        return False
-
-
 def test_all_parts_are_closed_although_closing_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closing, closed = Part.close, set[str]()
 
@@ -294,7 +256,7 @@ def test_all_parts_are_closed_although_closing_one_fails(monkeypatch: pytest.Mon
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0))
 
         async def write(_: bytes) -> None:
             """Accepts every message at once."""
@@ -305,58 +267,5 @@ def test_all_parts_are_closed_although_closing_one_fails(monkeypatch: pytest.Mon
         with pytest.raises(LookupError):
             await stream.close()
         assert closed == set(NAMES)
-
-    simulate(scenario)
-
-
-def test_other_tasks_have_turns_while_very_many_topics_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = 0
-    taken: Counter[int] = Counter()
-    running, taking = vars(SimulatedLoop)["_run_once"], Part.take
-
-    def run_once(loop: SimulatedLoop) -> None:
-        nonlocal turns
-        turns += 1
-        running(loop)
-
-    def take(part: Part) -> list[bytes]:
-        taken[turns] += 1
-        return taking(part)
-
-    monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
-    monkeypatch.setattr(Part, "take", take)
-    monkeypatch.setattr("topicpolicies_server.rpc.watching.taking.TURN", 4)
-
-    async def scenario(bench: Bench) -> None:
-        for number in range(100):
-            await bench.set(1, key=PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL))
-        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE])
-        resources = WatchResources(bench.registry, documents.wire, cast("Any", Disabled()))
-        stream = stream_of(resources, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
-        assert not any(event.HasField("change") for event in await run_until_synced(stream))
-
-    simulate(scenario)
-    assert sum(taken.values()) > 25 and max(taken.values()) <= 2
-
-
-def test_a_watch_looks_up_disabled_topics_by_their_names_without_reading_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-    head_of = view._head_of
-
-    def counted(name: str, kept: Any) -> Head | None:
-        looked.append(name)
-        return head_of(name, kept)
-
-    async def scenario(bench: Bench) -> None:
-        keys = [PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL) for number in range(500)]
-        for key in keys:
-            await bench.set(1, key=key)
-        monkeypatch.setattr(view, "_head_of", counted)
-        disabled = Disabled()
-        watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]), 10, 10.0)
-        stream = stream_of(WatchResources(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
-        await run_until_synced(stream)
-        assert disabled.asked == {key.topic for key in keys}
-        assert len(looked) == len(keys), "documents were read for more than the snapshot"
 
     simulate(scenario)

@@ -18,8 +18,7 @@ from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.view import Before
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher
 from topicpolicies_server.rpc import resume_tokens
-from topicpolicies_server.rpc.watching.events import change_of, change_record
-from topicpolicies_server.rpc.watching.serializing import PIECE_BYTES, Piece, change_pieces
+from topicpolicies_server.rpc.watching.events import PIECE_BYTES, Piece, change_of, change_pieces, change_record
 
 NAME = "acme/orders"
 

@@ -25,7 +25,7 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.watching import serializing
+from topicpolicies_server.rpc.watching import events as watch_events
 from topicpolicies_server.rpc.watching.part import Part
 
 from .conftest import TOPIC
@@ -100,9 +100,9 @@ async def test_a_watch_that_fails_unexpectedly_gets_status_failed_and_resumes_wh
 async def test_a_namespace_whose_changes_can_not_be_serialized_fails_alone_and_resumes_where_it_stopped(
     stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, mode: service_pb2.WatchMode.ValueType
 ) -> None:
-    serialize = serializing.change_pieces
+    serialize = watch_events.change_pieces
 
-    def fail(name: str, *rest: Any, **more: Any) -> Sequence[serializing.Piece]:
+    def fail(name: str, *rest: Any, **more: Any) -> Sequence[watch_events.Piece]:
         if name == NAMESPACE:
             raise LookupError
         return serialize(name, *rest, **more)
@@ -114,7 +114,7 @@ async def test_a_namespace_whose_changes_can_not_be_serialized_fails_alone_and_r
     await update(stub, 1)
     await watch.change()
     with monkeypatch.context() as planted:
-        planted.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
+        planted.setattr("topicpolicies_server.rpc.watching.events.change_pieces", fail)
         begun = WatchReader(stub, namespaces=[NAMESPACE, "public/other"], mode=mode)
         await update(stub, 2)
         failed = (await watch.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1]
@@ -135,16 +135,16 @@ async def test_a_snapshot_whose_serialization_fails_midway_is_sent_again_after_a
 ) -> None:
     for number in range(300):
         await update(stub, number, f"{TOPIC}-{number}")
-    serialize, calls = serializing.change_pieces, 0
+    serialize, calls = watch_events.change_pieces, 0
 
-    def fail(*some: Any, **more: Any) -> Sequence[serializing.Piece]:
+    def fail(*some: Any, **more: Any) -> Sequence[watch_events.Piece]:
         nonlocal calls
         calls += 1
         if calls == 2:
             raise LookupError
         return serialize(*some, **more)
 
-    monkeypatch.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
+    monkeypatch.setattr("topicpolicies_server.rpc.watching.events.change_pieces", fail)
     events = await WatchReader(stub, namespaces=[NAMESPACE]).whole()
     at = kinds(events).index("reset")
     assert len(changes(events[:at])) == 256

@@ -10,10 +10,8 @@ from typing import Any, Generic, TypeVar
 from tests.stubs import AsyncStub
 from topicpolicies.v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
 from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest, WatchPoliciesResponse
-from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
-from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.part import Part, WatchResources
 from topicpolicies_server.rpc.watching.requests import Watch
-from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
 PATIENCE = 30.0
@@ -102,9 +100,9 @@ class HistoryReader(_Reader[WatchHistoryEvent]):
         super().__init__(stub.WatchHistory(message, metadata=metadata), len(set(message.namespaces)))
 
 
-def stream_of(resources: WatchResources, watch: Watch, bookmarks: Bookmarks) -> WatchStream:
+def stream_of(resources: WatchResources, watch: Watch) -> WatchStream:
     """Returns a stream of WatchPolicies without a server."""
-    return WatchStream(watch.topics, partial(Part, resources, watch), watch.bookmark_seconds, bookmarks)
+    return WatchStream(watch.topics, partial(Part, resources, watch), watch.bookmark_seconds)
 
 
 async def run_until_synced(stream: WatchStream) -> list[WatchEvent]:

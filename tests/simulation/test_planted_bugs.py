@@ -34,8 +34,7 @@ from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
-from topicpolicies_server.rpc.watching.part import Part
-from topicpolicies_server.rpc.watching.taking import Taking
+from topicpolicies_server.rpc.watching.part import Part, Taking
 
 from . import knowledge
 from .run import run

@@ -37,9 +37,8 @@ from .failures import Failures
 from .forwarding import Forwarding
 from .permitting import Permitting
 from .requests import Author
-from .watching.part import Part
+from .watching.part import Part, WatchResources
 from .watching.requests import read_watch
-from .watching.resources import WatchResources
 from .watching.stream import Write
 from .watching.streams import WatchStreams
 

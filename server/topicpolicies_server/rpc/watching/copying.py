@@ -31,8 +31,7 @@ from .authorizations import Authorization
 from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
 from .outbox import FINAL, RETRY_SECONDS, Records, failure_of
 from .requests import check_sizes, read_interval, read_tokens
-from .stages import Stage
-from .status import ASSUMED, failed_status, status_of
+from .stages import ASSUMED, Stage, failed_status, status_of
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""

@@ -9,7 +9,7 @@ from ...core.errors import Kind, PolicyError
 from ...core.reading.watch import Token
 from ...core.reasons import Reason
 from . import events
-from .status import ASSUMED, Status
+from .stages import ASSUMED, Status
 
 RETRY_SECONDS = (0.1, 10.0)
 """The first and the longest pause, in seconds, before a step that failed is retried."""

@@ -1,7 +1,7 @@
 """A part: one namespace of a watch. It goes through its stages (``stages``), and the stream takes records from it.
 
 The task ``_live`` goes through the stages. Records that it makes wait in the outbox, and it goes on when the stream has taken them. In the
-stage FOLLOWING, ``take`` takes changes directly from the hub's watcher (``taking``); when the watcher can't go on, ``take`` interrupts the
+stage FOLLOWING, ``take`` takes changes directly from the hub's watcher (``Taking``); when the watcher can't go on, ``take`` interrupts the
 stage, and ``_live`` loads the namespace again. A failure is sent as a status and retried; only what concerns the whole stream ends it.
 
 Topics that the watch names and whose policies are disabled (``cluster/disabled``) are absent for it. While the caller lacks the
@@ -12,24 +12,112 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ...cluster.disabled import Disabled
+from ...cluster.disabled_watching import DisabledWatching
 from ...core.errors import PolicyError
-from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
+from ...core.names import PolicyKey, Scope
+from ...core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
 from ...core.reasons import Reason
+from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
+from ...namespaces.registry import Registry
 from ...tasks import RestartedTask
+from .. import answers, histories, recorded
 from ..resume_tokens import NOTHING_READ
 from . import events
 from .authorizations import Authorization
 from .outbox import FINAL, RETRY_SECONDS, Gone, Outbox, failure_of
-from .recalling import Recalling
 from .requests import Watch
-from .resources import WatchResources
-from .serializing import change_pieces
-from .stages import Interruption, Stage, StageEvent, after
-from .status import failed_status, status_of
-from .taking import Taking
+from .stages import Interruption, Stage, StageEvent, after, failed_status, status_of
+
+TURN = 256
+"""Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
+HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
+_STRETCH = 256
+"""The most events that are read from the history at a time."""
+
+
+class WatchResources(NamedTuple):
+    """What all watches of a server share."""
+
+    registry: Registry
+    wire: answers.Wire
+    """Serializes documents, unless an authorization decides that."""
+    disabled: DisabledWatching | None = None
+    """Notifies parts of what is disabled by a property; None: nothing can be."""
+
+
+class Taking:
+    """The source of a part in the stage FOLLOWING."""
+
+    def __init__(self, namespace: Namespace, watcher: Watcher, mark: str) -> None:
+        """Takes nothing before ``take``.
+
+        Args:
+            namespace: the namespace of the watcher.
+            watcher: what changes are taken from; it is given back by ``close``.
+            mark: names the selected topics that are left out (``Disabled.digest``).
+        """
+        self.interrupted: asyncio.Future[Interruption] = asyncio.get_running_loop().create_future()
+        """Done when nothing more can be taken: its result says why; an exception, if what was taken could not be serialized."""
+        self._complete_as_of_ms = namespace.complete_as_of_ms
+        self._namespace = namespace
+        self._watcher = watcher
+        self._mark = mark
+        self._unsent: Batch | None = None
+        """The batch that could not be serialized."""
+
+    def take(self) -> Batch | None:
+        """Takes the next batch. None: nothing more can be taken, and ``interrupted`` says why."""
+        if self.interrupted.done():
+            return None
+        if self._namespace.phase is Phase.CLOSED:
+            self.interrupt(Interruption.CLOSED)
+            return None
+        try:
+            return self._watcher.take(TURN)
+        except Lagged:
+            self.interrupt(Interruption.BEHIND)
+        except Replaced:
+            self.interrupt(Interruption.REPLACED)
+        return None
+
+    def interrupt(self, why: Interruption) -> None:
+        """Interrupts, unless that was done."""
+        if not self.interrupted.done():
+            self.interrupted.set_result(why)
+
+    def fail(self, batch: Batch, error: Exception) -> None:
+        """Interrupts, because a batch could not be serialized."""
+        self._unsent = batch
+        self.interrupted.set_exception(error)
+
+    @property
+    def complete_as_of_ms(self) -> int:
+        """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
+        if self._unsent is None and self._watcher.has_all:
+            self._complete_as_of_ms = self._namespace.complete_as_of_ms
+        return self._complete_as_of_ms
+
+    @property
+    def token(self) -> Token | None:
+        """The token of what was taken; None while there is none, as during a snapshot."""
+        return self.marked(self._unsent.stood if self._unsent is not None else self._watcher.token)
+
+    @property
+    def place(self) -> Token | None:
+        """From where the part goes on when this has ended; None: from the beginning."""
+        return self.marked(self._unsent.place if self._unsent is not None else self._watcher.place)
+
+    def close(self) -> None:
+        """Gives the watcher back."""
+        self._namespace.unwatch(self._watcher)
+
+    def marked(self, token: Token | None) -> Token | None:
+        """Returns the token with the topics that are left out."""
+        return token._replace(left_out=self._mark) if token is not None and self._mark else token
 
 
 class Part:
@@ -58,7 +146,6 @@ class Part:
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._wake = wake
         self.outbox = Outbox(name, watch.resume.get(name), wake)
-        self._recalling = Recalling(resources, watch, self._selection, self.outbox)
         self._disabled = Disabled()
         """What is disabled of the selection."""
         self._switched: asyncio.Event | None = None
@@ -263,12 +350,42 @@ class Part:
                     outbox.reset(gone.reason, f"The watch of {self.name} can't continue from its token: {gone}.")
 
     async def _recall(self, token: Token) -> Token:
-        """RECALLING: sends the changes that the history has behind a token (see ``Recalling.recall``)."""
+        """RECALLING: sends the changes that the history has behind a token. Returns the token behind the last of them.
+
+        Raises:
+            Gone: changes are missing.
+            PolicyError: the history can't be read.
+        """
         self._go(StageEvent.RECORDED)
+        place, outbox, history = token, self.outbox, histories.of(self._resources.registry)
         try:
-            return await self._recalling.recall(token, self._disabled)
+            while True:
+                try:
+                    stretch = await history.stretch(self.name, place, _STRETCH)
+                except UnknownLog as error:
+                    raise Gone(Reason.EVENTS_GONE, str(error)) from None
+                if not stretch.whole:
+                    raise Gone(Reason.EVENTS_GONE, "events between it and now are gone, and the history does not have them")
+                if stretch.place.log != place.log:
+                    return token  # the namespace is about to follow another log
+                for piece in stretch.pieces:
+                    if isinstance(piece, Recorded):  # there are no gaps
+                        self._add_recorded(piece)
+                place = outbox.token = token = stretch.place
+                await outbox.emptied()
+                if not stretch.more:
+                    return token
         finally:
             self._go(StageEvent.RECALLED)
+
+    def _add_recorded(self, piece: Recorded) -> None:
+        """Sends an event of the history as a change, if it changed a document that this watch wants."""
+        entry = piece.entry
+        if not recorded.changed(entry) or entry.topic in self._disabled:
+            return
+        if self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
+            change = recorded.change(entry, with_before=self._watch.include_previous)
+            self.outbox.add(events.resumable(events.change_of(self.name, change), piece.token))
 
     def _switch(self, disabled: Disabled) -> None:
         if disabled == self._disabled:
@@ -291,7 +408,7 @@ class Part:
             if not outbox.synced:
                 records += [events.disabled_record(self.name, each.key) for each in batch.changes if each.key.topic in disabled]
             wire, before_too = self.authorization.wire, self._watch.include_previous
-            pieces = change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            pieces = events.change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
             stood = taking.marked(batch.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
                 records.append(piece.bytes(stood and stood.moved(batch.changes[: piece.upto])))

@@ -15,7 +15,6 @@ from typing import Protocol
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
 from .authorizations import Authorization
-from .bookmarks import Bookmarks
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
@@ -107,19 +106,17 @@ class _Message:
 class WatchStream:
     """Sends the messages of one stream."""
 
-    def __init__(self, names: Iterable[str], part_of: PartOf, bookmark_seconds: float, bookmarks: Bookmarks) -> None:
+    def __init__(self, names: Iterable[str], part_of: PartOf, bookmark_seconds: float) -> None:
         """Does nothing before ``run``.
 
         Args:
             names: the namespaces that are watched.
             part_of: makes the part of a namespace.
             bookmark_seconds: the time between two bookmarks.
-            bookmarks: the timer that signals when a bookmark is due.
         """
         self._names = tuple(names)
         self._part_of = part_of
         self._interval = bookmark_seconds
-        self._bookmarks = bookmarks
         self._stops = False
         self._bookmark_due = False
         self._signalled: dict[Part, None] = {}
@@ -181,7 +178,8 @@ class WatchStream:
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
         message = _Message(write)
-        slot = self._bookmarks.schedule(self._is_due, self._interval)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._interval, self._is_due)
         try:
             await self._begin(authorizations)
             while True:
@@ -197,7 +195,7 @@ class WatchStream:
                 if self._bookmark_due:
                     self._bookmark_due = False
                     await self._mark(message, lambda part: part.bookmark())
-                    slot = self._bookmarks.schedule(self._is_due, self._interval)
+                    timer = loop.call_later(self._interval, self._is_due)
                 await message.send()
                 self._end_if_denied()
                 if self._signalled:
@@ -206,7 +204,7 @@ class WatchStream:
                     await self._woken.wait()
                 self._woken.clear()
         finally:
-            self._bookmarks.cancel(self._is_due, slot)
+            timer.cancel()
             if self._reconsidering is not None:
                 self._reconsidering.cancel()
 

@@ -11,7 +11,6 @@ from ...tasks import TaskSet
 from ..errors import Context
 from ..permitting import Permitting
 from .authorizations import Authorizations
-from .bookmarks import Bookmarks
 from .stream import PartOf, WatchStream, Write
 
 
@@ -29,7 +28,6 @@ class WatchStreams:
         self.authorizations = Authorizations(permitting) if permitting is not None else None
         """The permissions that open streams depend on, rechecked while they are open; None: no permissions are checked."""
         self._open: dict[WatchStream, None] = {}
-        self._bookmarks = Bookmarks(asyncio.get_running_loop())
         self._stops = False
         self._closing = TaskSet("watches")
         """The tasks in which ended streams release their watchers and namespaces."""
@@ -77,7 +75,7 @@ class WatchStreams:
             problem = f"{len(self._open)} watches are open, which is the limit: share one, or raise max_watches."
             raise too_much("max_watches", self._most, problem)
         names = tuple(names)
-        stream = WatchStream(names, part_of, bookmark_seconds, self._bookmarks)
+        stream = WatchStream(names, part_of, bookmark_seconds)
         self._open[stream] = None
         if self._stops:
             stream.stop()
