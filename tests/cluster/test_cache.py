@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator
 
 import pytest
 
-from topicpolicies_server.cluster.cache import MOST_LEFT, MOST_REFRESHES, Cache, Known, NewestAnswers
+from topicpolicies_server.cluster.cache import MOST_UNCALLED, Cache
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -41,17 +39,6 @@ async def asked() -> Asked:
 @pytest.fixture
 async def cache(asked: Asked) -> Cache[str, str]:
     return Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0)
-
-
-@pytest.fixture
-async def line(asked: Asked) -> AsyncIterator[Cache[str, str]]:
-    """A cache whose only place is taken by a request that has no answer yet."""
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
-    first = asyncio.create_task(cache.get("first"))
-    await turns_of_the_loop()
-    yield cache
-    assert await first == "first"
-    assert not cache._requests
 
 
 async def turns_of_the_loop() -> None:
@@ -128,21 +115,7 @@ async def test_a_cancellation_of_what_a_request_awaits_is_an_error_and_cancels_n
         assert await cache.get("behind") == "behind"
 
 
-async def test_a_request_without_a_place_is_given_up_when_its_last_caller_is_cancelled(line: Cache[str, str], asked: Asked) -> None:
-    for _ in range(2):
-        waiters = [asyncio.create_task(line.get("one")) for _ in range(2)]
-        await turns_of_the_loop()
-        for waiter, left in zip(waiters, (2, 1), strict=True):
-            assert len(line._requests) == 2, f"{left} wait"
-            waiter.cancel()
-            await turns_of_the_loop()
-        assert list(line._requests) == ["first"]
-    asked.answering.set()
-    assert await line.get("two") == "two"
-    assert asked.questions == ["first", "two"]
-
-
-async def test_a_request_that_has_its_place_continues_without_callers(asked: Asked) -> None:
+async def test_a_request_continues_without_callers(asked: Asked) -> None:
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
     waiter = asyncio.create_task(cache.get("one"))
     await turns_of_the_loop()
@@ -151,41 +124,6 @@ async def test_a_request_that_has_its_place_continues_without_callers(asked: Ask
     asked.answering.set()
     await turns_of_the_loop()
     assert cache.peek("one") == "one"
-
-
-async def test_of_many_requests_without_callers_only_those_left_last_continue(cache: Cache[str, str], asked: Asked) -> None:
-    kept = asyncio.create_task(cache.get("0"))
-    for number in range(1_000):
-        leaver = asyncio.create_task(cache.get(str(number)))
-        await turns_of_the_loop()
-        leaver.cancel()
-    back = asyncio.create_task(cache.get("999"))
-    await turns_of_the_loop()
-    assert len(asked.questions) == 1_000
-    assert len(cache._requests) == MOST_LEFT + 1
-    assert list(cache._left) == [str(number) for number in range(1_000 - MOST_LEFT, 999)], "request 999 has a caller again"
-    asked.answering.set()
-    assert [await kept, await back] == ["0", "999"]
-    await turns_of_the_loop()
-    assert not cache._requests
-    assert not cache._left
-
-
-async def test_a_caller_that_arrives_while_a_request_is_being_given_up_gets_an_answer(line: Cache[str, str], asked: Asked) -> None:
-    leaver = asyncio.create_task(line.get("one"))
-    await turns_of_the_loop()
-    given_up = line._requests["one"]
-    leaver.cancel()
-    while "one" in line._requests:  # noqa: ASYNC110 (a turn of the loop)
-        await asyncio.sleep(0)
-    assert not given_up.task.done(), "it is being cancelled"
-    joined = asyncio.create_task(line.get("one"))
-    await asyncio.sleep(0)
-    await turns_of_the_loop()
-    asked.answering.set()
-    async with asyncio.timeout(_HANGS_SECONDS):
-        assert await joined == "one"
-    assert asked.questions == ["first", "one"]
 
 
 @pytest.mark.parametrize("stale", [False, True])
@@ -210,6 +148,35 @@ async def test_a_refresh_is_sent_although_no_caller_waits_for_it(asked: Asked, s
     assert asked.questions == ["one", "before", "one"]
 
 
+async def test_a_place_granted_to_a_request_that_is_being_given_up_goes_to_the_next_request(asked: Asked) -> None:
+    places = asyncio.Semaphore(1)
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=places)
+    asked.answering.set()
+    await places.acquire()
+    leaver = asyncio.create_task(cache.get("one"))
+    await turns_of_the_loop()
+    leaver.cancel()
+    places.release()
+    async with asyncio.timeout(_HANGS_SECONDS):
+        assert await cache.get("two") == "two"
+        assert await cache.get("one") == "one"
+
+
+async def test_of_many_requests_without_callers_only_a_bounded_number_continues(cache: Cache[str, str], asked: Asked) -> None:
+    kept = asyncio.create_task(cache.get("0"))
+    for number in range(1_000):
+        leaver = asyncio.create_task(cache.get(str(number)))
+        await turns_of_the_loop()
+        leaver.cancel()
+    back = asyncio.create_task(cache.get("999"))
+    await turns_of_the_loop()
+    assert len(cache._requests) == MOST_UNCALLED + 2
+    asked.answering.set()
+    assert [await kept, await back] == ["0", "999"]
+    await turns_of_the_loop()
+    assert not cache._requests and not cache._uncalled
+
+
 @pytest.mark.parametrize("stale", [False, True])
 async def test_a_new_callers_request_waits_for_only_a_few_refreshes(asked: Asked, stale: bool) -> None:
     now = 0.0
@@ -227,7 +194,7 @@ async def test_a_new_callers_request_waits_for_only_a_few_refreshes(asked: Asked
     await turns_of_the_loop()
     asked.answering.set()
     assert await newcomer == "newcomer"
-    assert asked.questions == [*known[:MOST_REFRESHES], "newcomer"]
+    assert asked.questions == [*known[:MOST_UNCALLED], "newcomer"]
     for _ in range(len(known)):
         for key in known:
             assert await cache.get(key, stale=stale) == key
@@ -236,39 +203,11 @@ async def test_a_new_callers_request_waits_for_only_a_few_refreshes(asked: Asked
     assert len(asked.questions) == len(known) + 1, "each key is refreshed once"
 
 
-async def test_a_place_granted_to_a_request_that_is_being_given_up_goes_to_the_next_request(asked: Asked) -> None:
-    places = asyncio.Semaphore(1)
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=places)
+async def test_the_oldest_answers_are_evicted_and_an_answer_that_is_replaced_is_the_newest(asked: Asked) -> None:
+    now = 0.0
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=1.0, most=3, now=lambda: now)
     asked.answering.set()
-    await places.acquire()
-    leaver = asyncio.create_task(cache.get("one"))
-    await turns_of_the_loop()
-    leaver.cancel()
-    places.release()
-    async with asyncio.timeout(_HANGS_SECONDS):
-        assert await cache.get("two") == "two"
-        assert await cache.get("one") == "one"
-
-
-def test_the_oldest_answers_are_evicted_and_an_answer_that_is_replaced_is_the_newest() -> None:
-    answers: NewestAnswers[str, int] = NewestAnswers(3)
-    for number, key in enumerate(("one", "two", "three", "one", "four")):
-        answers.put(key, Known(number, 0.0))
-    kept = [answers.of(key) for key in ("one", "two", "three", "four")]
-    assert [answer and answer.value for answer in kept] == [3, None, 2, 4]
-    assert len(answers) == 3
-
-
-def test_evicting_the_oldest_of_many_answers_takes_no_longer_than_of_a_few() -> None:
-    def seconds_for(most: int) -> float:
-        answers: NewestAnswers[int, int] = NewestAnswers(most)
-        for number in range(most):
-            answers.put(number, Known(number, 0.0))
-        later = [(number, Known(number, 0.0)) for number in range(most, most + 50_000)]
-        began = time.process_time()
-        for number, answer in later:
-            answers.put(number, answer)
-        assert len(answers) == most
-        return time.process_time() - began
-
-    assert seconds_for(44_000) < 8 * seconds_for(32)
+    for key in ("one", "two", "three", "one", "four"):
+        now += 2.0
+        await cache.get(key)
+    assert list(cache._answers) == ["three", "one", "four"] and len(cache) == 3

@@ -1,51 +1,41 @@
 """Facts of many topics at once: a namespace's lists in place of a request for each topic.
 
 A client that changes the policies of thousands of topics in turn would wait for as many answers of brokers, which takes longer than the
-changes. So unanswered requests are counted: once there are ``_MANY`` for one namespace, its topics are listed, and the lists answer in
-place of further requests. The lists answer for topics that exist and have no metadata of their own and, where topics need not exist, for
-those that do not; all others are requested one by one as before, because they may have been created since.
-
-A list that can't be had, because brokers refuse it or are too slow, is not tried again for ``_TRY_AGAIN_SECONDS``.
+changes. So once ``_MANY`` requests of one namespace have no answer, its topics are listed. The lists answer for topics that exist and have
+no metadata of their own and, where topics need not exist, for those that do not; all others are requested one by one as before, because
+they may have been created since. Where topics can't be listed, each is requested.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from ..core.errors import PolicyError
 from ..core.names import PERSISTENT
-from ..tasks import asked_to_end
+from .cache import Cache
 from .source import TopicFacts
 
 _LOG = logging.getLogger(__name__)
 _MANY = 16
 """How many unanswered requests for topics of a namespace make it worth listing."""
-_HOLDS_SECONDS = 1.0
-"""How long lists are used, since they came: as long as a fact that a topic exists (``admission``)."""
-_TRY_AGAIN_SECONDS = 60.0
-_KEPT = 8
+_FRESH_SECONDS = 2.0
+"""How long lists are used; in the second half of that time they are requested anew."""
+_MOST = 8
 """How many namespaces' lists are kept; each can be long."""
 _PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
-_LISTED = PERSISTENT
-"""The domain of the listed topics: the lists have no others."""
 
 
 class Lists(NamedTuple):
-    """A namespace's topics, by their full names."""
+    """A namespace's topics of the domain "persistent", by their full names; the lists have no others."""
 
     topics: frozenset[str]
     """The topics that exist and hold messages; of a partitioned topic, its partitions."""
     partitioned: frozenset[str]
-
-
-class _Listed(NamedTuple):
-    at: float
-    lists: Lists | None
-    """The lists; None: they can't be had."""
+    complete: bool = True
+    """Whether these are all topics; if not, they could not be listed."""
 
 
 class TopicLookups:
@@ -69,11 +59,9 @@ class TopicLookups:
         """
         self._ask = ask
         self._list_all = list_all
-        self._now = now
         self._missing_topics = missing_topics
         self._unanswered: Counter[str] = Counter()
-        self._listed: OrderedDict[str, _Listed] = OrderedDict()
-        self._listing: dict[str, asyncio.Task[None]] = {}
+        self._lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic.
@@ -82,12 +70,10 @@ class TopicLookups:
             PolicyError: there is no answer.
         """
         namespace = topic.partition("://")[2].rpartition("/")[0]
-        if self._unanswered[namespace] >= _MANY and not self._known(namespace):
-            await asyncio.shield(self._listing.get(namespace) or self._begin(namespace))
-        listed = self._known(namespace)
-        told = self._told(topic, listed.lists) if listed is not None and listed.lists is not None else None
-        if told is not None:
-            return told
+        lists = await self._lists.get(namespace) if self._unanswered[namespace] >= _MANY else self._lists.peek(namespace)
+        facts = self._listed(topic, lists) if lists is not None else None
+        if facts is not None:
+            return facts
         self._unanswered[namespace] += 1
         try:
             return await self._ask(topic)
@@ -98,44 +84,18 @@ class TopicLookups:
 
     async def close(self) -> None:
         """Cancels listings that are under way."""
-        listing = list(self._listing.values())
-        for task in listing:
-            task.cancel()
-        await asyncio.gather(*listing, return_exceptions=True)
+        await self._lists.close()
 
-    def _told(self, topic: str, lists: Lists) -> TopicFacts | None:
+    def _listed(self, topic: str, lists: Lists) -> TopicFacts | None:
         """Returns what the lists say about a topic; None: the topic has to be requested."""
-        if topic in lists.partitioned:
-            return None
-        if topic in lists.topics:
+        if topic in lists.topics and topic not in lists.partitioned:
             return _PLAIN
-        return _MISSING if self._missing_topics and topic.startswith(_LISTED) else None
+        known = self._missing_topics and lists.complete and topic.startswith(PERSISTENT) and topic not in lists.partitioned
+        return _MISSING if known else None
 
-    def _known(self, namespace: str) -> _Listed | None:
-        listed = self._listed.get(namespace)
-        if listed is None or self._now() - listed.at > (_TRY_AGAIN_SECONDS if listed.lists is None else _HOLDS_SECONDS):
-            return None
-        return listed
-
-    def _begin(self, namespace: str) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._list(namespace), name=f"topics of {namespace}")
-        self._listing[namespace] = task
-        task.add_done_callback(lambda _: self._listing.pop(namespace, None))
-        return task
-
-    async def _list(self, namespace: str) -> None:
+    async def _list(self, namespace: str) -> Lists:
         try:
-            lists = await self._list_all(namespace)
-            listed = _Listed(self._now(), lists)
+            return await self._list_all(namespace)
         except PolicyError as error:
             _LOG.info("%s: its topics can't be listed, so each is requested alone: %s", namespace, error.message)
-            listed = _Listed(self._now(), None)
-        except (Exception, asyncio.CancelledError) as error:
-            if asked_to_end(error):
-                raise
-            _LOG.exception("%s: listing its topics failed, so each is requested alone", namespace)
-            listed = _Listed(self._now(), None)
-        self._listed.pop(namespace, None)
-        self._listed[namespace] = listed
-        while len(self._listed) > _KEPT:
-            self._listed.popitem(last=False)
+            return Lists(frozenset(), frozenset(), complete=False)
