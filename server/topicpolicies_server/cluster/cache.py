@@ -164,7 +164,7 @@ class Cache(Generic[_Key, _Value]):
         self._answers.pop(key, None)
         if self._keep(answer):
             self._answers[key] = answer, asked
-            if len(self._answers) > self.most:
+            while len(self._answers) > self.most:
                 self._answers.popitem(last=False)
         return answer
 
