@@ -23,9 +23,9 @@ from topicpolicies_server.config import (
     ServerConfig,
     TlsConfig,
     Writer,
-    bounds,
     parse_address,
 )
+from topicpolicies_server.config.option import options_of
 
 MEMORY = EmbeddedLogConfig(path=None)
 
@@ -99,8 +99,9 @@ def test_all_errors_of_a_configuration_are_reported_at_once(tmp_path: Path) -> N
 
 
 def test_every_limit_has_bounds_that_include_its_default_and_are_enforced() -> None:
-    assert bounds().keys() == {each.name for each in dataclasses.fields(Limits)}
-    for name, (least, most) in bounds().items():
+    assert options_of(Limits).keys() == {each.name for each in dataclasses.fields(Limits)}
+    for name, option in options_of(Limits).items():
+        least, most = option.least, option.most
         assert least < most
         assert least <= getattr(Limits(), name) <= most
         for outside in (least - 1, most + 1):
@@ -142,11 +143,13 @@ def test_the_directory_of_checkpoints_may_be_missing_but_not_the_one_above_it_an
     file = tmp_path / "file"
     file.touch()
     missing = tmp_path / "absent" / "checkpoints"
-    assert CheckpointsConfig(path=tmp_path / "checkpoints").problems() == []
-    assert CheckpointsConfig(path=missing).problems() == [
-        f'The directory above the directory of checkpoints "{missing}" does not exist: create it first.'
-    ]
-    assert CheckpointsConfig(path=file).problems() == [f'The directory of checkpoints "{file}" is a file: name a directory.']
+    ServerConfig(log=MEMORY, checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints"))
+    for path, problem in (
+        (missing, f'The directory above the directory of checkpoints "{missing}" does not exist: create it first.'),
+        (file, f'The directory of checkpoints "{file}" is a file: name a directory.'),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(problem)):
+            ServerConfig(log=MEMORY, checkpoints=CheckpointsConfig(path=path))
 
 
 @given(st.text(max_size=40))

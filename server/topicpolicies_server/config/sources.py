@@ -74,6 +74,13 @@ class OptionValues:
         except ConfigError as error:
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
 
+    def override(self, name: str, by: Setting) -> None:
+        """Resets an option to its default, if a source of lower precedence than that of ``by``, which contradicts it, has set it."""
+        setting = self.settings[name]
+        if setting.given and setting.source < by.source:
+            default = setting.option.default
+            self.settings[name] = Setting(setting.option, default, Source.DEFAULT, f"{setting.where} is overridden by {by.where}")
+
     def value(self, name: str) -> Value:
         """The value of an option."""
         return self.settings[name].value
@@ -122,7 +129,7 @@ def _read_key(in_force: OptionValues, path: Path, table: Mapping[str, Option], k
         near = nearest(key, table)
         hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
         in_force.problems.append(f"{key!r} in {path} is not an option: {hint}")
-    elif option.kind in (Kind.FILE, Kind.FOLDER) and isinstance(raw, str) and raw:
+    elif option.kind is Kind.PATH and isinstance(raw, str) and raw:
         in_force.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
     else:
         in_force.take(option, raw, Source.FILE, str(path))
@@ -134,7 +141,7 @@ def _read_environment(in_force: OptionValues, environment: Mapping[str, str], ta
         if variable.startswith(PREFIX) and raw:
             option = ours.get(variable)
             if option is not None:
-                in_force.take(option, _placed(raw) if option.kind in (Kind.FILE, Kind.FOLDER) else raw, Source.ENVIRONMENT, variable)
+                in_force.take(option, _placed(raw) if option.kind is Kind.PATH else raw, Source.ENVIRONMENT, variable)
             elif variable not in (FILE_VARIABLE, *CLIENT_VARIABLES):
                 _judge_unknown(in_force, variable, table)
 

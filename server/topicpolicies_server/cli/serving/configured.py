@@ -84,13 +84,13 @@ def _flag(option: Option) -> Any:
     told["metavar"] = option.metavar
     if option.choices:
         told["autocompletion"] = lambda: list(option.choices)
-    kind = {Kind.FILE: Path | None, Kind.FOLDER: Path | None, Kind.LIST: list[str] | None}.get(option.kind, str | None)
+    kind = {Kind.PATH: Path | None, Kind.LIST: list[str] | None}.get(option.kind, str | None)
     return Annotated[kind, typer.Option(option.flag, **told)]
 
 
 def _help(option: Option) -> str:
     default = option.default_text or ("" if option.default in (None, "", False) else written_value(option.default))
     notes = [f"default: {default}"] if default else []
-    if option.kind in (Kind.WHOLE, Kind.NUMBER):
+    if option.numeric:
         notes.append(option.allowed)
     return plain(f"{option.help}  [{'; '.join(notes)}]" if notes else option.help, lambda other: other.flag)
