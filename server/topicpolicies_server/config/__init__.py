@@ -1,6 +1,7 @@
 """The configuration of a server or a guard: where it listens, where its log is, and every limit, each with its bounds.
 
-A configuration is validated when it is made, so one that exists is valid; all problems are reported at once. The defaults are safe: a
+Values are checked when they are read, and what concerns several of them when the configuration is made; all problems are reported at once.
+The defaults are safe: a
 server listens on loopback only, and one that other machines can reach needs TLS, or has to be told explicitly to do without.
 
 - ``server``: all of it; ``limits``, ``logs``, ``authentication``, ``authorization``: its larger sections; ``address``

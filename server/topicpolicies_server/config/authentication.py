@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from .address import Address
 from .errors import meant_as_url, without_credentials
 from .files import unreadable
-from .option import impossible, option
+from .option import option
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
@@ -17,7 +17,6 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """The algorithms of tokens that are signed with a private key."""
 CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
 """The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
-MOST_LEEWAY_SECONDS = 300.0
 MOST_ISSUERS = 16
 """How many issuers are accepted at most; each may have its own request for keys under way."""
 _WANTED = "write https://host, or http:// for one on this machine."
@@ -61,18 +60,16 @@ class TokenConfig:
             found.append("--token-audience-claim and --token-audience belong together.")
         if not self.role_claim:
             found.append("--token-auth-claim names the claim that has the role: it can't be empty.")
-        return found + impossible(self)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidcConfig:
     """Authentication by tokens of OpenID Connect."""
 
-    issuers: tuple[str, ...] = option(
-        name="oidc_issuers", default_text="none", example='["https://login.example.com/"]', metavar="URL", url=True
-    )
+    issuers: tuple[str, ...] = option(name="oidc_issuers", example='["https://login.example.com/"]', metavar="URL", url=True)
     """The issuers whose tokens are accepted: URLs, as their tokens have them in iss."""
-    audiences: tuple[str, ...] = option(name="oidc_audiences", default_text="none", example='["topicpolicies"]', metavar="AUDIENCE")
+    audiences: tuple[str, ...] = option(name="oidc_audiences", example='["topicpolicies"]', metavar="AUDIENCE")
     """The accepted audiences: a token must name one of them in aud."""
     role_claim: str = option("sub", name="oidc_role_claim", metavar="CLAIM")
     """The claim of the issuers' tokens that has the role."""
@@ -116,7 +113,7 @@ class OidcConfig:
                 found.append(f'Keys can\'t be requested from "{meant_as_url(self.jwks_url)}" (--oidc-jwks-url): {_WANTED}')
         elif any(without_credentials(each) != each for each in self.issuers):
             found.append("The URL of an issuer (--oidc-issuers) must not have credentials: they would be shown.")
-        return found + impossible(self)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +124,9 @@ class AuthenticationConfig:
     oidc: OidcConfig | None = None
     certificate: str = ""
     """The part of a client certificate that has the role, one of ``CERTIFICATE_ROLES``; "": certificates do not authenticate."""
-    leeway_seconds: float = option(0.0, name="token_allowed_clock_skew_seconds", least=0, most=MOST_LEEWAY_SECONDS, metavar="SECONDS")
+    leeway_seconds: float = option(0.0, name="token_allowed_clock_skew_seconds", least=0, most=300, metavar="SECONDS")
     """By how much the clock of a token's signer, of Pulsar's tokens or of others, may differ from this machine's."""
-    proxy_roles: tuple[str, ...] = option((), default_text="none", example='["gateway"]', metavar="ROLE")
+    proxy_roles: tuple[str, ...] = option((), example='["gateway"]', metavar="ROLE")
     """Principals that call on behalf of others, whom they name."""
 
     @property
@@ -151,7 +148,7 @@ class AuthenticationConfig:
             )
         if self.proxy_roles and not self.enabled:
             found.append("--proxy-roles go with --authentication-providers: an unauthenticated caller can't be a proxy.")
-        return found + impossible(self)
+        return found
 
 
 def is_private(url: str) -> bool:

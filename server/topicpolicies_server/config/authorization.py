@@ -7,18 +7,18 @@ from pathlib import Path
 
 from .files import unreadable
 from .logs import LogConfig, PulsarLogConfig
-from .option import impossible, option
+from .option import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationConfig:
     """Who decides what callers may do in a namespace."""
 
-    file: Path | None = option(None, name="authorization", default_text="none", example='"roles.toml"')
+    file: Path | None = option(None, name="authorization", example='"roles.toml"')
     """A file (TOML) of roles and their permissions. It is read again when it changes."""
     brokers: bool = option(False, name="authorization_by_brokers")
     """Let Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
-    superuser_roles: tuple[str, ...] = option((), default_text="none", example='["admin"]', metavar="ROLE,...")
+    superuser_roles: tuple[str, ...] = option((), example='["admin"]', metavar="ROLE,...")
     """Roles that may do everything, in addition to the brokers' superusers."""
     namespace_roles_may_read: bool = option(False)
     """Let roles that may produce or consume in a namespace read and watch its policies, which the brokers' admin API does not."""
@@ -40,7 +40,7 @@ class AuthorizationConfig:
             authenticated: whether callers are authenticated.
             show_secrets: ``ServerConfig.show_secrets``.
         """
-        problems = unreadable("authorization", self.file) + impossible(self)
+        problems = unreadable("authorization", self.file)
         if self.file is not None and self.brokers:
             problems.append(
                 "Give either --authorization FILE or --authorization-by-brokers, not both: one of them decides what callers may do."

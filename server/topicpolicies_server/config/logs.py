@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from .errors import meant_as_url
 from .files import misplaced, unreadable
-from .option import ReadBy, impossible, option
+from .option import ReadBy, option
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
@@ -117,7 +117,7 @@ class PulsarLogConfig:
                 found.append(
                     "A token for Pulsar comes from a file or an issuer, not both: --pulsar-token-file contradicts --pulsar-oauth2-issuer."
                 )
-        return found + impossible(self)
+        return found
 
 
 LogConfig: TypeAlias = EmbeddedLogConfig | PulsarLogConfig

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 from .address import Address, parse_address
 from .errors import ConfigError, meant_as_url, without_credentials
@@ -29,25 +29,6 @@ _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "
 _LONGEST_QUOTED = 60
 
 Value: TypeAlias = int | float | bool | str | Path | Address | enum.Enum | tuple[str, ...] | None
-
-
-class Kind(enum.Enum):
-    """The type of an option's values, and its name for people."""
-
-    WHOLE = "whole number"
-    NUMBER = "number"
-    SWITCH = "true or false"
-    TEXT = "text"
-    PATH = "path"
-    ADDRESS = "address"
-    CHOICE = "choice"
-    LIST = "list"
-
-
-_KINDS = {int: Kind.WHOLE, float: Kind.NUMBER, bool: Kind.SWITCH, str: Kind.TEXT, Path: Kind.PATH, Address: Kind.ADDRESS, tuple: Kind.LIST}
-_UNSET: dict[Kind, Value] = {Kind.TEXT: "", Kind.LIST: ()}
-"""The default of an option whose field has none; else None."""
-_METAVARS = {Kind.WHOLE: "N", Kind.NUMBER: "N", Kind.PATH: "FILE", Kind.ADDRESS: "HOST:PORT"}
 
 
 class ReadBy(enum.Flag):
@@ -92,14 +73,9 @@ class Option:
     """Whether the command ``guard`` takes the values as arguments instead of as a flag."""
 
     @property
-    def kind(self) -> Kind:
-        """The kind of the values."""
-        return Kind.CHOICE if self.choices else _KINDS[self.type]
-
-    @property
     def numeric(self) -> bool:
         """Whether the values are numbers."""
-        return self.kind in (Kind.WHOLE, Kind.NUMBER)
+        return self.type in (int, float)
 
     @property
     def flag(self) -> str:
@@ -116,7 +92,7 @@ class Option:
         """The possible values, for people."""
         if self.numeric:
             return f"{written(self.least)} to {written(self.most)}"
-        return " or ".join(self.choices) if self.choices else self.kind.value
+        return " or ".join(self.choices) or _TYPES[self.type].name
 
     def read(self, raw: object) -> Value:
         """Returns the value that a text or a value of a file stands for.
@@ -127,25 +103,19 @@ class Option:
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
         """
-        value = _READERS[self.kind](raw.value if isinstance(raw, enum.Enum) else raw)
-        if self.kind is Kind.ADDRESS and isinstance(value, str):
-            return self._address(value)
-        if self.kind is Kind.CHOICE:
-            named = {each.lower(): each for each in self.choices}.get(str(value).strip().lower())
-            value = None if named is None else self.type(named)
+        if raw == "" and self.type is Address and self.default is None:
+            return None
+        try:
+            value = _TYPES.get(self.type, _TYPES[str]).read(raw)
+        except ConfigError as error:
+            raise ConfigError(tuple(f"{self.name}: {problem}" for problem in error.problems)) from None
+        if self.choices:
+            value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
         if value is None:
-            wanted = f"{'an' if self.kind is Kind.ADDRESS else 'a'} {self.kind.value}"
-            raise self.refused(self.allowed if self.kind in (Kind.CHOICE, Kind.SWITCH) else wanted, raw)
+            raise self.refused(self.allowed if self.choices else _TYPES[self.type].wanted, raw)
         if self.numeric and isinstance(value, (int, float)) and not self.least <= value <= self.most:
             raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
         return value
-
-    def _address(self, text: str) -> Address | None:
-        """Returns an address; None for an empty text: the option is not set."""
-        try:
-            return None if text == "" and self.default is None else parse_address(text)
-        except ConfigError as error:
-            raise ConfigError(tuple(f"{self.name}: {problem}" for problem in error.problems)) from None
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
@@ -180,26 +150,11 @@ def options_of(section: type) -> dict[str, Option]:
             (kind,) = set(get_args(types[each.name]) or [kind]) - {NoneType}
         if issubclass(kind, enum.Enum):
             declared = {"choices": tuple(choice.value for choice in kind), **declared}
-        named = declared.get("choices") or ()
-        default = each.default if each.default is not dataclasses.MISSING else _UNSET.get(_KINDS.get(kind, Kind.CHOICE))
-        metavar = "|".join(named) or _METAVARS.get(_KINDS.get(kind, Kind.CHOICE), "TEXT")
-        text = next((known for base in section.__mro__ if (known := _docstrings(base.__module__).get((base.__name__, each.name)))), "")
+        known = _TYPES.get(kind, _TYPES[str])
+        default = known.unset if each.default is dataclasses.MISSING else each.default
+        metavar = "|".join(declared.get("choices", ())) or known.metavar
+        text = next((text for base in section.__mro__ if (text := _docstrings(base.__module__).get((base.__name__, each.name)))), "")
         found[each.name] = Option(**{"name": each.name, "type": kind, "default": default, "help": text, "metavar": metavar} | declared)
-    return found
-
-
-def impossible(section: object) -> list[str]:
-    """Returns which numbers and choices of a section are no possible values of their options, a sentence each."""
-    kind: type = type(section)
-    found: list[str] = []
-    for name, each in options_of(kind).items():
-        value = getattr(section, name)
-        if each.numeric or each.kind is Kind.CHOICE:
-            try:
-                if each.read(value) != value:
-                    raise each.refused(each.allowed, value)
-            except ConfigError as error:
-                found += error.problems
     return found
 
 
@@ -254,17 +209,32 @@ def _list(raw: object) -> tuple[str, ...] | None:
     return tuple(each.strip() for each in parts if each.strip())
 
 
-_READERS: dict[Kind, Callable[[object], Value]] = {
-    Kind.WHOLE: _whole,
-    Kind.NUMBER: _number,
-    Kind.SWITCH: _switch,
-    Kind.TEXT: _text,
-    Kind.PATH: _path,
-    Kind.ADDRESS: _text,
-    Kind.CHOICE: _text,
-    Kind.LIST: _list,
+def _address(raw: object) -> Address | None:
+    text = _text(raw)
+    return None if text is None else parse_address(text)
+
+
+class _Type(NamedTuple):
+    name: str
+    """What the values are, for people."""
+    wanted: str
+    metavar: str
+    read: Callable[[object], Value]
+    """Returns a value; None: the argument stands for none."""
+    unset: Value = None
+    """The default of an option whose field has none."""
+
+
+_TYPES: dict[type, _Type] = {
+    int: _Type("whole number", "a whole number", "N", _whole),
+    float: _Type("number", "a number", "N", _number),
+    bool: _Type("true or false", "true or false", "", _switch),
+    str: _Type("text", "a text", "TEXT", _text, ""),
+    Path: _Type("path", "a path", "FILE", _path),
+    Address: _Type("address", "an address", "HOST:PORT", _address),
+    tuple: _Type("list", "a list", "TEXT", _list, ()),
 }
-"""What each kind of value is read with; None: it is none. An address and a choice are read as a text first."""
+"""The types of options; one that is not here is an enum, which is read as a text."""
 
 
 def written(number: float) -> str:

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from .address import Address
 from .errors import meant_as_url, without_credentials
-from .option import Kind, Option, Value, written
+from .option import Option, Value, written
 from .table import FILE_VARIABLE, options
 
 _WIDTH = 100
@@ -46,7 +46,7 @@ def in_toml(option: Option) -> str:
     if option.example:
         return option.example
     told = written_value(option.default)
-    return told if option.numeric or option.kind is Kind.SWITCH else f'"{told}"'
+    return told if option.numeric or option.type is bool else f'"{told}"'
 
 
 def sample() -> str:
@@ -79,7 +79,7 @@ def _row(option: Option) -> str:
 
 
 def _default(option: Option) -> str:
-    told = option.default_text or (f"`{written_value(option.default)}`" if option.default not in (None, "") else "")
+    told = option.default_text or (f"`{written_value(option.default)}`" if option.default not in (None, "", ()) else "")
     return told or "none"
 
 

@@ -16,7 +16,7 @@ from .errors import ConfigError, meant_as_url
 from .files import misplaced, shared, unreadable
 from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
-from .option import impossible, option
+from .option import option
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _NETWORK, _REPAIRS, _LOGGING = "Network", "Repairs", "Logging and secrets"
@@ -122,7 +122,7 @@ class TelemetryConfig:
             return ["The URL of the collector must not have credentials: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
         if not _is_installed("opentelemetry.proto"):
             return ["--otlp-endpoint needs a package that is not installed: pip install 'topicpolicies[telemetry]'."]
-        return impossible(self)
+        return []
 
 
 class LogLevel(enum.Enum):
@@ -146,7 +146,7 @@ class LogFormat(enum.Enum):
 class ProcessConfig:
     """What a server and a guard without a server both have."""
 
-    guard: tuple[str, ...] = option((), section=_REPAIRS, default_text="none", example='["acme/*"]', metavar="NAMESPACE", argument=True)
+    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE", argument=True)
     """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""
     pause_repairs: bool = option(False, section=_REPAIRS)
     """Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again."""
@@ -163,7 +163,7 @@ class ProcessConfig:
         found = [f'"{text}" is not a pattern of namespaces: write tenant/namespace, with * for any characters.' for text in wrong]
         if self.metrics_listen is not None and self.metrics_listen.path:
             found.append("Metrics are served over TCP only: write host:port.")
-        return found + impossible(self.limits)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ class ServerConfig(ProcessConfig):
         problems = self._log_problems() + self._common_problems()
         problems += [] if self.tls is None else self.tls.problems()
         problems += self._advertise_problems() + self._peer_problems()
-        problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder) + impossible(self.history)
+        problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder)
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
         problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
