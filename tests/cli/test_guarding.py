@@ -38,7 +38,7 @@ def run(*arguments: str) -> Any:
 
 def test_guard_runs_with_the_patterns_of_its_arguments(configured: list[Any]) -> None:
     assert run("guard", "acme/*", "beta/orders", *CLUSTER).exit_code == 0
-    assert configured == [GuardConfig(log=LOG, patterns=("acme/*", "beta/orders"))]
+    assert configured == [GuardConfig(log=LOG, guard=("acme/*", "beta/orders"))]
 
 
 def test_guard_accepts_all_its_options(configured: list[Any], tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_the_history_has_the_path_and_the_bounds_of_its_options(configured: list
     assert serve("--data", str(tmp_path / "p.db"), "--no-history").exit_code == 0
     bounds = ("--history-days", "7", "--history-megabytes", "64")
     assert serve(*pulsar, "--history", str(tmp_path / "h.db"), *bounds).exit_code == 0
-    kept = HistoryConfig(path=tmp_path / "h.db", max_age_seconds=7 * 86_400.0, max_bytes=64 << 20)
+    kept = HistoryConfig(path=tmp_path / "h.db", days=7, megabytes=64)
     assert [config.history for config in configured] == [None, None, kept]
     assert serve(*pulsar, "--history", str(tmp_path / "h.db"), "--no-history").exit_code == 2
     assert serve(*pulsar, "--history", str(tmp_path / "none" / "h.db")).exit_code == 2
@@ -90,7 +90,7 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
     ("arguments", "message"),
     [
         (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data FILE.db or --pulsar"),
-        (("--data", "p.db", "--admin-url", "http://a:1"), "go with --pulsar"),
+        (("--data", "p.db", "--admin-url", "http://a:1"), "--admin-url goes with --pulsar"),
         (("--pulsar", "pulsar://a:1"), "admin URL"),
         (("--pulsar", "pulsar://a:1", "--admin-url", "http://a:1", "--cluster-file", "c.toml"), "--cluster-file goes with --data"),
         (("--data", "p.db", "--cluster-file", "missing.toml"), "can't be read"),

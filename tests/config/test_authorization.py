@@ -15,7 +15,7 @@ from topicpolicies_server.config import (
     TokenConfig,
     parse_address,
 )
-from topicpolicies_server.config.making import server_config
+from topicpolicies_server.config.building import server_config
 from topicpolicies_server.config.sources import read_options
 
 MEMORY = EmbeddedLogConfig(path=None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from topicpolicies_server.config import (
     ServerConfig,
     TlsConfig,
     TokenConfig,
+    Writer,
     insecure,
     parse_address,
 )
@@ -78,13 +81,13 @@ def test_each_insecure_choice_is_reported(file: Path) -> None:
         (server(log=cluster(token_file=file, service_url="pulsar://127.0.0.1:6650,broker:6650")), ["pulsar"]),
         (server(log=cluster(token_file=file, admin_url="http://broker:8080")), ["admin_url"]),
         (server(log=cluster(**away)), ["pulsar", "admin_url"]),
-        (GuardConfig(log=cluster(**{**secure, "admin_url": "http://broker:8080"}), patterns=("a/b",)), ["admin_url"]),
+        (GuardConfig(log=cluster(**{**secure, "admin_url": "http://broker:8080"}), guard=("a/b",)), ["admin_url"]),
         (server(log=cluster(oauth2=issued, **secure)), ["pulsar_oauth2_issuer"]),
         (server(log=cluster(tls_validate_hostname=False, **secure)), ["pulsar_tls_validate_hostname"]),
         (
             GuardConfig(
                 log=cluster(token_file=file, admin_url="http://broker:8080"),
-                patterns=("a/b",),
+                guard=("a/b",),
                 metrics_listen=parse_address("0.0.0.0:9464"),
             ),
             ["metrics_listen", "admin_url"],
@@ -130,3 +133,46 @@ async def test_reflection_can_be_disabled(on: bool) -> None:
             await call.write(request)  # may fail already
             await call.read()
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A directory that every user may look into."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        if any(not each.stat().st_mode & 0o001 for each in Path(name).resolve().parents):
+            pytest.skip("others can't look into the directory of temporary files here")
+        yield Path(name)
+
+
+SECRETS = ("token_secret_key", "tls_key", "pulsar_token_file", "pulsar_tls_key", "pulsar_oauth2_credentials", "peer_token_file")
+
+
+@pytest.mark.parametrize(
+    ("mode", "accesses"), [(0o600, ()), (0o640, ()), (0o644, ("read",)), (0o602, ("write",)), (0o666, ("read", "write"))]
+)
+@pytest.mark.parametrize("private", [False, True])
+def test_secrets_that_every_user_may_read_or_write_are_reported(folder: Path, mode: int, accesses: tuple[str, ...], private: bool) -> None:
+    files = {option: folder / option for option in SECRETS}
+    for path in files.values():
+        path.write_text("content")
+        path.chmod(mode)
+    if private:
+        folder.chmod(0o700)
+    secure: dict[str, Any] = {"service_url": "pulsar+ssl://broker:6651", "admin_url": "https://broker:8443"}
+    keys: dict[str, Any] = {"tls_certificate_file": files["pulsar_tls_key"], "tls_key_file": files["pulsar_tls_key"]}
+    issued = OAuth2Config(issuer="https://issuer", credentials_file=files["pulsar_oauth2_credentials"])
+    configs: list[ServerConfig | GuardConfig] = [
+        GuardConfig(log=cluster(token_file=files["pulsar_token_file"], **keys, **secure), guard=("a/b",)),
+        server(
+            log=cluster(oauth2=issued, writer=Writer.EXCLUSIVE, **secure),
+            tls=TlsConfig(certificate_file=files["tls_key"], key_file=files["tls_key"]),
+            peer_token_file=files["peer_token_file"],
+            authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=files["token_secret_key"])),
+            authorization=AuthorizationConfig(file=files["token_secret_key"]),
+        ),
+    ]
+    found = [sentence for config in configs for sentence in insecure(config)]
+    expected = {(option, access) for option in SECRETS for access in accesses} if not private else set()
+    assert {(each.partition(":")[0], "read" if "may read" in each else "write") for each in found} == expected
+    assert not any("content" in each for each in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from pathlib import Path
@@ -23,9 +22,9 @@ from topicpolicies_server.config import (
     ServerConfig,
     TlsConfig,
     Writer,
-    bounds,
     parse_address,
 )
+from topicpolicies_server.config.option import Option, options_of
 
 MEMORY = EmbeddedLogConfig(path=None)
 
@@ -33,10 +32,6 @@ MEMORY = EmbeddedLogConfig(path=None)
 def pulsar(**changes: object) -> PulsarLogConfig:
     values: dict[str, object] = {"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://127.0.0.1:8080"}
     return PulsarLogConfig(**(values | changes))  # type: ignore[arg-type]
-
-
-def limits(name: str, value: Any) -> Limits:
-    return Limits(**{name: value})
 
 
 def test_the_default_listens_on_loopback_only() -> None:
@@ -91,29 +86,20 @@ def test_all_errors_of_a_configuration_are_reported_at_once(tmp_path: Path) -> N
             log=pulsar(service_url="http://a:1", admin_url="pulsar://a:1", token_file=gone, tls_trust_certs_file=gone),
             listen=parse_address("0.0.0.0:1"),
             tls=TlsConfig(certificate_file=gone, key_file=gone, client_ca_file=gone),
-            limits=Limits(max_watches=0, update_timeout_seconds=math.nan),
         )
-    assert len(caught.value.problems) == 9  # TLS is configured, so the address itself is not an error
-    for word in ("service URL", "admin URL", "token", "trust", "certificate", "key", "authority", "max_watches", "update_timeout_seconds"):
+    assert len(caught.value.problems) == 7  # TLS is configured, so the address itself is not an error
+    for word in ("service URL", "admin URL", "token", "trust", "certificate", "key", "authority"):
         assert any(word in problem for problem in caught.value.problems), word
 
 
-def test_every_limit_has_bounds_that_include_its_default_and_are_enforced() -> None:
-    assert bounds().keys() == {each.name for each in dataclasses.fields(Limits)}
-    for name, (least, most) in bounds().items():
-        assert least < most
-        assert least <= getattr(Limits(), name) <= most
-        for outside in (least - 1, most + 1):
-            with pytest.raises(ConfigError, match=name):
-                ServerConfig(log=MEMORY, limits=limits(name, outside))
-        for edge in (least, most):
-            ServerConfig(log=MEMORY, limits=limits(name, edge))
-
-
-@pytest.mark.parametrize("value", [True, "10", None, 10.5])
-def test_a_limit_of_another_type_is_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match="max_watches"):
-        ServerConfig(log=MEMORY, limits=Limits(max_watches=value))  # type: ignore[arg-type]
+@pytest.mark.parametrize("option", options_of(Limits).values(), ids=lambda option: option.name)
+def test_every_limit_has_bounds_that_include_its_default_and_are_enforced(option: Option) -> None:
+    assert isinstance(option.default, (int, float)) and option.least <= option.default <= option.most
+    for outside in (option.least - 1, option.most + 1, math.nan, True, None, "many"):
+        with pytest.raises(ConfigError, match=option.name):
+            option.read(outside)
+    for edge in (option.least, option.most):
+        assert option.read(option.type(edge)) == edge
 
 
 @pytest.mark.parametrize(
@@ -142,11 +128,13 @@ def test_the_directory_of_checkpoints_may_be_missing_but_not_the_one_above_it_an
     file = tmp_path / "file"
     file.touch()
     missing = tmp_path / "absent" / "checkpoints"
-    assert CheckpointsConfig(path=tmp_path / "checkpoints").problems() == []
-    assert CheckpointsConfig(path=missing).problems() == [
-        f'The directory above the directory of checkpoints "{missing}" does not exist: create it first.'
-    ]
-    assert CheckpointsConfig(path=file).problems() == [f'The directory of checkpoints "{file}" is a file: name a directory.']
+    ServerConfig(log=MEMORY, checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints"))
+    for path, problem in (
+        (missing, f'The directory above the directory of checkpoints "{missing}" does not exist: create it first.'),
+        (file, f'The directory of checkpoints "{file}" is a file: name a directory.'),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(problem)):
+            ServerConfig(log=MEMORY, checkpoints=CheckpointsConfig(path=path))
 
 
 @given(st.text(max_size=40))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
-from topicpolicies_server.config.making import guard_config, server_config
+from topicpolicies_server.config.building import guard_config, server_config
 from topicpolicies_server.config.rendering import written_value
 from topicpolicies_server.config.sources import OptionValues, Source, read_options
 from topicpolicies_server.config.table import options
@@ -134,13 +134,13 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
         (b"max_watches = " + b"9" * 5000, "is not TOML"),
         (b"a = " + b"[" * 100_000, "is not TOML"),
         (b"\xff = 1", "is not UTF-8"),
-        (b'data = "a\\u0000b"', "data must be the name of a file"),
-        (b'data = ""', "data must be the name of a file"),
+        (b'data = "a\\u0000b"', "data must be a path"),
+        (b'data = ""', "data must be a path"),
         (b"max_watches = true", "max_watches must be a whole number, not True"),
         (b"max_watches = 1.5", "max_watches must be a whole number, not 1.5"),
         (b"max_watches = 1979-05-27", "max_watches must be a whole number"),
         (b"drain_seconds = inf", "drain_seconds must be from"),
-        (b"guard = [1]", "guard must be a list of texts"),
+        (b"guard = [1]", "guard must be a list"),
         (b'pulsar = "a\\nb"', "pulsar must be a text"),
     ],
 )
@@ -158,17 +158,17 @@ def test_a_directory_in_place_of_the_file_is_reported_in_a_sentence(tmp_path: Pa
 def test_without_options_the_embedded_log_is_in_the_users_data_folder() -> None:
     config = made()
     folder = Path("/somewhere/mine/.local/share/topicpolicies")
-    assert config.log == EmbeddedLogConfig(path=folder / "policies.db", create_parent=True)
+    assert config.log == EmbeddedLogConfig(path=folder / "policies.db")
     assert config.history is not None and config.history.path == folder / "policies.history.db"
-    assert config.folders_to_create() == [folder]
-    assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_create() == [Path("/data/topicpolicies")]
+    assert config.data_folder == folder
+    assert made(environment={"XDG_DATA_HOME": "/data"}).data_folder == Path("/data/topicpolicies")
 
 
 def test_a_configured_folder_is_not_created(tmp_path: Path) -> None:
     config = made({"data": tmp_path / "p.db"})
-    assert config.folders_to_create() == []
+    assert config.data_folder is None
     assert "does not exist" in problems(flags={"data": tmp_path / "none" / "p.db"})[0]
-    assert made({"history": tmp_path / "h.db"}).folders_to_create() == [Path("/somewhere/mine/.local/share/topicpolicies")]
+    assert made({"history": tmp_path / "h.db"}).data_folder == Path("/somewhere/mine/.local/share/topicpolicies")
 
 
 @pytest.mark.parametrize("name", [".", "/"])
@@ -210,20 +210,6 @@ def test_checkpoints_need_a_file_of_their_own(tmp_path: Path, option: str, what:
     flags = {"data": tmp_path / "p.db", option: tmp_path / "one.db", "checkpoints": tmp_path / "one.db"}
     found_problems = problems(flags=flags)
     assert found_problems == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
-
-
-@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal", "-mark", ".lock"])
-@pytest.mark.parametrize(
-    ("option", "what"), [("history", "history"), ("checkpoints", "checkpoints"), ("call_record_file", "record of calls")]
-)
-def test_no_file_is_one_that_stands_beside_another(tmp_path: Path, option: str, what: str, ending: str) -> None:
-    (tmp_path / "here").symlink_to(tmp_path)
-    beside = tmp_path / "here" / f"p.db{ending}"
-    found_problems = problems(flags={"data": tmp_path / "p.db", option: beside})
-    assert found_problems == (f'The {what} "{beside}" would be a file of the change log: give it another name.',)
-    assert problems(flags={"data": tmp_path / f"p.db{ending}", option: tmp_path / "p.db"})
-    assert not list(tmp_path.glob("p.db*")), "nothing was made"
-    made({"data": tmp_path / "p.db", option: tmp_path / f"q.db{ending}"})
 
 
 def test_the_record_of_calls_needs_a_file_of_its_own(tmp_path: Path) -> None:
@@ -334,7 +320,7 @@ def test_a_byte_order_mark_at_the_beginning_of_a_file_is_ignored(tmp_path: Path)
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
     file = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"\nmax_watches = 7\n')
     config = guard_config(read_options({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))
-    assert (config.patterns, config.report_only, config.log.service_url) == (("acme/*",), True, "pulsar://broker:6650")
+    assert (config.guard, config.report_only, config.log.service_url) == (("acme/*",), True, "pulsar://broker:6650")
 
 
 @given(st.dictionaries(st.sampled_from([option.variable for option in options().values()]), st.text(), max_size=8))

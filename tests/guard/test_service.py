@@ -30,7 +30,7 @@ _HANGS_SECONDS = 20
 def a_guard(metrics_at: str = "127.0.0.1:0") -> GuardConfig:
     """Returns the configuration of a guard of a cluster that cannot be reached."""
     log = PulsarLogConfig(service_url=f"pulsar://127.0.0.1:{free_port()}", admin_url="http://127.0.0.1:1")
-    return GuardConfig(log=log, patterns=("acme/*",), metrics_listen=parse_address(metrics_at))
+    return GuardConfig(log=log, guard=("acme/*",), metrics_listen=parse_address(metrics_at))
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.config.authentication import TokenConfig
-from topicpolicies_server.config.call_record import CallRecordConfig, Recorded
-from topicpolicies_server.config.telemetry import TelemetryConfig
+from topicpolicies_server.config.server import CallRecordConfig, Recorded, TelemetryConfig
 from topicpolicies_server.rpc.journal import MOST_STRANGERS
 from topicpolicies_server.rpc.server import Server
 

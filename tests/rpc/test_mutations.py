@@ -75,7 +75,7 @@ async def fuzzed(tmp_path: Path, collector: Collector) -> AsyncIterator[Server]:
     config = ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "p.db", cluster_file=cluster),
         listen=parse_address("127.0.0.1:0"),
-        history=HistoryConfig(path=tmp_path / "h.db", max_bytes=8 * MEGABYTE),
+        history=HistoryConfig(path=tmp_path / "h.db", megabytes=8),
         limits=limits,
         authentication=authentication,
         authorization=authorization,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
-from .errors import ConfigError
-from .urls import meant_as_url
+from .errors import ConfigError, meant_as_url
 
 DEFAULT_PORT = 6680
 """The default port; none of Pulsar's own ports."""

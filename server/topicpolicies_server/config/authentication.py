@@ -7,8 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from .address import Address
+from .errors import meant_as_url, without_credentials
 from .files import unreadable
-from .urls import meant_as_url, without_credentials
+from .option import option
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
@@ -16,38 +17,49 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """The algorithms of tokens that are signed with a private key."""
 CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
 """The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
-MOST_LEEWAY_SECONDS = 300.0
-"""By how much the clocks of those who sign tokens may be allowed to differ from this machine's (``leeway_seconds``)."""
-OIDC_REFRESH_SECONDS = 900.0
 MOST_ISSUERS = 16
 """How many issuers are accepted at most; each may have its own request for keys under way."""
+_WANTED = "write https://host, or http:// for one on this machine."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Providers:
+    """Which ways of authentication there are."""
+
+    authentication_providers: tuple[str, ...] = option(
+        (), default_text="none: callers are not authenticated", example=f'["{PROVIDERS[0]}"]', metavar="|".join(PROVIDERS)
+    )
+    """How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once."""
+    certificate_role: str = option("cn", choices=CERTIFICATE_ROLES)
+    """The part of a client certificate that has the role: the common name, or the only alternative name of a kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenConfig:
     """Authentication by Pulsar's own tokens (JWT). Exactly one of the two keys is given."""
 
-    secret_key_file: Path | None = None
-    public_key_file: Path | None = None
-    public_algorithm: str = "RS256"
-    """The algorithm of the public key."""
-    role_claim: str = "sub"
-    audience_claim: str = ""
-    audience: str = ""
+    secret_key_file: Path | None = option(None, name="token_secret_key", example='"/run/secrets/secret.key"', secret=True)
+    """Pulsar's tokenSecretKey: a file of the secret's bytes, or with data:;base64,... in it. It is read again when it changes."""
+    public_key_file: Path | None = option(None, name="token_public_key", example='"/etc/pulsar/public.key"')
+    """Pulsar's tokenPublicKey: a file of the key, DER or PEM, or with data:;base64,... in it. It is read again when it changes."""
+    public_algorithm: str = option("RS256", name="token_public_alg", choices=ALGORITHMS, metavar="ALGORITHM")
+    """The algorithm of ``token_public_key``. For an RSA key each of RS256 to PS512 allows all of them."""
+    role_claim: str = option("sub", name="token_auth_claim", metavar="CLAIM")
+    """The claim of Pulsar's tokens that has the role."""
+    audience_claim: str = option("", name="token_audience_claim", example='"aud"', metavar="CLAIM")
+    """The claim of Pulsar's tokens that has the audience; goes with ``token_audience``."""
+    audience: str = option("", name="token_audience", example='"pulsar"', metavar="AUDIENCE")
+    """The audience that Pulsar's tokens must be for."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
-        found = []
+        found = unreadable("token secret key", self.secret_key_file) + unreadable("token public key", self.public_key_file)
         if (self.secret_key_file is None) is (self.public_key_file is None):
             found.append("Tokens are verified with one key: give either --token-secret-key FILE or --token-public-key FILE.")
-        for what, path in (("token secret key", self.secret_key_file), ("token public key", self.public_key_file)):
-            found += [] if path is None else unreadable(what, path)
         if bool(self.audience_claim) is not bool(self.audience):
             found.append("--token-audience-claim and --token-audience belong together.")
         if not self.role_claim:
             found.append("--token-auth-claim names the claim that has the role: it can't be empty.")
-        if self.public_algorithm not in ALGORITHMS:
-            found.append(f"Tokens are not signed with {self.public_algorithm}: --token-public-alg is {', '.join(ALGORITHMS)}.")
         return found
 
 
@@ -55,20 +67,31 @@ class TokenConfig:
 class OidcConfig:
     """Authentication by tokens of OpenID Connect."""
 
-    issuers: tuple[str, ...]
-    """The URLs of the issuers, exactly as their tokens have them in ``iss``."""
-    audiences: tuple[str, ...]
-    role_claim: str = "sub"
-    jwks_file: Path | None = None
-    """The file of the only issuer's keys (JWKS); None: each issuer is asked for its keys."""
-    jwks_url: str = ""
-    """The URL of the only issuer's keys (JWKS); "": each issuer publishes it in ``.well-known/openid-configuration``."""
-    trust_certs_file: Path | None = None
-    refresh_seconds: float = OIDC_REFRESH_SECONDS
+    issuers: tuple[str, ...] = option(name="oidc_issuers", example='["https://login.example.com/"]', metavar="URL", url=True)
+    """The issuers whose tokens are accepted: URLs, as their tokens have them in iss."""
+    audiences: tuple[str, ...] = option(name="oidc_audiences", example='["topicpolicies"]', metavar="AUDIENCE")
+    """The accepted audiences: a token must name one of them in aud."""
+    role_claim: str = option("sub", name="oidc_role_claim", metavar="CLAIM")
+    """The claim of the issuers' tokens that has the role."""
+    jwks_file: Path | None = option(None, name="oidc_jwks_file", default_text="keys are requested from each issuer", example='"keys.json"')
+    """A file with the keys of the only issuer (JWKS). It is read again when it changes."""
+    jwks_url: str = option(
+        "",
+        name="oidc_jwks_url",
+        default_text="as each issuer publishes in .well-known/openid-configuration",
+        example='"https://login.example.com/keys"',
+        metavar="URL",
+        url=True,
+    )
+    """The URL of the only issuer's keys (JWKS), if the issuer does not publish it."""
+    trust_certs_file: Path | None = option(None, name="oidc_trust_certs", default_text="those of the system", example='"ca.pem"')
+    """The authorities of the issuers' certificates, PEM."""
+    refresh_seconds: float = option(900.0, name="oidc_refresh_seconds", least=10, most=86_400, metavar="SECONDS")
+    """How old an issuer's keys get before they are requested again, in the background."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
-        found = []
+        found = unreadable("OpenID Connect keys", self.jwks_file) + unreadable("OpenID Connect trust certificate", self.trust_certs_file)
         if not self.issuers:
             found.append("Tokens of OpenID Connect need --oidc-issuers: the issuers to accept.")
         if not self.audiences:
@@ -90,8 +113,6 @@ class OidcConfig:
                 found.append(f'Keys can\'t be requested from "{meant_as_url(self.jwks_url)}" (--oidc-jwks-url): {_WANTED}')
         elif any(without_credentials(each) != each for each in self.issuers):
             found.append("The URL of an issuer (--oidc-issuers) must not have credentials: they would be shown.")
-        for what, path in (("OpenID Connect keys", self.jwks_file), ("OpenID Connect trust certificate", self.trust_certs_file)):
-            found += [] if path is None else unreadable(what, path)
         return found
 
 
@@ -103,9 +124,10 @@ class AuthenticationConfig:
     oidc: OidcConfig | None = None
     certificate: str = ""
     """The part of a client certificate that has the role, one of ``CERTIFICATE_ROLES``; "": certificates do not authenticate."""
-    proxy_roles: tuple[str, ...] = ()
-    """The principals that call on behalf of others."""
-    leeway_seconds: float = 0.0
+    leeway_seconds: float = option(0.0, name="token_allowed_clock_skew_seconds", least=0, most=300, metavar="SECONDS")
+    """By how much the clock of a token's signer, of Pulsar's tokens or of others, may differ from this machine's."""
+    proxy_roles: tuple[str, ...] = option((), example='["gateway"]', metavar="ROLE")
+    """Principals that call on behalf of others, whom they name."""
 
     @property
     def enabled(self) -> bool:
@@ -120,20 +142,13 @@ class AuthenticationConfig:
         """
         found = [] if self.token is None else self.token.problems()
         found += [] if self.oidc is None else self.oidc.problems()
-        if self.certificate and self.certificate not in CERTIFICATE_ROLES:
-            found.append(f"A certificate has no {self.certificate}: --certificate-role is {', '.join(CERTIFICATE_ROLES)}.")
         if self.certificate and not mutual:
             found.append(
                 "Client certificates authenticate callers only if they are requested: give --tls-client-ca, the authority that signs them."
             )
         if self.proxy_roles and not self.enabled:
             found.append("--proxy-roles go with --authentication-providers: an unauthenticated caller can't be a proxy.")
-        if not 0 <= self.leeway_seconds <= MOST_LEEWAY_SECONDS:
-            found.append(f"Clocks may differ by {MOST_LEEWAY_SECONDS:g} s at most, not by {self.leeway_seconds:g} s.")
         return found
-
-
-_WANTED = "write https://host, or http:// for one on this machine."
 
 
 def is_private(url: str) -> bool:

@@ -7,28 +7,25 @@ from pathlib import Path
 
 from .files import unreadable
 from .logs import LogConfig, PulsarLogConfig
-
-CACHE_SECONDS = 30.0
-"""The default of ``AuthorizationConfig.cache_seconds``."""
+from .option import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationConfig:
     """Who decides what callers may do in a namespace."""
 
-    file: Path | None = None
-    """The file of roles and their permissions; None: there is none."""
-    brokers: bool = False
-    """Whether Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
-    superuser_roles: tuple[str, ...] = ()
-    """Where brokers decide: roles that may do everything, in addition to the brokers' superusers."""
-    namespace_roles_may_read: bool = False
-    """Where brokers decide: whether roles that may produce or consume in a namespace may read and watch its policies, which the brokers'
-    admin API does not allow."""
-    cache_seconds: float = CACHE_SECONDS
-    """How long a broker's answer about a role is used, in seconds."""
-    allow_authenticated: bool = False
-    """Whether every authenticated caller may do everything."""
+    file: Path | None = option(None, name="authorization", example='"roles.toml"')
+    """A file (TOML) of roles and their permissions. It is read again when it changes."""
+    brokers: bool = option(False, name="authorization_by_brokers")
+    """Let Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
+    superuser_roles: tuple[str, ...] = option((), example='["admin"]', metavar="ROLE,...")
+    """Roles that may do everything, in addition to the brokers' superusers."""
+    namespace_roles_may_read: bool = option(False)
+    """Let roles that may produce or consume in a namespace read and watch its policies, which the brokers' admin API does not."""
+    cache_seconds: float = option(30.0, name="authorization_cache_seconds", least=1, most=3_600, metavar="SECONDS")
+    """How long a broker's answer about a role is used. An answer in use is requested again before that."""
+    allow_authenticated: bool = option(False)
+    """Let every authenticated caller do everything."""
 
     @property
     def enabled(self) -> bool:
@@ -43,7 +40,7 @@ class AuthorizationConfig:
             authenticated: whether callers are authenticated.
             show_secrets: ``ServerConfig.show_secrets``.
         """
-        problems = unreadable("authorization", self.file) if self.file is not None else []
+        problems = unreadable("authorization", self.file)
         if self.file is not None and self.brokers:
             problems.append(
                 "Give either --authorization FILE or --authorization-by-brokers, not both: one of them decides what callers may do."

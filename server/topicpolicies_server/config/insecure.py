@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import stat
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from .address import Address
-from .exposed import exposed
+from .errors import without_credentials
 from .logs import LogConfig, PulsarLogConfig
+from .option import options_of
 from .server import GuardConfig, ServerConfig
-from .urls import without_credentials
 
 
 def insecure(config: ServerConfig | GuardConfig) -> list[str]:
-    """Returns a sentence for each such choice, and for each file that other users of the machine should not have access to."""
+    """Returns a sentence for each such choice, and for each secret file that every user of the machine has access to."""
     found = _of_server(config) if isinstance(config, ServerConfig) else []
     if config.metrics_listen is not None and not config.metrics_listen.loopback:
         found.append(f"metrics_listen: everyone who can reach {config.metrics_listen} can read the metrics, without TLS.")
-    return found + _towards_brokers(config.log) + exposed(config)
+    return found + _towards_brokers(config.log) + _exposed(config)
 
 
 def _of_server(config: ServerConfig) -> list[str]:
@@ -32,7 +36,7 @@ def _of_server(config: ServerConfig) -> list[str]:
         found.append("peer_token_file: the token is sent, without TLS, to the address that a change log names as its leader's.")
     if config.authorization.allow_authenticated:
         found.append("allow_authenticated: every authenticated caller may do everything.")
-    if config.telemetry is not None and config.telemetry.in_the_clear:
+    if config.telemetry is not None and _is_plain_to_others(config.telemetry.endpoint, "http"):
         found.append(f"otlp_endpoint: what is sent to {config.telemetry.endpoint} is not encrypted, with names of topics.")
     if config.show_secrets:
         found.append("show_secrets: every caller who may read sees the object storages' credentials in offload policies.")
@@ -66,3 +70,30 @@ def _is_here(host: str) -> bool:
         return Address(urlsplit(f"//{host}").hostname or "", 0).loopback
     except ValueError:
         return False
+
+
+def _exposed(section: Any) -> list[str]:
+    """Returns a sentence for each file of secrets, of a section and those in it, that users who are not of its group may read or write."""
+    kind: type = type(section)
+    secret = {name: each.name for name, each in options_of(kind).items() if each.secret}
+    found: list[str] = []
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if dataclasses.is_dataclass(value):
+            found += _exposed(value)
+        elif field.name in secret and isinstance(value, Path):
+            option, mode = secret[field.name], _mode(value)
+            if mode & stat.S_IROTH:
+                found.append(f'{option}: every user of this machine may read "{value}", and impersonate others with it.')
+            if mode & stat.S_IWOTH:
+                found.append(f'{option}: every user of this machine may write "{value}".')
+    return found
+
+
+def _mode(path: Path) -> int:
+    """Returns the mode of a file; 0: it is not there, or in a directory that keeps other users out."""
+    try:
+        reached = all(each.stat().st_mode & stat.S_IXOTH for each in path.resolve().parents)
+        return path.stat().st_mode if reached else 0
+    except (OSError, RuntimeError, ValueError):
+        return 0  # the check of the option that names it reports what is wrong

@@ -1,22 +1,16 @@
-"""Every limit of a server, each with its bounds. A field of ``Limits`` is an option, and its docstring the help (``declared/limits``)."""
+"""Every limit of a server, each with its bounds."""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from .option import ReadBy, option
 
 
 def _bounded(default: float, least: float, most: float, *, serving: bool = False) -> Any:
-    """Returns a dataclass field with bounds, both included, whose type is that of its annotation.
-
-    Args:
-        default: the default value.
-        least: the least value.
-        most: the greatest value.
-        serving: whether only a server has this limit, and a guard without a server has not.
-    """
-    return field(default=default, metadata={"least": least, "most": most, "serving": serving})
+    """Returns an option with bounds, both included; ``serving``: only a server has this limit, and a guard without a server has not."""
+    return option(default, least=least, most=most, read_by=ReadBy.SERVE if serving else ReadBy.BOTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,20 +96,3 @@ class Limits:
     """How long a connection may be without traffic before it is probed."""
     drain_seconds: float = _bounded(10.0, 0.0, 600.0, serving=True)
     """How long calls in progress may take to end when the server stops."""
-
-    def problems(self) -> list[str]:
-        """Returns the values that are out of bounds or of a wrong type, a sentence each."""
-        found = []
-        for name, (least, most) in bounds().items():
-            value = getattr(self, name)
-            whole = Limits.__annotations__[name] == "int"
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-                found.append(f"{name} must be {'a whole number' if whole else 'a number'}, not {value!r}.")
-            elif not least <= value <= most:  # also refuses NaN
-                found.append(f"{name} must be from {least:,} to {most:,}, not {value!r}.")
-        return found
-
-
-def bounds() -> dict[str, tuple[float, float]]:
-    """Returns the least and the greatest value of every limit, both included, by its name."""
-    return {each.name: (each.metadata["least"], each.metadata["most"]) for each in dataclasses.fields(Limits)}

@@ -1,40 +1,34 @@
-"""One option: its name, its possible values, and how a value is read from a flag, an environment variable or a file."""
+"""One option: a field of a section, its possible values, and how a value is read from a flag, an environment variable or a file.
+
+A section is a dataclass whose fields are made with ``option``. The field's type is the type of the option's values, its default is the
+option's, and the docstring below it is the help.
+"""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import enum
+import inspect
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 from .address import Address, parse_address
-from .errors import ConfigError
-from .urls import meant_as_url, without_credentials
+from .errors import ConfigError, meant_as_url, without_credentials
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
-_YES = frozenset({"true", "yes", "on", "1"})
-_NO = frozenset({"false", "no", "off", "0"})
+_SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _LONGEST_QUOTED = 60
 
-Value: TypeAlias = int | float | bool | str | Path | Address | tuple[str, ...] | None
-
-
-class Kind(enum.Enum):
-    """The type of an option's values."""
-
-    WHOLE = "whole number"
-    NUMBER = "number"
-    SWITCH = "true or false"
-    TEXT = "text"
-    FILE = "file"
-    FOLDER = "directory"
-    ADDRESS = "address"
-    CHOICE = "choice"
-    LIST = "list"
+Value: TypeAlias = int | float | bool | str | Path | Address | enum.Enum | tuple[str, ...] | None
 
 
 class ReadBy(enum.Flag):
@@ -51,17 +45,18 @@ class Option:
 
     name: str
     """The key in a file; it includes the unit."""
-    kind: Kind
+    type: Any
+    """The type of the values that are not None."""
+    default: Value
     help: str
     """What the option does, in short sentences; a name between double backticks is another option's."""
-    section: str
+    section: str = ""
     """The heading that the option is shown under."""
-    default: Value = None
     default_text: str = ""
     """What is shown as the default, where that depends on something else; empty: ``default`` is shown."""
     example: str = ""
     """A value, as a file writes it, for an option without a default."""
-    metavar: str = "TEXT"
+    metavar: str = ""
     """The placeholder of a value in the help of commands."""
     least: float = 0
     most: float = 0
@@ -70,10 +65,17 @@ class Option:
     read_by: ReadBy = ReadBy.BOTH
     url: bool = False
     """Whether values are meant as URLs, or as addresses that may be written like one. What they have before ``@`` is not shown."""
+    secret: bool = False
+    """Whether whoever reads the file can impersonate others."""
     given_globally: bool = False
     """Whether its flag is one of the global options of the command line."""
     argument: bool = False
     """Whether the command ``guard`` takes the values as arguments instead of as a flag."""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the values are numbers."""
+        return self.type in (int, float)
 
     @property
     def flag(self) -> str:
@@ -88,9 +90,9 @@ class Option:
     @property
     def allowed(self) -> str:
         """The possible values, for people."""
-        if self.kind in (Kind.WHOLE, Kind.NUMBER):
+        if self.numeric:
             return f"{written(self.least)} to {written(self.most)}"
-        return " or ".join(self.choices) if self.choices else self.kind.value
+        return " or ".join(self.choices) or _TYPES[self.type].name
 
     def read(self, raw: object) -> Value:
         """Returns the value that a text or a value of a file stands for.
@@ -101,105 +103,138 @@ class Option:
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
         """
-        value = _READERS[self.kind](self, raw)
-        if isinstance(value, (int, float)) and self.kind in (Kind.WHOLE, Kind.NUMBER) and not self.least <= value <= self.most:
+        if raw == "" and self.type is Address and self.default is None:
+            return None
+        try:
+            value = _TYPES.get(self.type, _TYPES[str]).read(raw)
+        except ConfigError as error:
+            raise ConfigError(tuple(f"{self.name}: {problem}" for problem in error.problems)) from None
+        if self.choices:
+            value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
+        if value is None:
+            raise self.refused(self.allowed if self.choices else _TYPES[self.type].wanted, raw)
+        if self.numeric and isinstance(value, (int, float)) and not self.least <= value <= self.most:
             raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
         return value
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        given = (meant_as_url if self.url else without_credentials)(_quoted(raw))
-        told = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
-        return ConfigError((f"{self.name} must be {wanted}, not {told}.",))
+        try:
+            given = (meant_as_url if self.url else without_credentials)(repr(raw))
+        except ValueError:  # Python writes no number of that many digits
+            given = "a number of very many digits"
+        shown = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
+        return ConfigError((f"{self.name} must be {wanted}, not {shown}.",))
 
 
-def _quoted(raw: object) -> str:
-    """Returns a wrong value as it is shown."""
+def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
+    """Returns a field of a section that is an option.
+
+    Args:
+        default: the default; without one the field has to be given where a section is made.
+        declared: the attributes of the ``Option`` that do not follow from the field; ``name``, unless it is the field's.
+    """
+    return dataclasses.field(default=default, metadata={"option": declared})
+
+
+@cache
+def options_of(section: type) -> dict[str, Option]:
+    """Returns the options of a section, by the names of their fields."""
+    types, found = get_type_hints(section), {}
+    for each in dataclasses.fields(section):
+        declared = each.metadata.get("option")
+        if declared is None:
+            continue
+        kind = get_origin(types[each.name]) or types[each.name]
+        if kind is not tuple:
+            (kind,) = set(get_args(types[each.name]) or [kind]) - {NoneType}
+        if issubclass(kind, enum.Enum):
+            declared = {"choices": tuple(choice.value for choice in kind), **declared}
+        known = _TYPES.get(kind, _TYPES[str])
+        default = known.unset if each.default is dataclasses.MISSING else each.default
+        metavar = "|".join(declared.get("choices", ())) or known.metavar
+        text = next((text for base in section.__mro__ if (text := _docstrings(base.__module__).get((base.__name__, each.name)))), "")
+        found[each.name] = Option(**{"name": each.name, "type": kind, "default": default, "help": text, "metavar": metavar} | declared)
+    return found
+
+
+@cache
+def _docstrings(module: str) -> dict[tuple[str, str], str]:
+    """Returns the docstrings below fields by class and field; empty where the source text is not available."""
     try:
-        return repr(raw)
-    except ValueError:  # Python writes no number of that many digits
-        return "a number of very many digits"
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):
+        return {}
+    return {
+        (section.name, field.target.id): " ".join(str(text.value.value).split())
+        for section in tree.body
+        if isinstance(section, ast.ClassDef)
+        for field, text in zip(section.body, section.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
 
 
-def _whole(option: Option, raw: object) -> Value:
+def _whole(raw: object) -> int | None:
     if isinstance(raw, str) and _WHOLE.fullmatch(raw.strip()) and len(raw) < _LONGEST_QUOTED:
         return int(raw)
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        return raw
-    raise option.refused("a whole number", raw)
+    return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
 
 
-def _number(option: Option, raw: object) -> Value:
-    if isinstance(raw, (int, float, str)) and not isinstance(raw, bool):
-        try:
-            return float(raw)
-        except (ValueError, OverflowError):
-            pass
-    raise option.refused("a number", raw)
-
-
-def _switch(option: Option, raw: object) -> Value:
-    if isinstance(raw, bool):
-        return raw
-    if isinstance(raw, str) and raw.strip().lower() in _YES | _NO:
-        return raw.strip().lower() in _YES
-    raise option.refused("true or false", raw)
-
-
-def _text(option: Option, raw: object) -> Value:
-    if isinstance(raw, str) and _is_text(raw):
-        return raw
-    raise option.refused("a text", raw)
-
-
-def _path(option: Option, raw: object) -> Value:
-    if isinstance(raw, Path):
-        return raw
-    if isinstance(raw, str) and raw and "\0" not in raw:
-        return Path(raw)
-    raise option.refused(f"the name of a {option.kind.value}", raw)
-
-
-def _address(option: Option, raw: object) -> Value:
-    if raw == "" and option.default is None:
-        return None
-    if not isinstance(raw, str) or not _is_text(raw):
-        raise option.refused("an address", raw)
+def _number(raw: object) -> float | None:
     try:
-        return parse_address(raw)
-    except ConfigError as error:
-        raise ConfigError(tuple(f"{option.name}: {problem}" for problem in error.problems)) from None
+        return float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else None
+    except (ValueError, OverflowError):
+        return None
 
 
-def _choice(option: Option, raw: object) -> Value:
-    if isinstance(raw, str) and raw.strip().lower() in option.choices:
-        return raw.strip().lower()
-    raise option.refused(" or ".join(option.choices), raw)
+def _switch(raw: object) -> bool | None:
+    return _SWITCHES.get(str(raw).strip().lower()) if isinstance(raw, (bool, str)) else None
 
 
-def _list(option: Option, raw: object) -> Value:
+def _text(raw: object) -> str | None:
+    """Returns a text of Unicode in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
+    wrong = not isinstance(raw, str) or any("\ud800" <= character <= "\udfff" or character in "\0\r\n" for character in raw)
+    return None if wrong else str(raw)
+
+
+def _path(raw: object) -> Path | None:
+    return Path(raw) if isinstance(raw, (Path, str)) and str(raw) and "\0" not in str(raw) else None
+
+
+def _list(raw: object) -> tuple[str, ...] | None:
     parts = raw.split(",") if isinstance(raw, str) else raw
-    if isinstance(parts, (list, tuple)) and all(isinstance(each, str) and _is_text(each) for each in parts):
-        return tuple(each.strip() for each in parts if each.strip())
-    raise option.refused("a list of texts", raw)
+    if not isinstance(parts, (list, tuple)) or any(_text(each) is None for each in parts):
+        return None
+    return tuple(each.strip() for each in parts if each.strip())
 
 
-_READERS: dict[Kind, Callable[[Option, object], Value]] = {
-    Kind.WHOLE: _whole,
-    Kind.NUMBER: _number,
-    Kind.SWITCH: _switch,
-    Kind.TEXT: _text,
-    Kind.FILE: _path,
-    Kind.FOLDER: _path,
-    Kind.ADDRESS: _address,
-    Kind.CHOICE: _choice,
-    Kind.LIST: _list,
+def _address(raw: object) -> Address | None:
+    text = _text(raw)
+    return None if text is None else parse_address(text)
+
+
+class _Type(NamedTuple):
+    name: str
+    """What the values are, for people."""
+    wanted: str
+    metavar: str
+    read: Callable[[object], Value]
+    """Returns a value; None: the argument stands for none."""
+    unset: Value = None
+    """The default of an option whose field has none."""
+
+
+_TYPES: dict[type, _Type] = {
+    int: _Type("whole number", "a whole number", "N", _whole),
+    float: _Type("number", "a number", "N", _number),
+    bool: _Type("true or false", "true or false", "", _switch),
+    str: _Type("text", "a text", "TEXT", _text, ""),
+    Path: _Type("path", "a path", "FILE", _path),
+    Address: _Type("address", "an address", "HOST:PORT", _address),
+    tuple: _Type("list", "a list", "TEXT", _list, ()),
 }
-
-
-def _is_text(raw: str) -> bool:
-    """Whether a text is Unicode, in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
-    return not any("\ud800" <= character <= "\udfff" or character in "\0\r\n" for character in raw)
+"""The types of options; one that is not here is an enum, which is read as a text."""
 
 
 def written(number: float) -> str:

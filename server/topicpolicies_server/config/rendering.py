@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 import re
 import textwrap
 from collections.abc import Callable
 from itertools import groupby
 
 from .address import Address
-from .option import Kind, Option, Value, written
+from .errors import meant_as_url, without_credentials
+from .option import Option, Value, written
 from .table import FILE_VARIABLE, options
-from .urls import meant_as_url, without_credentials
 
 _WIDTH = 100
 _NAMES = re.compile(r"``(\w+)``")
@@ -30,6 +31,8 @@ def written_value(value: Value, *, url: bool = False) -> str:
         return written(value)
     if isinstance(value, tuple) and not isinstance(value, Address):
         return ", ".join(map(hidden, value))
+    if isinstance(value, enum.Enum):
+        return str(value.value)
     return "" if value is None else hidden(str(value))
 
 
@@ -43,7 +46,7 @@ def in_toml(option: Option) -> str:
     if option.example:
         return option.example
     told = written_value(option.default)
-    return told if option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH) else f'"{told}"'
+    return told if option.numeric or option.type is bool else f'"{told}"'
 
 
 def sample() -> str:
@@ -76,14 +79,13 @@ def _row(option: Option) -> str:
 
 
 def _default(option: Option) -> str:
-    told = option.default_text or (f"`{written_value(option.default)}`" if option.default not in (None, "") else "")
+    told = option.default_text or (f"`{written_value(option.default)}`" if option.default not in (None, "", ()) else "")
     return told or "none"
 
 
 def _note(option: Option) -> str:
     """Returns the comment above an option in the sample."""
-    numeric = option.kind in (Kind.WHOLE, Kind.NUMBER)
-    notes = [option.allowed] if numeric or option.choices else []
+    notes = [option.allowed] if option.numeric or option.choices else []
     if option.default_text:
         notes.append(f"default: {option.default_text}")
     return plain(f"{option.help} ({'; '.join(notes)})" if notes else option.help, lambda other: other.name)

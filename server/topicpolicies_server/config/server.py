@@ -3,40 +3,126 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from .address import DEFAULT_LISTEN, Address, parse_address
 from .authentication import AuthenticationConfig
 from .authorization import AuthorizationConfig
-from .call_record import CallRecordConfig, Recorded
-from .checkpoints import CheckpointsConfig
-from .errors import ConfigError
-from .files import shared, unreadable
-from .history import HistoryConfig
+from .errors import ConfigError, meant_as_url
+from .files import misplaced, shared, unreadable
 from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
-from .telemetry import TelemetryConfig
+from .option import option
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
+_NETWORK, _REPAIRS, _LOGGING = "Network", "Repairs", "Logging and secrets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
-    """TLS of the server itself. All files are PEM."""
+    """TLS of the server itself."""
 
-    certificate_file: Path
-    """The server's certificate and the chain above it."""
-    key_file: Path
-    """The certificate's private key."""
-    client_ca_file: Path | None = None
-    """If given, only clients with a certificate of this authority are let in (mutual TLS)."""
+    certificate_file: Path = option(name="tls_certificate", example='"server.pem"', given_globally=True)
+    """The server's certificate, PEM. With it the server uses TLS."""
+    key_file: Path = option(name="tls_key", example='"key.pem"', given_globally=True, secret=True)
+    """The certificate's private key, PEM."""
+    client_ca_file: Path | None = option(None, name="tls_client_ca", example='"clients.pem"')
+    """Admit only clients with a certificate of this authority, PEM."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong with the files, a sentence each."""
-        named = [("certificate", self.certificate_file), ("key", self.key_file), ("client authority", self.client_ca_file)]
-        return [problem for what, path in named if path is not None for problem in unreadable(f"TLS {what}", path)]
+        found = unreadable("TLS certificate", self.certificate_file) + unreadable("TLS key", self.key_file)
+        return found + unreadable("TLS client authority", self.client_ca_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryConfig:
+    """The server's own record of every event that it reads."""
+
+    path: Path = option(name="history", default_text="beside ``data``; none with ``pulsar``", example='"history.db"', metavar="FILE.db")
+    """The server's record of all changes: one SQLite file, created if missing."""
+    days: int = option(366, name="history_days", least=1, most=36_600)
+    """How many days entries are kept; older ones are deleted."""
+    megabytes: int = option(1024, name="history_megabytes", least=1, most=1 << 24)
+    """The greatest size of the file in MiB; beyond it the oldest entries are deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointsConfig:
+    """The checkpoints of all namespaces: saved views, so that a start reads only the part of the logs behind them."""
+
+    path: Path = option(name="checkpoints", default_text="beside ``data``; none with ``pulsar``", example='"checkpoints"', metavar="FOLDER")
+    """Saved views, from which a start continues instead of reading the whole logs: a directory, created if missing, with a file for each
+    namespace. It is a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omitted:
+    """What a server does not keep."""
+
+    no_history: bool = option(False, section="History")
+    """Keep no history."""
+    no_checkpoints: bool = option(False, section="Checkpoints")
+    """Keep no checkpoints: each start reads the logs from their beginning."""
+
+
+class Recorded(enum.Enum):
+    """Which calls are recorded."""
+
+    CHANGES = "changes"
+    ALL = "all"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecordConfig:
+    """The record of calls."""
+
+    which: Recorded = option(Recorded.CHANGES, name="call_record")
+    """Which calls are recorded, one line each: caller, method, topic, outcome, duration, request id."""
+    path: Path | None = option(None, name="call_record_file", default_text="standard error", example='"calls.log"', metavar="FILE|-")
+    """The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created."""
+
+    def problems(self) -> list[str]:
+        """Returns what is wrong, a sentence each."""
+        try:
+            if self.path is not None and self.path.is_dir():
+                return [f'The record of calls can\'t be kept in "{self.path}", which is a folder: name a file.']
+        except OSError as error:
+            return [f'The record of calls can\'t be kept in "{self.path}": {error.strerror}.']
+        return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryConfig:
+    """What is sent to a collector by OTLP over HTTP."""
+
+    endpoint: str = option(name="otlp_endpoint", default_text="nowhere", example='"http://localhost:4318"', metavar="URL", url=True)
+    """A collector that accepts OTLP over HTTP. Spans of calls and of the stages of changes are sent there, and all metrics."""
+    trace_ratio: float = option(0.01, name="otlp_trace_ratio", least=0, most=1, metavar="RATIO")
+    """The share of the calls without a trace of their caller that begin one. Other calls are traced if their caller's span is."""
+    metrics_seconds: float = option(60.0, name="otlp_metrics_seconds", least=1, most=3_600, metavar="SECONDS")
+    """How often metrics are sent to the collector."""
+
+    def problems(self) -> list[str]:
+        """Returns what is wrong, a sentence each."""
+        try:
+            where = urlsplit(self.endpoint)
+            wrong = where.scheme not in ("http", "https") or not where.hostname or where.port == 0 or bool(where.query or where.fragment)
+        except ValueError:
+            where, wrong = urlsplit(""), True
+        if wrong:
+            given = meant_as_url(self.endpoint)
+            return [f'The collector must be a URL, such as http://localhost:4318, not "{given}" (--otlp-endpoint).']
+        if where.username or where.password:
+            return ["The URL of the collector must not have credentials: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
+        if not _is_installed("opentelemetry.proto"):
+            return ["--otlp-endpoint needs a package that is not installed: pip install 'topicpolicies[telemetry]'."]
+        return []
 
 
 class LogLevel(enum.Enum):
@@ -57,7 +143,31 @@ class LogFormat(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class ProcessConfig:
+    """What a server and a guard without a server both have."""
+
+    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE", argument=True)
+    """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""
+    pause_repairs: bool = option(False, section=_REPAIRS)
+    """Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again."""
+    log_level: LogLevel = option(LogLevel.INFO, section=_LOGGING)
+    """The least severe level that is logged on standard error."""
+    log_format: LogFormat = option(LogFormat.TEXT, section=_LOGGING)
+    """The format of all lines on standard error, those of libraries included."""
+    metrics_listen: Address | None = option(None, section=_NETWORK, default_text="nowhere", example='"127.0.0.1:9464"', url=True)
+    """Where to serve metrics (Prometheus) and probes, over HTTP without TLS: /metrics, /livez, /readyz."""
+    limits: Limits = field(default=Limits())
+
+    def _common_problems(self) -> list[str]:
+        wrong = [text for text in self.guard if not _NAMESPACE_PATTERN.fullmatch(text)]
+        found = [f'"{text}" is not a pattern of namespaces: write tenant/namespace, with * for any characters.' for text in wrong]
+        if self.metrics_listen is not None and self.metrics_listen.path:
+            found.append("Metrics are served over TCP only: write host:port.")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig(ProcessConfig):
     """The configuration of a server.
 
     Raises:
@@ -65,65 +175,68 @@ class ServerConfig:
     """
 
     log: LogConfig
-    listen: Address = field(default=parse_address(DEFAULT_LISTEN))
+    data_folder: Path | None = None
+    """The user's data folder, which is made before the server starts; None: the log's path was set, or there is none."""
+    listen: Address = option(parse_address(DEFAULT_LISTEN), section=_NETWORK, url=True)
+    """Where to listen; port 0 lets the system choose."""
     tls: TlsConfig | None = None
-    insecure_listen: bool = False
-    """Lets a server without TLS, or without authentication, listen where other machines can reach it."""
+    insecure_listen: bool = option(False, section=_NETWORK)
+    """Let other machines connect without TLS."""
+    advertise: str = option(
+        "", section=_NETWORK, default_text="the address of ``listen``", example='"sidecar-1:6680"', metavar="HOST:PORT", url=True
+    )
+    """The address at which other sidecars of an exclusive log reach this one, to forward changes."""
+    peer_token_file: Path | None = option(
+        None,
+        section=_NETWORK,
+        default_text="none: the leader knows this sidecar by ``tls_certificate``",
+        example='"/run/secrets/peer-token"',
+        secret=True,
+    )
+    """A file with the token for the leader of an exclusive log, to which changes are forwarded; ``proxy_roles`` has its role."""
+    peer_trust_certs_file: Path | None = option(
+        None,
+        name="peer_trust_certs",
+        section=_NETWORK,
+        default_text="those of ``tls_client_ca``, else the system's",
+        example='"sidecars.pem"',
+    )
+    """The authorities of the certificates of other sidecars, PEM, for changes that are forwarded."""
+    reflection: bool = option(True, section=_NETWORK)
+    """Let clients request the definitions of the services (gRPC server reflection)."""
     authentication: AuthenticationConfig = field(default=AuthenticationConfig())
-    """How callers are authenticated; by default not at all."""
-    advertise: str = ""
-    """The address at which other servers reach this one, to forward changes: ``host:port``; empty: where it listens."""
-    peer_token_file: Path | None = None
-    """The file of the token with which changes are forwarded to other servers; None: there is none."""
-    peer_trust_certs_file: Path | None = None
-    """The authorities (PEM) of the certificates of other servers; None: those of clients' certificates, else the system's."""
-    limits: Limits = field(default=Limits())
-    history: HistoryConfig | None = None
-    """The record of events; None: no history is kept."""
-    checkpoints: CheckpointsConfig | None = None
-    """The saved views; None: each start reads the logs from their beginning."""
     authorization: AuthorizationConfig = field(default=AuthorizationConfig())
-    """Who decides what callers may do."""
-    show_secrets: bool = False
-    """Whether answers without authorization have the secrets of object storages in offload policies; else they have
-    ``topicpolicies.secrets.REDACTED`` instead. With authorization, permissions decide."""
-    log_level: LogLevel = LogLevel.INFO
-    log_format: LogFormat = LogFormat.TEXT
+    history: HistoryConfig | None = None
+    checkpoints: CheckpointsConfig | None = None
     call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
-    missing_topics: bool = False
-    """Whether updates of topics that do not exist yet are accepted; else they fail with NOT_FOUND."""
-    read_only: bool = False
-    """Whether nothing is written to any log: updates are refused, and repairs are only counted and reported."""
-    pause_repairs: bool = False
-    """Whether repairs are paused at the start, until a signal resumes them."""
-    guard: tuple[str, ...] = ()
-    """Patterns of namespaces that are kept loaded, and so are repaired although no client uses them (``guard/``)."""
-    metrics_listen: Address | None = None
-    """Where metrics and probes are served, over HTTP; None: nowhere."""
     telemetry: TelemetryConfig | None = None
-    """Where spans and metrics are sent; None: nowhere."""
-    reflection: bool = True
-    """Whether clients can request the definitions of the services (gRPC server reflection)."""
+    missing_topics: bool = option(False, name="allow_missing_topics", section="Change log")
+    """Accept policies of topics that do not exist yet."""
+    read_only: bool = option(False, section=_REPAIRS)
+    """Write nothing: refuse updates, and only report repairs."""
+    show_secrets: bool = option(False, section=_LOGGING)
+    """Show the object storages' credentials in offload policies to every caller who may read."""
 
     def __post_init__(self) -> None:
-        problems = self.log.problems() + self.limits.problems() + _guard_problems(self.guard) + _metrics_problems(self.metrics_listen)
-        if self.guard and isinstance(self.log, EmbeddedLogConfig):
-            problems.append("--guard goes with --pulsar: the embedded log has no other writers whose changes need repairs.")
-        elif self.guard and isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE:
-            problems.append("--guard goes with --writer shared: with an exclusive writer brokers write nothing that needs repairs.")
-        if self.metrics_listen == self.listen and self.listen.port:
-            problems.append(f"Calls and metrics are both configured for {self.listen}: give each an address of its own.")
-        if self.tls is not None:
-            problems += self.tls.problems()
+        problems = self._log_problems() + self._common_problems()
+        problems += [] if self.tls is None else self.tls.problems()
         problems += self._advertise_problems() + self._peer_problems()
-        if self.history is not None:
-            problems += self.history.problems()
+        problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder)
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
-        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
-        problems += self.checkpoints.problems() if self.checkpoints is not None else []
-        problems += self.call_record.problems() + self._files_problems()
-        problems += self.telemetry.problems() if self.telemetry is not None else []
+        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
+        if self.checkpoints is not None:
+            problems += misplaced("directory of checkpoints", self.checkpoints.path, self.data_folder, folder=True)
+        problems += self.call_record.problems()
+        problems += [] if self.telemetry is None else self.telemetry.problems()
+        problems += shared(
+            {
+                "change log": self.log.path if isinstance(self.log, EmbeddedLogConfig) else None,
+                "history": self.history.path if self.history is not None else None,
+                "checkpoints": self.checkpoints.path if self.checkpoints is not None else None,
+                "record of calls": self.call_record.path,
+            }
+        )
         if problems:
             raise ConfigError(tuple(problems))
 
@@ -137,40 +250,33 @@ class ServerConfig:
         """Whether one server at a time writes each log, to which the others forward changes."""
         return isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
 
-    def folders_to_create(self) -> list[Path]:
-        """Returns the directories to make before the server starts, unless they exist: the user's data folder, where no path was set."""
-        places = [self.log] if isinstance(self.log, EmbeddedLogConfig) else []
-        files = [each for each in (*places, self.history, self.checkpoints) if each is not None and each.create_parent]
-        return list(dict.fromkeys(each.path.parent for each in files if each.path is not None))
+    def _log_problems(self) -> list[str]:
+        if isinstance(self.log, PulsarLogConfig):
+            found = self.log.problems()
+            if self.guard and self.exclusive:
+                found.append("--guard goes with --writer shared: with an exclusive writer brokers write nothing that needs repairs.")
+            return found
+        found = self.log.problems(self.data_folder)
+        if self.guard:
+            found.append("--guard goes with --pulsar: the embedded log has no other writers whose changes need repairs.")
+        return found
 
     def _listen_problems(self) -> list[str]:
-        """Returns the problem of listening where other machines can connect without TLS or authentication, unless that is allowed."""
+        if self.metrics_listen == self.listen and self.listen.port:
+            return [f"Calls and metrics are both configured for {self.listen}: give each an address of its own."]
         if self.listen.loopback or self.insecure_listen:
             return []
-        reached = f"{self.listen} can be reached from other machines"
+        reached = f"{self.listen} can be reached from other machines, and"
         if self.tls is None:
-            problem = (
-                f"{reached}, and every caller may change every policy:"
-                " give the server TLS, or give --insecure-listen if something in front of it protects it."
+            needed = "the server TLS, or give --insecure-listen if something in front of it protects it."
+            return [f"{reached} every caller may change every policy: give {needed}"]
+        if self.tls.client_ca_file is None and not self.authenticated:
+            needed = (
+                "--authentication-providers, or --tls-client-ca to admit only clients with a certificate, or --insecure-listen if something"
+                " in front of it authenticates them."
             )
-            return [problem]
-        if self.tls.client_ca_file is None and not self.authentication.enabled:
-            problem = (
-                f"{reached}, and callers are not authenticated, so every caller may change every policy: give"
-                " --authentication-providers, or --tls-client-ca to admit only clients with a certificate, or --insecure-listen if"
-                " something in front of it authenticates them."
-            )
-            return [problem]
+            return [f"{reached} callers are not authenticated, so every caller may change every policy: give {needed}"]
         return []
-
-    def _files_problems(self) -> list[str]:
-        files = {
-            "change log": self.log.path if isinstance(self.log, EmbeddedLogConfig) else None,
-            "history": self.history.path if self.history is not None else None,
-            "checkpoints": self.checkpoints.path if self.checkpoints is not None else None,
-            "record of calls": self.call_record.path,
-        }
-        return shared(files)
 
     def _advertise_problems(self) -> list[str]:
         if self.advertise:
@@ -188,19 +294,15 @@ class ServerConfig:
         return []
 
     def _peer_problems(self) -> list[str]:
-        found = []
-        for flag, what, path in (
-            ("--peer-token-file", "token", self.peer_token_file),
-            ("--peer-trust-certs", "trust certificate", self.peer_trust_certs_file),
-        ):
-            if path is not None:
-                found += unreadable(f"peer {what}", path)
-                found += [] if self.exclusive else [f"{flag} goes with --writer exclusive: otherwise no changes are forwarded."]
+        found = unreadable("peer token", self.peer_token_file) + unreadable("peer trust certificate", self.peer_trust_certs_file)
+        for flag, path in (("--peer-token-file", self.peer_token_file), ("--peer-trust-certs", self.peer_trust_certs_file)):
+            if path is not None and not self.exclusive:
+                found.append(f"{flag} goes with --writer exclusive: otherwise no changes are forwarded.")
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardConfig:
+class GuardConfig(ProcessConfig):
     """The configuration of a guard without a server.
 
     Raises:
@@ -208,30 +310,19 @@ class GuardConfig:
     """
 
     log: PulsarLogConfig
-    patterns: tuple[str, ...]
-    """``tenant/namespace``, where ``*`` stands for any characters but the slash."""
-    report_only: bool = False
-    """Whether repairs are only reported, and nothing is written."""
-    pause_repairs: bool = False
-    """Whether repairs are paused at the start, until a signal resumes them."""
-    limits: Limits = field(default=Limits())
-    log_level: LogLevel = LogLevel.INFO
-    log_format: LogFormat = LogFormat.TEXT
-    metrics_listen: Address | None = None
-    """Where metrics and probes are served, over HTTP; None: nowhere."""
+    report_only: bool = option(False, section=_REPAIRS)
+    """Write nothing: report what the guard command would repair."""
 
     def __post_init__(self) -> None:
-        problems = self.log.problems() + self.limits.problems() + _guard_problems(self.patterns) + _metrics_problems(self.metrics_listen)
-        if not self.patterns:
+        problems = self.log.problems() + self._common_problems()
+        if not self.guard:
             problems.append("Name the namespaces to guard: tenant/namespace, with * for any characters.")
         if problems:
             raise ConfigError(tuple(problems))
 
 
-def _guard_problems(patterns: tuple[str, ...]) -> list[str]:
-    wrong = [text for text in patterns if not _NAMESPACE_PATTERN.fullmatch(text)]
-    return [f'"{text}" is not a pattern of namespaces: write tenant/namespace, with * for any characters.' for text in wrong]
-
-
-def _metrics_problems(address: Address | None) -> list[str]:
-    return ["Metrics are served over TCP only: write host:port."] if address is not None and address.path else []
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -16,14 +16,14 @@ from __future__ import annotations
 import enum
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from .. import regular_file
 from .errors import ConfigError
-from .option import PREFIX, Kind, Option, Value
+from .option import PREFIX, Option, Value
 from .table import CLIENT_VARIABLES, FILE_VARIABLE, nearest, options
 
 _ORCHESTRATORS = re.compile(r"_SERVICE_(HOST|PORT\w*)$|_PORT(_\w+)?$")
@@ -69,10 +69,19 @@ class OptionValues:
 
     def take(self, option: Option, raw: object, source: Source, where: str) -> None:
         """Puts a value in force, or adds to the problems that it is not a possible value of the option."""
+        if option.type is Path and isinstance(raw, str) and raw:
+            raw = _placed(raw, self.file.absolute().parent if self.file is not None and source is Source.FILE else None)
         try:
             self.settings[option.name] = Setting(option, option.read(raw), source, where)
         except ConfigError as error:
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
+
+    def override(self, name: str, by: Setting) -> None:
+        """Resets an option to its default, if a source of lower precedence than that of ``by``, which contradicts it, has set it."""
+        setting = self.settings[name]
+        if setting.given and setting.source < by.source:
+            default = setting.option.default
+            self.settings[name] = Setting(setting.option, default, Source.DEFAULT, f"{setting.where} is overridden by {by.where}")
 
     def value(self, name: str) -> Value:
         """The value of an option."""
@@ -105,46 +114,35 @@ def _read_file(in_force: OptionValues, path: Path, table: Mapping[str, Option]) 
         content = regular_file.toml(path.read_bytes().decode())
     except OSError as error:
         in_force.problems.append(f'The configuration file "{path}" can\'t be read: {error.strerror or error}.')
+        return
     except UnicodeDecodeError:
         in_force.problems.append(f'The configuration file "{path}" is not UTF-8.')
+        return
     except ValueError as error:  # also numbers of thousands of digits
         in_force.problems.append(f'The configuration file "{path}" is not TOML: {str(error).removesuffix(".")}.')
-    else:
-        for key, raw in content.items():
-            _read_key(in_force, path, table, key, raw)
-
-
-def _read_key(in_force: OptionValues, path: Path, table: Mapping[str, Option], key: str, raw: object) -> None:
-    option = table.get(key)
-    if option is None and isinstance(raw, dict):
-        in_force.problems.append(f"{key!r} in {path} is a table: options are at the top level of the file.")
-    elif option is None:
-        near = nearest(key, table)
-        hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
-        in_force.problems.append(f"{key!r} in {path} is not an option: {hint}")
-    elif option.kind in (Kind.FILE, Kind.FOLDER) and isinstance(raw, str) and raw:
-        in_force.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
-    else:
-        in_force.take(option, raw, Source.FILE, str(path))
+        return
+    for key, raw in content.items():
+        if key in table:
+            in_force.take(table[key], raw, Source.FILE, str(path))
+        elif isinstance(raw, dict):
+            in_force.problems.append(f"{key!r} in {path} is a table: options are at the top level of the file.")
+        else:
+            near = nearest(key, table)
+            hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
+            in_force.problems.append(f"{key!r} in {path} is not an option: {hint}")
 
 
 def _read_environment(in_force: OptionValues, environment: Mapping[str, str], table: Mapping[str, Option]) -> None:
     ours = {option.variable: option for option in table.values()}
     for variable, raw in environment.items():
-        if variable.startswith(PREFIX) and raw:
-            option = ours.get(variable)
-            if option is not None:
-                in_force.take(option, _placed(raw) if option.kind in (Kind.FILE, Kind.FOLDER) else raw, Source.ENVIRONMENT, variable)
-            elif variable not in (FILE_VARIABLE, *CLIENT_VARIABLES):
-                _judge_unknown(in_force, variable, table)
-
-
-def _judge_unknown(in_force: OptionValues, variable: str, names: Iterable[str]) -> None:
-    near = None if _ORCHESTRATORS.search(variable) else nearest(variable.removeprefix(PREFIX), names)
-    if near is None:
-        in_force.ignored.append(variable)
-    else:
-        in_force.problems.append(f"{variable} is not an option: did you mean {PREFIX}{near.upper()}?")
+        if not variable.startswith(PREFIX) or not raw or variable in (FILE_VARIABLE, *CLIENT_VARIABLES):
+            continue
+        if variable in ours:
+            in_force.take(ours[variable], raw, Source.ENVIRONMENT, variable)
+        elif not _ORCHESTRATORS.search(variable) and (near := nearest(variable.removeprefix(PREFIX), table)):
+            in_force.problems.append(f"{variable} is not an option: did you mean {PREFIX}{near.upper()}?")
+        else:
+            in_force.ignored.append(variable)
 
 
 def _placed(text: str, folder: Path | None = None) -> str:

@@ -1,18 +1,43 @@
-"""Every option of a server and of a guard, in one table (``declared/``, a module for each section).
-
-An option is declared once; its flag, its environment variable, its key in a file, its help, the sample file and the reference are all
-derived from that row.
-"""
+"""Every option of a server and of a guard: those of all sections, in the order in which they are shown."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable
 from functools import cache
 
-from .declared import declared
-from .option import PREFIX, Option
+from .authentication import AuthenticationConfig, OidcConfig, Providers, TokenConfig
+from .authorization import AuthorizationConfig
+from .limits import Limits
+from .logs import EmbeddedLogConfig, OAuth2Config, PulsarLogConfig
+from .option import PREFIX, Option, ReadBy, options_of
+from .server import (
+    CallRecordConfig,
+    CheckpointsConfig,
+    GuardConfig,
+    HistoryConfig,
+    Omitted,
+    ProcessConfig,
+    ServerConfig,
+    TelemetryConfig,
+    TlsConfig,
+)
 
+_SECTIONS: dict[str, dict[type, ReadBy]] = {
+    "Change log": {EmbeddedLogConfig: ReadBy.SERVE, PulsarLogConfig: ReadBy.BOTH, OAuth2Config: ReadBy.BOTH},
+    "Network": {TlsConfig: ReadBy.SERVE},
+    "Callers": {Providers: ReadBy.SERVE, TokenConfig: ReadBy.SERVE, OidcConfig: ReadBy.SERVE, AuthenticationConfig: ReadBy.SERVE},
+    "Who may do what": {AuthorizationConfig: ReadBy.SERVE},
+    "History": {HistoryConfig: ReadBy.SERVE},
+    "Checkpoints": {CheckpointsConfig: ReadBy.SERVE},
+    "Repairs": {},
+    "Logging and secrets": {CallRecordConfig: ReadBy.SERVE},
+    "Traces and metrics for a collector": {TelemetryConfig: ReadBy.SERVE},
+    "Limits": {Limits: ReadBy.BOTH},
+    "": {ProcessConfig: ReadBy.BOTH, ServerConfig: ReadBy.SERVE, GuardConfig: ReadBy.GUARD, Omitted: ReadBy.SERVE},
+}
+"""The dataclasses whose fields are options, by the heading that these are shown under; "": each field names its heading itself."""
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file of options."""
 CLIENT_VARIABLES = tuple(
@@ -29,7 +54,13 @@ and ``TLS_KEY`` are: hence ``CLIENT_``."""
 @cache
 def options() -> dict[str, Option]:
     """Returns all options by name, in the order in which they are shown."""
-    return {each.name: each for each in declared()}
+    found: dict[str, Option] = {}
+    for heading, sections in _SECTIONS.items():
+        for section, read_by in sections.items():
+            for each in options_of(section).values():
+                found.setdefault(each.name, dataclasses.replace(each, section=each.section or heading, read_by=each.read_by & read_by))
+    headings = list(_SECTIONS)
+    return {each.name: each for each in sorted(found.values(), key=lambda each: headings.index(each.section))}
 
 
 def nearest(text: str, names: Iterable[str]) -> str | None:

@@ -161,7 +161,7 @@ class GuardService:
             parts.push_async_callback(probe.stop)
             await probe.start()
             registry.common.activity.on_repair = tell_of_healing
-            guard = Guard(registry, discovery(admin, config.patterns, config.limits))
+            guard = Guard(registry, discovery(admin, config.guard, config.limits))
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:
                 pulse = Pulse()

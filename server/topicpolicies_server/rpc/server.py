@@ -189,7 +189,7 @@ class Server:
         parts.push_async_callback(log.close)
         history = None
         if recorded is not None:
-            history = open_history(recorded.path, Bounds(recorded.max_age_seconds, recorded.max_bytes))
+            history = open_history(recorded.path, Bounds(recorded.days * 86_400.0, recorded.megabytes << 20))
             parts.push_async_callback(history.close)
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))
         probe = LogProbe(log, limits.log_patience_seconds)

@@ -81,11 +81,11 @@ def disk(config: ServerConfig) -> list[Check]:
     """Returns the checks of the files of a server that runs, or is to run, on this machine."""
     files: list[tuple[str, Path, bool, int | None]] = []
     if isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
-        files.append(("log", config.log.path, config.log.create_parent, None))
+        files.append(("log", config.log.path, config.log.path.parent == config.data_folder, None))
     if config.history is not None:
-        files.append(("history", config.history.path, config.history.create_parent, config.history.max_bytes))
+        files.append(("history", config.history.path, config.history.path.parent == config.data_folder, config.history.megabytes << 20))
     if config.checkpoints is not None:
-        files.append(("checkpoints", config.checkpoints.path, config.checkpoints.create_parent, None))
+        files.append(("checkpoints", config.checkpoints.path, config.checkpoints.path.parent == config.data_folder, None))
     found = [check for each in files for check in _of_file(*each)]
     if config.history is None:
         found.append(_no_history())

@@ -18,7 +18,7 @@ from topicpolicies import AsyncClient, Tls
 from topicpolicies.addresses import places_of
 
 from ...config import ConfigError, PulsarLogConfig, ServerConfig
-from ...config.making import server_config
+from ...config.building import server_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
 from ..exits import ExitCode, reporting

@@ -12,11 +12,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ...config import Address, ConfigError
-from ...config.making import server_config
-from ...config.option import Kind, ReadBy
+from ...config.building import server_config
+from ...config.errors import meant_as_url, without_credentials
+from ...config.option import ReadBy
 from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
-from ...config.urls import meant_as_url, without_credentials
 from ...escaping import printable
 from ..exits import ExitCode
 from ..settings import settings
@@ -94,7 +94,7 @@ def _json(in_force: OptionValues) -> dict[str, Any]:
 
 def _plain(setting: Setting) -> Any:
     """Returns a value as JSON: addresses and paths are strings, and a value that is not set is null."""
-    if setting.value is None or setting.option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH):
+    if setting.value is None or setting.option.numeric or setting.option.type is bool:
         return setting.value
     if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):
         return list(map(meant_as_url if setting.option.url else without_credentials, setting.value))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ...config.option import Kind, Option, ReadBy
+from ...config.option import Option, ReadBy
 from ...config.rendering import plain, written_value
 from ...config.sources import read_options
 from ...config.table import options
@@ -78,19 +78,19 @@ def _argument(option: Option) -> Any:
 def _flag(option: Option) -> Any:
     """Returns the parameter of a flag, None by default. Its value is checked together with the other sources, not by Typer."""
     told: dict[str, Any] = {"help": _help(option), "rich_help_panel": option.section, "show_default": False}
-    if option.kind is Kind.SWITCH:
+    if option.type is bool:
         names = option.flag if option.name.startswith("no_") else f"{option.flag}/--no-{option.flag.removeprefix('--')}"
         return Annotated[bool | None, typer.Option(names, **told)]
     told["metavar"] = option.metavar
     if option.choices:
         told["autocompletion"] = lambda: list(option.choices)
-    kind = {Kind.FILE: Path | None, Kind.FOLDER: Path | None, Kind.LIST: list[str] | None}.get(option.kind, str | None)
+    kind = {Path: Path | None, tuple: list[str] | None}.get(option.type, str | None)
     return Annotated[kind, typer.Option(option.flag, **told)]
 
 
 def _help(option: Option) -> str:
-    default = option.default_text or ("" if option.default in (None, "", False) else written_value(option.default))
+    default = option.default_text or ("" if option.default in (None, "", (), False) else written_value(option.default))
     notes = [f"default: {default}"] if default else []
-    if option.kind in (Kind.WHOLE, Kind.NUMBER):
+    if option.numeric:
         notes.append(option.allowed)
     return plain(f"{option.help}  [{'; '.join(notes)}]" if notes else option.help, lambda other: other.flag)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ...config import GuardConfig
-from ...config.making import guard_config
+from ...config.building import guard_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
 from ...process import collector_off_during_start
@@ -50,6 +50,6 @@ def run(config: GuardConfig, output: Output) -> None:
 def _run(config: GuardConfig, output: Output) -> None:
     from ...guard.guard import GuardService  # noqa: PLC0415
 
-    said = f"Guarding {', '.join(config.patterns)}{', reporting only' if config.report_only else ''}"
+    said = f"Guarding {', '.join(config.guard)}{', reporting only' if config.report_only else ''}"
     lines = config.log_level, config.log_format
     run_until_signalled("the guard", output, lines, (config.metrics_listen,), lambda: GuardService(config), lambda _: [said])

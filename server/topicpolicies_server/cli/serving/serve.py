@@ -7,7 +7,7 @@ import os
 import typer
 
 from ...config import EmbeddedLogConfig, ServerConfig
-from ...config.making import server_config
+from ...config.building import server_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
 from ...process import collector_off_during_start
@@ -74,8 +74,8 @@ def _run(config: ServerConfig, output: Output) -> None:
     from ...rpc.server import Server  # noqa: PLC0415
 
     def make() -> Server:
-        for folder in config.folders_to_create():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if config.data_folder is not None:
+            config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Server(config)
 
     def said(server: Server) -> list[str]:
