@@ -358,7 +358,7 @@ def test_the_version_is_shown_by_command_and_option_in_both_forms(terminal: Term
     assert terminal.json("--version") == terminal.json("version")
 
 
-@pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "top", "info", "health", "serve", "demo"])
+@pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "info", "health", "serve", "demo"])
 def test_every_command_has_examples_and_names_its_exit_codes(terminal: Terminal, command: str) -> None:
     shown = terminal.run(command, "--help").stdout
     assert f"\n    topicpolicies {command}" in shown

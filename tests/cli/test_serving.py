@@ -199,7 +199,7 @@ from typer.testing import CliRunner
 for command in sys.argv[1:]:
     print(command, CliRunner().invoke(app, [command, "--help"]).exit_code)
 """
-    commands = ("get", "update", "delete", "list", "watch", "top", "doctor", "health", "serve", "config", "demo")
+    commands = ("get", "update", "delete", "list", "watch", "doctor", "health", "serve", "config", "demo")
     assert script(beginning + helping, *commands).stdout.splitlines() == [f"{command} 0" for command in commands]
     failed = script(code, "get", "public/default/t", "--server", "127.0.0.1:1", "--timeout", "0.2")
     assert failed.returncode == 5, failed.stderr

@@ -19,7 +19,6 @@ WHERE = {
     "effective": "calls.effective:effective",
     "list": "calls.policies:list_",
     "watch": "calls.watch:watch",
-    "top": "calls.top:top",
     "history": "calls.history:history",
     "diff": "calls.history:diff",
     "plan": "declaring.apply:plan",

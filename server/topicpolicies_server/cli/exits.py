@@ -113,7 +113,7 @@ def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:
 
 def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
-    message = _for_the_command_line(error, server)
+    message = message_of(error, server)
     if output is Output.JSON:
         typer.echo(json.dumps({"error": error_json(error, message)}), err=True)
         return
@@ -125,7 +125,7 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
         typer.echo(printable(f"  - {violation.field}: {violation.description}"), err=True)
 
 
-def _for_the_command_line(error: TopicPoliciesError, server: str) -> str:
+def message_of(error: TopicPoliciesError, server: str) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
     if isinstance(error, OutcomeUnknown):
         return f"{error.message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."

@@ -20,7 +20,7 @@ class Output(enum.Enum):
     TABLE = "table"
     """Text for people."""
     JSON = "json"
-    """JSON for programs: one document; of ``watch``, ``top`` and ``history`` one per line."""
+    """JSON for programs: one document; of ``watch`` and ``history`` one per line."""
 
 
 class ScopeName(enum.Enum):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
 import json
 import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-
-from tests.client.certificates import Authority, Identity
+from tests.client.certificates import Identity
 
 SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
 HEALTHY: Mapping[str, tuple[int, Any]] = {
@@ -34,7 +29,7 @@ HEALTHY: Mapping[str, tuple[int, Any]] = {
 class Api:
     """A fake admin API."""
 
-    def __init__(self, answers: Mapping[str, tuple[int, Any]], date: str | None, tls: tuple[Identity, Path] | None = None) -> None:
+    def __init__(self, answers: Mapping[str, tuple[int, Any]], tls: tuple[Identity, Path] | None = None) -> None:
         self.asked: list[str] = []
         api = self
 
@@ -48,9 +43,6 @@ class Api:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
-
-            def date_time_string(self, timestamp: float | None = None) -> str:
-                return date if date is not None else super().date_time_string(timestamp)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -75,17 +67,14 @@ class Api:
 
 
 @contextmanager
-def admin_api(
-    changed: Mapping[str, tuple[int, Any]] | None = None, *, date: str | None = None, tls: tuple[Identity, Path] | None = None
-) -> Iterator[Api]:
+def admin_api(changed: Mapping[str, tuple[int, Any]] | None = None, *, tls: tuple[Identity, Path] | None = None) -> Iterator[Api]:
     """Runs an admin API with the responses of ``HEALTHY``, except for some.
 
     Args:
         changed: the responses that differ, by path.
-        date: the value of its header Date; None: the current time.
         tls: its certificate, and the authority that must have signed its clients' certificates; None: without TLS.
     """
-    api = Api({**HEALTHY, **(changed or {})}, date, tls)
+    api = Api({**HEALTHY, **(changed or {})}, tls)
     api.start()
     try:
         yield api
@@ -100,52 +89,7 @@ def silent() -> Iterator[int]:
         yield int(listening.getsockname()[1])
 
 
-@contextmanager
-def without_close_notify(identity: Identity) -> Iterator[int]:
-    """The port of a TLS server that completes the handshake and then sends nothing, not even close_notify."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(identity.certificate, identity.key)
-    kept: list[socket.socket] = []
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                kept.append(context.wrap_socket(listening.accept()[0], server_side=True))
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield int(listening.getsockname()[1])
-        listening.shutdown(socket.SHUT_RDWR)
-        thread.join(20)
-    for each in kept:
-        each.close()
-
-
 def free_port() -> int:
     """Returns a port on which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
-
-
-def web_token(**claims: object) -> str:
-    """Returns a JSON Web Token without a valid signature."""
-    parts = ({"alg": "HS256"}, claims)
-    return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), "c2ln"])
-
-
-class ExpiredAuthority(Authority):
-    """An authority whose certificates have expired, except for its own."""
-
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        now = dt.datetime.now(dt.UTC)
-        end = now + dt.timedelta(hours=1) if subject == self._name else now - dt.timedelta(minutes=1)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=2))
-            .not_valid_after(end)
-        )

@@ -34,7 +34,7 @@ def health(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server):
-        status = _check(chosen, service)
+        status = status_of(chosen, service)
     if chosen.json:
         typer.echo(json.dumps({"status": status}))
     else:
@@ -43,7 +43,12 @@ def health(
         raise typer.Exit(ExitCode.UNAVAILABLE)
 
 
-def _check(chosen: Settings, service: str) -> str:
+def status_of(chosen: Settings, service: str) -> str:
+    """Returns the status of a service by its name in gRPC's health service.
+
+    Raises:
+        TopicPoliciesError: there is no answer.
+    """
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for this command only
 
     chosen.check()

@@ -1,4 +1,4 @@
-"""Sorts the targets of a command: topics, namespaces and tenants."""
+"""Sorts the targets of a command: topics and namespaces."""
 
 from __future__ import annotations
 
@@ -28,12 +28,3 @@ def check_topics(topics: Iterable[str]) -> None:
         if "/" not in name:
             told = "This is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace."
             raise wrong(Violation(name, "MALFORMED_NAME", told))
-
-
-def sort_tenants(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the tenants among targets, and all other targets: a tenant has no slash."""
-    tenants: list[str] = []
-    others: list[str] = []
-    for target in targets:
-        (others if "/" in target or "://" in target else tenants).append(target)
-    return tenants, others

@@ -1,136 +1,198 @@
-"""Checks of a running sidecar: whether its service answers, whether it is alive and ready, and whether namespaces can be read."""
+"""Checks as a client of a server: its address, its service, whether it is ready, and what the caller may do in namespaces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import grpc
+from grpc import StatusCode
 
-from topicpolicies import Tls, TopicPoliciesError
-from topicpolicies.channels import credentials_for, options_for
-from topicpolicies.v1.service_pb2 import LOG_KIND_MEMORY, LogKind, ServerInfo, WriterMode
+from topicpolicies import Client, TopicPoliciesError
+from topicpolicies.addresses import Place, places_of
+from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 from topicpolicies.values import enum_name
 
-from .checks import Check, Finding, failed, ok, warning
-from .permissions import permission
+from ..calls.health import status_of
+from ..exits import message_of
+from ..settings import Settings
+from .checks import Check, Finding, failed, ok
 
-if TYPE_CHECKING:
-    from topicpolicies import AsyncClient
-
-_CALL_SECONDS = 6.0
-
-
-def judged_info(info: ServerInfo) -> Finding:
-    """Judges a server by what it reports about itself."""
-    log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
-    told = f"version {info.version}, log {log.lower()}, writers {writers.lower()}"
-    if info.log == LOG_KIND_MEMORY:
-        return warning(f"{told}: what is written is lost when the server ends", "Give the server --data FILE.db or --pulsar.")
-    return ok(told)
-
-
-def judged_refusal(error: TopicPoliciesError) -> Finding:
-    """Judges the error with which a server refused to report about itself."""
-    told = f"{error.code.name}: {error.message}"
-    if error.code is grpc.StatusCode.UNIMPLEMENTED:
-        return failed(f"it is another gRPC service ({told})", "Name the port that serve says it listens on.")
-    if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-        return failed(told, "Authenticate yourself with --token-file FILE, or --tls-certificate and --tls-key; and have that role allowed.")
-    if any(violation.reason == "TOKEN_IN_THE_CLEAR" for violation in error.violations):
-        return failed(told, "Say --tls: without it the token could be read on the network.")
-    return failed(told)
-
-
-def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces: Sequence[str]) -> list[Check]:
-    """Returns the checks of a running sidecar.
-
-    Args:
-        target: the sidecar's address.
-        tls: the TLS of connections to it.
-        client: a client of it.
-        namespaces: the namespaces to check.
-    """
-
-    async def service() -> Finding:
-        try:
-            return judged_info(await client.server_info(timeout=_CALL_SECONDS))
-        except TopicPoliciesError as error:
-            return judged_refusal(error)
-
-    async def health(name: str) -> Finding:
-        status = await _status(target, tls, name)
-        return ok(status) if status == "SERVING" else failed(status)
-
-    def reading(namespace: str) -> Check:
-        async def read() -> Finding:
-            try:
-                has = await _has_documents(client, namespace)
-            except TopicPoliciesError as error:
-                return failed(f"{error.reason or error.code.name}: {error.message}", REMEDIES.get(error.reason, ""))
-            return ok("it has documents" if has else "it has no document")
-
-        return Check(
-            name=f"server.namespace {namespace}",
-            holds=f"{namespace} can be read",
-            why="Requests for a namespace that can't be loaded fail.",
-            run=read,
-            remedy="Check the server's log for why it can't read the namespace, and whether the broker serves it.",
-            needs=("server.service",),
-            seconds=15,
-        )
-
-    return [
-        Check(
-            name="server.service",
-            holds="the service answers",
-            why="Something between here and the server, such as a proxy, may accept calls and not forward them.",
-            run=service,
-            remedy="Check the server's log, and what is between here and the server.",
-            needs=("address.grpc",),
-        ),
-        Check(
-            name="server.liveness",
-            holds="the process is alive",
-            why="A process that hangs has to be restarted.",
-            run=lambda: health("liveness"),
-            remedy="Start the server again, and keep its log.",
-            needs=("server.service",),
-        ),
-        Check(
-            name="server.readiness",
-            holds="the server is ready: its change log can be reached",
-            why="Without the log changes are refused, and reads are as old as what was read last.",
-            run=lambda: health("readiness"),
-            remedy="The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the broker too.",
-            needs=("server.service",),
-        ),
-        *(check for namespace in namespaces for check in (reading(namespace), permission(client, namespace))),
-    ]
-
-
-REMEDIES = {
-    "TOPIC_POLICIES_ELSEWHERE": "Use pulsar-admin beside these brokers, or have them read change logs as that sentence says.",
+_SECONDS = 6.0
+_DENIED = "PERMISSION_DENIED"
+_OFF = {"READ_ONLY": "the server is read-only", "HISTORY_OFF": "the server keeps no history"}
+"""Reasons for which the server refuses every caller."""
+_REMEDIES = {
+    "TOPIC_NOT_FOUND": "Name a topic that exists: --scratch TOPIC; or create it (pulsar-admin topics create).",
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
     "TOPIC_POLICIES_DISABLED": "Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true at the brokers.",
     "CLUSTER_UNAVAILABLE": "If the admin API refuses the server, make it an admin: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+    _DENIED: "Authenticate yourself (--token-file, --tls-certificate), and have your role allowed: see the server's --authorization.",
+    "READ_ONLY": "The server's options let it write nothing (--read-only): name another server.",
 }
 
 
-async def _has_documents(client: AsyncClient, namespace: str) -> bool:
-    async for _ in client.list(namespace, page_size=1, timeout=_CALL_SECONDS):
-        return True
-    return False
+def sidecar(chosen: Settings, client: Client, namespaces: Sequence[str], scratch: str) -> list[Check]:
+    """Returns the checks of a running server.
 
+    Args:
+        chosen: how it is reached.
+        client: a client of it.
+        namespaces: the namespaces to check.
+        scratch: the namespace or topic of which a change is checked; empty: none is.
+    """
+    places = places_of(chosen.server)
 
-async def _status(target: str, tls: bool | Tls | None, name: str) -> str:
-    from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for these checks only
-
-    credentials, options = credentials_for(target, tls), options_for(target, tls)
-    opened = grpc.aio.insecure_channel(target, options) if credentials is None else grpc.aio.secure_channel(target, credentials, options)
-    async with opened as channel:
+    def service() -> Finding:
         try:
-            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=_CALL_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            return f"{error.code().name}: {error.details()}"
-    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
+            info = client.server_info(timeout=_SECONDS)
+        except TopicPoliciesError as error:
+            if error.code is StatusCode.UNIMPLEMENTED:
+                return failed(f"it is another gRPC service ({error.message})")
+            return failed("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, chosen.server))
+        log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
+        return ok(f"version {info.version}, log {log.lower()}, writers {writers.lower()}")
+
+    def ready() -> Finding:
+        status = status_of(chosen, "readiness")
+        return ok(status) if status == "SERVING" else failed(status)
+
+    found = [
+        Check(
+            "address.name",
+            "the host name can be resolved",
+            "Name the server with --server HOST:PORT or TOPICPOLICIES_SERVER, and check whether DNS knows the host.",
+            lambda: resolved(places),
+        ),
+        Check(
+            "address.connect",
+            "connections are accepted",
+            "Check whether the server runs, whether it listens there (serve --listen), and whether a firewall is in between.",
+            lambda: connected(places),
+            needs="address.name",
+        ),
+        Check(
+            "server.service",
+            "the service answers",
+            "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for them.",
+            service,
+            needs="address.connect",
+        ),
+        Check(
+            "server.readiness",
+            "the server is ready: its change log can be reached",
+            "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the brokers too.",
+            ready,
+            needs="server.service",
+        ),
+    ]
+    for namespace in namespaces:
+        found += _namespace(client, namespace)
+    return [*found, _scratch(client, scratch)] if scratch else found
+
+
+def resolved(places: Sequence[Place]) -> Finding:
+    """Returns the addresses of the places' hosts, or which host has none."""
+    told = []
+    for place in places:
+        if place.path:
+            told.append(place.path)
+            continue
+        try:
+            addresses = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            return failed(f"{place.host}: {error}")
+        told.append(f"{place.host} is {', '.join(dict.fromkeys(str(each[4][0]) for each in addresses))}")
+    return ok("; ".join(told))
+
+
+def connected(places: Sequence[Place]) -> Finding:
+    """Returns whether all places accept connections, or which does not."""
+    for place in places:
+        try:
+            if place.path:
+                with socket.socket(socket.AF_UNIX) as opened:
+                    opened.settimeout(_SECONDS)
+                    opened.connect(place.path)
+            else:
+                socket.create_connection((place.host, place.port), _SECONDS).close()
+        except OSError as error:
+            return failed(f"{place}: {error.strerror or error}")
+    return ok(", ".join(map(str, places)))
+
+
+def _namespace(client: Client, namespace: str) -> list[Check]:
+    def listed() -> object:
+        return next(client.list(namespace, page_size=1, timeout=_SECONDS), None)
+
+    def read() -> Finding:
+        try:
+            return ok("it has documents" if listed() is not None else "it has no document")
+        except TopicPoliciesError as error:
+            return _refused(error)
+
+    def changed() -> object:
+        return _dry_run(client, f"persistent://{namespace}/topicpolicies-doctor")
+
+    def history() -> object:
+        return next(client.history_pages(namespace=namespace, page_size=1, timeout=_SECONDS), None)
+
+    return [
+        Check(
+            f"server.namespace {namespace}",
+            f"{namespace} can be read",
+            "Check the server's log for why it can't read the namespace, and whether the broker serves it.",
+            read,
+            needs="server.service",
+        ),
+        Check(
+            f"server.permissions {namespace}",
+            f"what you may do in {namespace} is known",
+            "Check the server's log for why it can't decide.",
+            lambda: _permissions({"read": listed, "change": changed, "list the history": history}),
+            needs="server.service",
+        ),
+    ]
+
+
+def _permissions(ways: dict[str, Callable[[], object]]) -> Finding:
+    """Returns which of the requests the caller may make. The server checks the permission first: another error means that it is given."""
+    may, may_not, off = [], [], []
+    for what, ask in ways.items():
+        try:
+            ask()
+        except TopicPoliciesError as error:
+            if error.reason == _DENIED:
+                may_not.append(what)
+                continue
+            if error.reason in _OFF:
+                off.append(f"{what} ({_OFF[error.reason]})")
+                continue
+            if not error.reason or error.reason == "AUTHORIZATION_UNKNOWN" or error.code is StatusCode.UNAUTHENTICATED:
+                return _refused(error)
+        may.append(what)
+    told = [f"you may {', '.join(may) or 'do nothing'}"]
+    told += [f"{word}: {', '.join(listed)}" for word, listed in (("not", may_not), ("off", off)) if listed]
+    return ok("; ".join(told)) if may or not may_not else failed("; ".join(told), _REMEDIES[_DENIED])
+
+
+def _scratch(client: Client, place: str) -> Check:
+    topic = place if "://" in place or place.count("/") > 1 else f"persistent://{place}/topicpolicies-doctor"
+
+    def run() -> Finding:
+        try:
+            _dry_run(client, topic)
+        except TopicPoliciesError as error:
+            return _refused(error)
+        return ok()
+
+    remedy = "Check the reason, and the server's log."
+    return Check("scratch.change", f"a change of {topic} would be made (a dry run)", remedy, run, needs="server.service")
+
+
+def _dry_run(client: Client, topic: str) -> Any:
+    return client.update(topic, max_producer_per_topic=1_000_000, validate_only=True, timeout=_SECONDS)
+
+
+def _refused(error: TopicPoliciesError) -> Finding:
+    return failed(f"{error.reason or error.code.name}: {error.message}", _REMEDIES.get(error.reason, ""))
