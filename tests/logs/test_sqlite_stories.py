@@ -22,8 +22,8 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, file
+from topicpolicies_server.logs.sqlite.file import position_of
 
 NAMESPACE = "acme/orders"
 

@@ -21,7 +21,7 @@ class EmbeddedLogConfig:
     """The embedded durable log, which needs no broker."""
 
     path: Path | None
-    """The SQLite file, which is created if there is none. None: the log is in memory, and ends with the process."""
+    """The SQLite file, which is created if there is none. None: the log is in a temporary file, and ends with the process."""
     cluster_file: Path | None = None
     """The file of facts about the cluster (``cluster/file``); None: no facts, and only rules that need none are checked."""
     create_parent: bool = False

@@ -35,7 +35,7 @@ from typing import NamedTuple, TypeAlias
 
 from ... import sqlite_file
 from ...core.errors import Kind
-from ...core.policies.events import Placed
+from ...core.policies.events import Placed, Position
 from ...core.reasons import Reason
 from ...sqlite_file import (
     ERRORS,
@@ -52,7 +52,6 @@ from ...sqlite_file import (
     transaction,
     unusable,
 )
-from .. import rows
 from ..avro import Codec, UnsupportedSchema
 from ..change_log import LogError, Start, anchor_of
 from .tail_guard import LEAP, HighWaterMark, Mark, what_is_lost
@@ -234,6 +233,37 @@ text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Encodes the properties of an event."""
 
 
+def position_of(row: int) -> Position:
+    """The position of a row (1 to 16**15 - 1): its hexadecimal digits, after one that says how many they are.
+
+    The order of positions as strings is the order of the rows.
+    """
+    digits = f"{row:x}"
+    return f"{len(digits):x}{digits}"
+
+
+def row_of(position: Position) -> int:
+    """The row number of a position; 0, which is before every row, for the empty string.
+
+    Raises:
+        ValueError: the text is not a position that ``position_of`` makes.
+    """
+    if not position:
+        return 0
+    row = int(position[1:], 16)
+    if position_of(row) != position or row == 0:
+        raise ValueError(f'"{position}" is not the position of a row')
+    return row
+
+
+def directly_follows(earlier: Position, later: Position) -> bool:
+    """Whether two positions are those of adjacent rows; ``earlier`` may be "" for the beginning."""
+    try:
+        return position_of(row_of(earlier) + 1) == later
+    except ValueError:
+        return False
+
+
 def place_of(namespace_id: int, row: int) -> int:
     """The place of a namespace's row."""
     return (namespace_id << ROW_BITS) | row
@@ -359,7 +389,7 @@ class Reader:
         That one is possible: the last event of an earlier life, which ended at the floor.
         """
         try:
-            row = rows.row_of(start.positions[0])
+            row = row_of(start.positions[0])
         except ValueError:
             return None
         found = self._select(row, max(row, self._floor)).fetchmany(2)
@@ -385,7 +415,7 @@ class Reader:
             event, problem = None, repr(error)
         if event is None:
             raise Damaged(f"the event in row {row_at(place)} of {self._name} can't be read: {problem}")
-        return Placed(0, rows.position_of(row_at(place)), event, published_at, "", problem)
+        return Placed(0, position_of(row_at(place)), event, published_at, "", problem)
 
 
 # Opening

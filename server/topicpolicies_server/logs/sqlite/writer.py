@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
 from ...sqlite_file import checksum, flush_wal
-from .. import rows
 from . import file
 from .tail_guard import HighWaterMark
 
@@ -281,7 +280,7 @@ class Writer:
         self._pages += 2 * len(before) + sum([row.size for row in group]) // 4096
         committed: dict[Appender, list[Placed]] = {}
         for row, place in zip(group, places, strict=True):
-            placed = Placed(0, rows.position_of(file.row_at(place)), row.event, published_at)
+            placed = Placed(0, file.position_of(file.row_at(place)), row.event, published_at)
             committed.setdefault(row.log, []).append(placed)
         self._report(_acknowledge, committed)
 
