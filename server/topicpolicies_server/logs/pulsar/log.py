@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 from ...config import Limits, PulsarLogConfig, Writer
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
-from ...tasks import RestartedTask
 from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .access import Access, PulsarLimits
 from .admin import Admin
@@ -80,7 +79,6 @@ class PulsarLog:
         self._limits = limits or PulsarLimits()
         self._advertised = advertised
         self._cluster: _Cluster | None = None
-        self._renewing = RestartedTask("Asking for the facts about the cluster", self._renew_facts)
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._starting: set[PulsarNamespaceLog] = set()
         """Logs whose opening is under way: they are compared with the newest facts when it has ended."""
@@ -115,7 +113,7 @@ class PulsarLog:
     async def reach(self) -> str:
         """Returns when the cluster has answered (see ``change_log.Reached``), and why brokers do not read all change logs."""
         cluster = self._begun()
-        answers = await asyncio.gather(self._reach_brokers(cluster), cluster.admin.reached(_ANSWER_SECONDS), return_exceptions=True)
+        answers = await asyncio.gather(self._reach_brokers(), cluster.admin.reached(_ANSWER_SECONDS), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -137,7 +135,6 @@ class PulsarLog:
     async def close(self) -> None:
         """Closes the open logs and the clients, in bounded time."""
         self._closed = True
-        await self._renewing.stop()
         if self._cluster is not None:
             await self._cluster.checks.stop()
         await asyncio.gather(*(log.close() for log in self._open_logs()))
@@ -163,11 +160,10 @@ class PulsarLog:
             every_seconds=self._limits.facts_seconds,
             soonest_seconds=self._limits.creation_seconds,
         )
-        checks = HealthChecks(self._open_logs, every_seconds=self._round_seconds)
+        checks = HealthChecks(self._open_logs, facts, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
         client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
         self._cluster = _Cluster(client, admin, Topics(admin), facts, checks)
         checks.start()
-        self._renewing.start()
         return self._cluster
 
     async def _found(self, cluster: _Cluster, namespace: str, sink: LogSink) -> tuple[PulsarNamespaceLog, bool]:
@@ -183,17 +179,6 @@ class PulsarLog:
             cluster.client, cluster.admin, cluster.topics, facts, self._limits, self._advertised, invalidate_facts=cluster.facts.invalidate
         )
         return PulsarNamespaceLog(access, layout, sink, self._forget), exists
-
-    @property
-    def _round_seconds(self) -> float:
-        return min(_CHECK_SECONDS, self._limits.creation_seconds)
-
-    async def _renew_facts(self) -> None:
-        """Requests the facts again while logs are open, because brokers are upgraded in the meantime."""
-        while True:
-            await asyncio.sleep(self._round_seconds)
-            if self._cluster is not None and self._open_logs():
-                await self._cluster.facts.check()
 
     def _reopen_for(self, facts: PulsarFacts) -> None:
         """Ends the logs that were opened for other facts, because they write another dialect than their brokers read."""
@@ -215,7 +200,7 @@ class PulsarLog:
         found = {log: log.reader.connected for log in self._open_logs()}
         return {log: connected for log, connected in found.items() if connected}
 
-    async def _reach_brokers(self, cluster: _Cluster) -> None:
+    async def _reach_brokers(self) -> None:
         """Returns when brokers are known to be reachable; else raises ``LogError`` (``UNREACHABLE``)."""
         deadline = time.monotonic() + _BROKERS_SECONDS
         connected = self._connected()
@@ -226,7 +211,7 @@ class PulsarLog:
             raise LogError(LogState.UNREACHABLE, problem)
         try:
             async with asyncio.timeout(min(_ANSWER_SECONDS, deadline - time.monotonic())):
-                await asyncio.gather(*map(cluster.checks.look_after, [*connected][:_ASKED]))
+                await asyncio.gather(*(log.check() for log in [*connected][:_ASKED]))
                 if not any(log.out_of_reach for log in [*connected][:_ASKED]):
                     return
         except TimeoutError:

@@ -103,12 +103,17 @@ class CurrentFacts:
         """Notes that an event was refused because of the facts."""
         self._invalidated = True
 
-    async def check(self) -> None:
+    @property
+    def due(self) -> bool:
+        """Whether it is time to request the facts again."""
+        due_at = self._earliest if self._invalidated else self._expires
+        return self.newest is not None and not self._asking.locked() and time.monotonic() >= due_at
+
+    async def renew(self) -> None:
         """Requests the facts again, if that is due; called about once a second while logs are open."""
         async with self._asking:
-            if self.newest is not None and time.monotonic() >= (self._earliest if self._invalidated else self._expires):
-                with contextlib.suppress(LogError):  # callers that open logs get the error
-                    await self._ask()
+            with contextlib.suppress(LogError):  # callers that open logs get the error
+                await self._ask()
 
     async def _ask(self) -> PulsarFacts:
         before = self.newest
