@@ -159,6 +159,7 @@ class Reloader:
 def _read(source: _Source) -> tuple[_Signature, Any, str]:
     """Reads a source when its files have settled; returns their signature, the value, and why it can't be used ("" if it can)."""
     value: Any = None
+    signature: _Signature = ()
     problem = ""
 
     def read() -> None:

@@ -262,8 +262,11 @@ class SqliteLog:
         the writer's. ``in_flight_limit`` and ``in_flight_bytes``: how many appends of one namespace, and bytes of all, may wait for their
         commit. ``connection``: the class of the connection that writes; tests inject faults with it.
         """
-        self._temporary = TemporaryDirectory(prefix="topicpolicies-") if path is None else None
-        self.path = Path(path if self._temporary is None else f"{self._temporary.name}/policies.db").resolve()
+        self._temporary: TemporaryDirectory[str] | None = None
+        if path is None:
+            self._temporary = TemporaryDirectory(prefix="topicpolicies-")
+            path = Path(self._temporary.name, "policies.db")
+        self.path = Path(path).resolve()
         self.codec = codec or Codec()
         self.close_seconds = close_seconds
         self.bytes_in_flight = 0
