@@ -32,7 +32,7 @@ from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 TOPIC = "persistent/public/default/__change_events"
 THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}
-LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15, disconnected_seconds=60)
+LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15)
 
 
 class FakeReader:
@@ -164,17 +164,6 @@ async def test_connections_are_looked_at_several_times_between_rounds() -> None:
     await eventually(lambda: log.rested == 1)
     assert log.glances > 3
     await checks.stop()
-
-
-async def test_a_log_without_a_connection_is_given_up_after_a_limited_time() -> None:
-    log, reader = watching(THERE)
-    now = time.monotonic()
-    log.due(now + 100)
-    reader.connected = False
-    assert log.given_up(now + 150) is None
-    error = log.given_up(now + 161)
-    assert error is not None
-    assert error.reason == "LOG_UNAVAILABLE"
 
 
 class FakeLog:

@@ -180,13 +180,6 @@ class LogReader:
         self.due_only_by_time = not happened
         return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
-    def given_up(self, now: float) -> LogError | None:
-        """Returns an error if the connection was gone for too long, whatever the broker would say; ``now`` is monotonic seconds."""
-        gone = now - self._connected
-        if self._readers and gone > self._access.limits.disconnected_seconds:
-            return LogError(LogState.UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
-        return None
-
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
 
