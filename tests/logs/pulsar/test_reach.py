@@ -62,9 +62,8 @@ class Open(NamedTuple):
 
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
     """Opens a log with these readers, created at "monday"."""
-    cluster = log._begun()
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
-    access = Access(cast("Any", None), cluster.admin, cluster.topics, facts, limits)
+    access = Access(cast("Any", None), log._admin, log._topics, facts, limits)
     layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
     made.reader._readers, made.reader._creations = cast("Any", readers), ["monday"] * len(readers)

@@ -29,7 +29,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -227,7 +227,7 @@ EventRow: TypeAlias = tuple[int, int, int, int, str, str, bytes | None]
 """An event's columns: place, published_at, schema, checksum, key, properties (JSON), payload."""
 EVENT = "place, published_at, schema, checksum, key, properties, payload"
 """The columns of ``EventRow``."""
-_VALUES = 7
+COLUMNS = 7
 
 text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Encodes the properties of an event."""
@@ -295,22 +295,6 @@ def check_event(row: EventRow) -> None:
     place, published_at, schema, sure, key, properties, payload = row
     if checksum(place, published_at, schema, key, properties, payload) != sure:
         raise Damaged(f"the event in row {row_at(place)} of namespace {place >> ROW_BITS} is not what was written there")
-
-
-def insert_events(connection: sqlite3.Connection, values: list[int | str | bytes | None], count: int) -> None:
-    """Inserts and commits ``count`` rows, all of them or none; ``values`` are their columns one after the other.
-
-    One statement inserts all rows, so there is one commit and one wait for the interpreter's lock, however many rows there are. The
-    statement's size is rounded up to a power of two with empty rows, so that only few statements have to be prepared.
-    """
-    padded = 1 << (count - 1).bit_length()
-    connection.execute(_insertion(padded), values + [None] * (_VALUES * (padded - count)))
-
-
-@cache
-def _insertion(count: int) -> str:
-    marks = ",".join([f"({','.join('?' * _VALUES)})"] * count)
-    return f"INSERT INTO events SELECT * FROM (VALUES {marks}) WHERE column1 IS NOT NULL"  # noqa: S608 (only question marks)
 
 
 class Reader:

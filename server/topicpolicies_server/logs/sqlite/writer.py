@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
-from ...sqlite_file import checksum, flush_wal
+from ...sqlite_file import checksum, flush_wal, insert
 from . import file
 from .tail_guard import HighWaterMark
 
@@ -264,7 +264,7 @@ class Writer:
         try:
             if time.monotonic() >= self._looked_at + LOOK_SECONDS:
                 self._check_place()
-            file.insert_events(self._connection, self._values(group, published_at, places), len(group))
+            insert(self._connection, "events", file.COLUMNS, self._values(group, published_at, places))
         except sqlite3.Error as error:
             if not _refused(error):
                 raise
