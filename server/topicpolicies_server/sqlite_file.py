@@ -205,8 +205,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def insert(connection: sqlite3.Connection, table: str, columns: int, values: list[int | str | bytes | None]) -> None:
     """Inserts rows, all of them or none; ``values`` are their columns one after the other, and the first column is never NULL.
 
-    One statement inserts all of them, so there is one wait for the interpreter's lock. Empty rows pad their number to a power of two, so that
-    only few statements have to be prepared.
+    One statement inserts all of them, so there is one wait for the interpreter's lock. Empty rows pad their number to a power of two, so
+    that only few statements have to be prepared.
     """
     count = len(values) // columns
     padded = 1 << (count - 1).bit_length()

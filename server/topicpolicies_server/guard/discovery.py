@@ -117,7 +117,6 @@ class Discovery:
                 await asyncio.sleep(_RARELY_SECONDS if refused else _AGAIN_SECONDS)
 
     async def _follow_loaded(self) -> None:
-        """Asks brokers what they have loaded, until one of them does not answer."""
         now = asyncio.get_running_loop().time
         cluster = _field("cluster", await self._ask("cluster", "brokers", "configuration", "runtime"), "clusterName", str)
         while True:

@@ -269,7 +269,6 @@ SLACK_BYTES = 2 << 20
 
 
 def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Returns how many pages the file has, how many of them are unused, and how many bytes a page has."""
     count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
     return count, free, size
 

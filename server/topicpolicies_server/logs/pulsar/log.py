@@ -148,7 +148,6 @@ class PulsarLog:
             raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
 
     async def _found(self, namespace: str, sink: LogSink) -> tuple[PulsarNamespaceLog, bool]:
-        """Returns the log of a namespace, not started, and whether it exists."""
         facts = await self._facts.get()
         layout = await self._topics.find(namespace)
         exists = layout is not None
@@ -180,7 +179,6 @@ class PulsarLog:
         return {log: connected for log, connected in found.items() if connected}
 
     async def _reach_brokers(self) -> None:
-        """Returns when brokers are known to be reachable; else raises ``LogError`` (``UNREACHABLE``)."""
         deadline = time.monotonic() + _BROKERS_SECONDS
         connected = self._connected()
         if any(map(any, connected.values())):

@@ -390,7 +390,6 @@ class Reader:
         return self._placed(row)
 
     def _placed(self, row: EventRow) -> Placed:
-        """Checks and decodes a row."""
         check_event(row)
         place, published_at, schema, _, key, properties, payload = row
         try:

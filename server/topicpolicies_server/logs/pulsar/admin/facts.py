@@ -227,6 +227,5 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
 
 
 def _hosts(url: str) -> set[str]:
-    """Returns ``host:port`` of each host in a service URL."""
     parts = urlsplit(url)
     return set(parts.netloc.lower().split(",")) - {""}
