@@ -220,6 +220,7 @@ class PartitionWriter:
             self._ensure_open()
 
     def _placed(self, sent: _Sent, message_id: Any) -> Placed:
+        """Returns what readers will see, including the time and the producer name that the library put into the message on sending."""
         position = position_of(MessageId(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()))
         return Placed(self._partition, position, sent.event, sent.message.publish_timestamp(), sent.message.producer_name())
 
