@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.core.views import states_of
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_document, a_key
+from topicpolicies_server import sqlite_file
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
@@ -196,7 +197,7 @@ async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_a
 
 
 async def test_events_appended_after_a_refused_commit_are_read_as_they_were_appended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    inserting = writer.insert
+    inserting = sqlite_file.insert
     refusing = False
 
     def insert(*arguments: Any) -> None:
