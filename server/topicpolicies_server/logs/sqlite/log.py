@@ -27,7 +27,7 @@ from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
-from .writer import NamespaceRecord, NewRow, Writer, explained
+from .writer import Appender, NamespaceRecord, NewRow, Writer, explained
 
 IN_FLIGHT = 8_192
 """The default limit of appends of one namespace that wait for their commit."""
@@ -404,7 +404,7 @@ class SqliteLog:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _broken(self, error: BaseException, unknown: Mapping[SqliteNamespaceLog, int]) -> None:
+    def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Reports all open logs as lost; the next ``start`` opens the file anew. See ``Writer``."""
         self._writer = self._opened = self._starting = None
         loss = LogError(LogState.LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")

@@ -21,15 +21,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
 from ...sqlite_file import checksum, flush_wal, insert
 from . import file
 from .tail_guard import HighWaterMark
-
-if TYPE_CHECKING:
-    from .log import SqliteNamespaceLog
 
 T = TypeVar("T")
 
@@ -50,6 +47,16 @@ QUIET_SECONDS = 5.0
 takes one commit and refuses the next."""
 
 _log = logging.getLogger(__name__)
+
+
+class Appender(Protocol):
+    """The log of a namespace, which appends. The methods are called on the event loop's thread, in the order of the log."""
+
+    def committed(self, placed: Sequence[Placed]) -> None:
+        """Called when the log's next events are durable, with their positions."""
+
+    def refused(self, count: int, error: sqlite3.Error) -> None:
+        """Called when the log's next ``count`` events certainly are not in the file."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +90,7 @@ class NamespaceRecord:
 class NewRow(NamedTuple):
     """An event that waits to be committed, as a row."""
 
-    log: SqliteNamespaceLog
+    log: Appender
     namespace: NamespaceRecord
     event: Event
     key: str
@@ -150,7 +157,7 @@ class Writer:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(
-        self, opened: file.Opened, now: Callable[[], int], broken: Callable[[BaseException, Mapping[SqliteNamespaceLog, int]], None]
+        self, opened: file.Opened, now: Callable[[], int], broken: Callable[[BaseException, Mapping[Appender, int]], None]
     ) -> None:
         """Starts the thread.
 
@@ -271,7 +278,7 @@ class Writer:
         self._high_water = HighWaterMark(self._high_water.identity, self._high_water.total + len(group), highest)
         self._mark.note(self._high_water, len(group))
         self._pages += 2 * len(before) + sum([row.size for row in group]) // 4096
-        committed: dict[SqliteNamespaceLog, list[Placed]] = {}
+        committed: dict[Appender, list[Placed]] = {}
         for row, place in zip(group, places, strict=True):
             placed = Placed(0, file.position_of(file.row_at(place)), row.event, published_at)
             committed.setdefault(row.log, []).append(placed)
@@ -342,12 +349,12 @@ class Writer:
             _log.warning("the change log's file outlived its event loop")
 
 
-def _acknowledge(committed: Mapping[SqliteNamespaceLog, Sequence[Placed]]) -> None:
+def _acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
     for log, placed in committed.items():
         log.committed(placed)
 
 
-def _reject(counts: Mapping[SqliteNamespaceLog, int], error: sqlite3.Error) -> None:
+def _reject(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
     for log, count in counts.items():
         log.refused(count, error)
 
