@@ -20,8 +20,8 @@ from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Remembered
 from topicpolicies_server.core.reading.readback import ReadBack
 from topicpolicies_server.core.reading.view import Head, View
-from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.sqlite import file as rows
 from topicpolicies_server.rpc import answers, requests
 from topicpolicies_server.rpc.watching import events
 

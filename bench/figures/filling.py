@@ -14,8 +14,8 @@ from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, Remembered, Stamp, StampKind
-from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import SqliteLog
+from topicpolicies_server.logs.sqlite.file import position_of
 
 NAMESPACE = "bench/figures"
 _TURN = 256

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +22,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from . import regular_file
-from .tasks import RestartedTask
-from .threads import DaemonThreads
 
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 """How often the files are checked."""
-_LATE_SECONDS = 10.0
-"""How long reading files may take before a line in the log says so."""
 _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
 
@@ -47,28 +44,30 @@ class _Source:
     take: Callable[[Any], None]
     present: Any = field(repr=False)
     """The value that is in force."""
-    signature: _Signature = ()
-    """The signature of the files when they were last read."""
     problem: str = ""
     """Why the files can't be used; empty if they can."""
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: threading.Event = field(default_factory=threading.Event)
     """Set when the files are to be read at once."""
-    threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(1, "reloading"))
+    removed: bool = False
 
     @property
     def names(self) -> str:
         """The names of the files."""
         return ", ".join(map(str, self.files))
 
+    def signatures(self) -> _Signature:
+        """The signatures of the files as they are now."""
+        return tuple(map(regular_file.signature, self.files))
+
 
 class Reloader:
-    """The sources of a process, each with a task that reads it anew. It belongs to the event loop that starts it."""
+    """The sources of a process. It belongs to the event loop that starts it."""
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
         """Checks no file before ``start``."""
         self._seconds = look_seconds
-        self._sources: dict[_Source, RestartedTask] = {}
-        self._started = False
+        self._sources: list[_Source] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.failures = 0
         """How often a line in the log said that a source's files can't be used."""
 
@@ -87,9 +86,9 @@ class Reloader:
             A function that removes the source.
         """
         source = _Source(name, tuple(files), read, take, present)
-        task = self._sources[source] = RestartedTask(f"reading the {name} again", lambda: self._follow(source))
-        if self._started:
-            task.start()
+        self._sources.append(source)
+        if self._loop is not None:
+            self._begin(source, self._loop)
         return lambda: self._forget(source)
 
     @property
@@ -99,9 +98,9 @@ class Reloader:
 
     def start(self) -> None:
         """Starts checking the files."""
-        self._started = True
-        for task in self._sources.values():
-            task.start()
+        self._loop = asyncio.get_running_loop()
+        for source in self._sources:
+            self._begin(source, self._loop)
 
     def reload_now(self) -> None:
         """Has all sources read at once, whether their files seem to have changed or not; a line in the log gives the result of each."""
@@ -115,62 +114,52 @@ class Reloader:
         for source in list(self._sources):
             self._forget(source)
 
+    def _begin(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
+        threading.Thread(target=self._follow, args=(source, loop), name=f"reloading {source.name}", daemon=True).start()
+
     def _forget(self, source: _Source) -> None:
-        task = self._sources.pop(source, None)
-        if task is not None:
-            task.cancel()
-            source.threads.shutdown(wait=False)
+        if not source.removed:
+            self._sources.remove(source)
+        source.removed = True
+        source.asked.set()
 
-    async def _follow(self, source: _Source) -> None:
-        """Reads a source whenever its files have changed, without end."""
-        loop, asked = asyncio.get_running_loop(), source.asked
+    def _follow(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
+        """Reads a source whenever its files have changed, on its thread, until it is removed."""
+        signature: _Signature = ()
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
-                    await asked.wait()
-            at_request = asked.is_set()
-            asked.clear()
-            reading = loop.run_in_executor(source.threads, _read, source, at_request or bool(source.problem))
-            try:
-                while not (await asyncio.wait({reading}, timeout=_LATE_SECONDS))[0]:
-                    self._fail(source, f"reading has taken more than {_LATE_SECONDS:g} s, and continues", at_request=asked.is_set())
-                    asked.clear()
-                if (found := reading.result()) is not None:
-                    self._use(source, *found, at_request=at_request)
-            finally:
-                reading.cancel()  # if the source was removed, nobody waits for the result
+            at_request = source.asked.wait(self._seconds)
+            source.asked.clear()
+            if source.removed:
+                return
+            if not at_request and not source.problem and source.signatures() == signature:
+                continue
+            signature, value, problem = _read(source)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody uses the value any more
+                loop.call_soon_threadsafe(self._use, source, value, problem, at_request)
 
-    def _use(self, source: _Source, value: Any, problem: str, *, at_request: bool) -> None:
+    def _use(self, source: _Source, value: Any, problem: str, at_request: bool) -> None:
+        if source.removed:
+            return
         changed = not problem and value != source.present
         if changed:
             problem = _problem_of(lambda: source.take(value))
         if problem:
-            self._fail(source, problem, at_request=at_request)
-            return
-        if changed:
+            if at_request or problem != source.problem:
+                self.failures += 1
+                placed = problem if any(str(path) in problem for path in source.files) else f"{source.names}: {problem}"
+                _LOG.warning("%s: %s; the former content stays in force", source.name, placed)
+        elif changed:
             source.present = value
             _LOG.info("%s: read again from %s, and in force", source.name, source.names)
         elif source.problem or at_request:
             _LOG.info("%s: the content of %s is in force already", source.name, source.names)
-        source.problem = ""
-
-    def _fail(self, source: _Source, problem: str, *, at_request: bool) -> None:
-        if at_request or problem != source.problem:
-            self.failures += 1
-            placed = problem if any(str(path) in problem for path in source.files) else f"{source.names}: {problem}"
-            _LOG.warning("%s: %s; the former content stays in force", source.name, placed)
         source.problem = problem
 
 
-def _read(source: _Source, always: bool) -> tuple[Any, str] | None:
-    """Reads a source, on its thread, until its files have settled.
-
-    Returns:
-        The value, and why it can't be used ("" if it can); None: the files are unchanged, and were not read.
-    """
-    if not always and _signatures(source.files) == source.signature:
-        return None
+def _read(source: _Source) -> tuple[_Signature, Any, str]:
+    """Reads a source when its files have settled; returns their signature, the value, and why it can't be used ("" if it can)."""
     value: Any = None
+    signature: _Signature = ()
     problem = ""
 
     def read() -> None:
@@ -178,12 +167,12 @@ def _read(source: _Source, always: bool) -> tuple[Any, str] | None:
         value = source.read()
 
     for _ in range(_MOST_SETTLING):
-        source.signature = _signatures(source.files)
+        signature = source.signatures()
         time.sleep(_SETTLING_SECONDS)
         problem = _problem_of(read)
-        if _signatures(source.files) == source.signature:
+        if source.signatures() == signature:
             break
-    return value, problem
+    return signature, value, problem
 
 
 def _problem_of(step: Callable[[], None]) -> str:
@@ -196,7 +185,3 @@ def _problem_of(step: Callable[[], None]) -> str:
         _LOG.debug("reading files again failed", exc_info=error)
         return type(error).__name__
     return ""
-
-
-def _signatures(files: Sequence[Path]) -> _Signature:
-    return tuple(map(regular_file.signature, files))

@@ -16,6 +16,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -199,6 +200,23 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
             with suppress(sqlite3.Error):  # the first error is the one to report
                 connection.execute("ROLLBACK")
         raise
+
+
+def insert(connection: sqlite3.Connection, table: str, columns: int, values: list[int | str | bytes | None]) -> None:
+    """Inserts rows, all of them or none; ``values`` are their columns one after the other, and the first column is never NULL.
+
+    One statement inserts all of them, so there is one wait for the interpreter's lock. Empty rows pad their number to a power of two, so
+    that only few statements have to be prepared.
+    """
+    count = len(values) // columns
+    padded = 1 << (count - 1).bit_length()
+    connection.execute(_insertion(table, columns, padded), values + [None] * (columns * (padded - count)))
+
+
+@cache
+def _insertion(table: str, columns: int, count: int) -> str:
+    rows = ",".join([f"({','.join('?' * columns)})"] * count)
+    return f"INSERT INTO {table} SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
 
 
 def check_pages(connection: sqlite3.Connection) -> None:

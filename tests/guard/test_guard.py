@@ -49,10 +49,11 @@ def test_after_an_unexpected_error_of_the_discovery_namespaces_are_kept_and_it_i
         await asyncio.sleep(1)
         told.fail(ValueError("unexpected"))
         told.fail(LogError(LogState.ADMIN_UNREACHABLE, "No answer."))
-        told.tell("acme/b")
         await asyncio.sleep(9)
         assert guard.guarded == 1
         await asyncio.sleep(12)
+        told.tell("acme/b")
+        await asyncio.sleep(1)
         assert guard.guarded == 2 and told.begun == 3
         await guard.stop()
 

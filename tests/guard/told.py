@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
 
-from topicpolicies_server.guard.discovery import Changes, Discovery
+from topicpolicies_server.guard.discovery import Discovery
 
 
 class Told(Discovery):
-    """Yields the changes that a test gives it."""
+    """Finds what a test says."""
 
     def __init__(self, *found: str) -> None:
         self.asked: Counter[str] = Counter()
+        self.found: frozenset[str] = frozenset()
+        self.changed = asyncio.Event()
         self.begun = 0
-        """How often ``changes`` was called."""
-        self._telling: asyncio.Queue[Changes | BaseException] = asyncio.Queue()
+        """How often ``run`` was called."""
+        self._failures: asyncio.Queue[BaseException] = asyncio.Queue()
         self.tell(*found)
 
     def tell(self, *found: str, gone: tuple[str, ...] = ()) -> None:
-        """Yields that namespaces were found, or are gone."""
-        self._telling.put_nowait(Changes(frozenset(found), frozenset(gone)))
+        """Notes that namespaces were found, or are gone."""
+        self._note((self.found | set(found)) - set(gone))
 
     def fail(self, error: BaseException) -> None:
-        """Has ``changes`` raise an error."""
-        self._telling.put_nowait(error)
+        """Has ``run`` raise an error."""
+        self._failures.put_nowait(error)
 
-    async def changes(self) -> AsyncGenerator[Changes, None]:
-        """Yields the given changes."""
+    async def run(self) -> None:
+        """Raises the given errors."""
         self.begun += 1
-        while True:
-            told = await self._telling.get()
-            if isinstance(told, BaseException):
-                raise told
-            yield told
+        raise await self._failures.get()

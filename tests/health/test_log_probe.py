@@ -10,11 +10,11 @@ from typing import cast
 import pytest
 
 from tests.logs.pulsar.conftest import eventually
+from tests.memory_log import MemoryLog
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.health import LogProbe, Pulse, State, report
 from topicpolicies_server.health import pulse as pulse_module
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
-from topicpolicies_server.logs.memory import MemoryLog
 
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 
@@ -158,7 +158,7 @@ async def test_the_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.
     await probing.stop()
 
 
-async def test_a_log_in_memory_can_always_be_reached() -> None:
+async def test_a_log_that_cannot_be_asked_counts_as_in_reach() -> None:
     probing = probe(MemoryLog())
     await probing.start()
     assert probing.readiness.ready

@@ -19,7 +19,6 @@ Factory: TypeAlias = Callable[[pytest.FixtureRequest, Path], AbstractAsyncContex
 """Creates a backend for one test; the path is an empty directory of that test."""
 
 KINDS: list[tuple[str, Factory, tuple[pytest.MarkDecorator, ...]]] = [
-    ("for-trials", memory_backend.for_trials, ()),
     ("memory", memory_backend.one_partition, ()),
     ("memory-partitioned", memory_backend.three_partitions, ()),
     ("ledgered", memory_backend.in_ledgers, ()),

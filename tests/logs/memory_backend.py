@@ -1,4 +1,4 @@
-"""Backends of the conformance suite for the server's memory log, and for the memory log of the tests."""
+"""Backends of the conformance suite for the memory log of the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.memory_log import IN_FLIGHT, Fate, Faults, MemoryLog, MemoryNamespace
 from tests.memory_log.ledgered import LedgeredLog
 from tests.memory_log.ledgers import LedgeredStorage
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import NamespaceLog
 
 
@@ -71,31 +70,6 @@ class MemoryBackend(Backend):
     async def lose(self, log: NamespaceLog) -> None:
         assert isinstance(log, MemoryNamespaceLog)
         self.storage.lose(log.namespace)
-
-
-class ForTrialsBackend(Backend):
-    """The server's own memory log. Nothing can be done to it from outside, and what it holds lives as long as it is used."""
-
-    name = "for-trials"
-    exclusive = True
-
-    def __init__(self) -> None:
-        self._log = memory.MemoryLog()
-
-    def namespace(self, name: str = "orders") -> str:
-        return f"acme/{name}"
-
-    async def start(self, *, in_flight_limit: int | None = None) -> memory.MemoryLog:
-        if in_flight_limit is not None:
-            self._log = memory.MemoryLog(in_flight_limit=in_flight_limit)
-        return self._log
-
-
-@asynccontextmanager
-async def for_trials(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """The server's own memory log."""
-    del request, directory
-    yield ForTrialsBackend()
 
 
 @asynccontextmanager

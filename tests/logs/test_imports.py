@@ -13,9 +13,8 @@ from topicpolicies_server.logs import leadership
 @pytest.mark.parametrize(
     ("imported", "absent"),
     [
-        ("topicpolicies_server.logs.memory", ("_pulsar", "topicpolicies_server.logs.pulsar", "httpx")),
         ("topicpolicies_server.logs.sqlite", ("_pulsar", "topicpolicies_server.logs.pulsar", "httpx")),
-        ("topicpolicies_server.logs.leadership", ("_pulsar", "topicpolicies_server.logs.pulsar", "topicpolicies_server.logs.memory")),
+        ("topicpolicies_server.logs.leadership", ("_pulsar", "topicpolicies_server.logs.pulsar")),
         ("tests.memory_log.led", ("_pulsar", "topicpolicies_server.logs.pulsar")),
     ],
 )
@@ -31,8 +30,8 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 
 async def use():
-    from topicpolicies_server.logs.memory import MemoryLog
-    recorder, logs = Recorder(), MemoryLog()
+    from topicpolicies_server.logs.sqlite import SqliteLog
+    recorder, logs = Recorder(), SqliteLog()
     log = await logs.open("acme/orders", recorder)
     recorder.append(log, an_update(a_key("acme/orders")))
     await recorder.until_settled(1)
@@ -44,7 +43,7 @@ print([name for name in sys.modules if name.startswith(("_pulsar", "pulsar", "to
 """
 
 
-def test_a_memory_log_in_use_does_not_import_the_pulsar_log_or_its_libraries() -> None:
+def test_an_embedded_log_in_use_does_not_import_the_pulsar_log_or_its_libraries() -> None:
     done = subprocess.run([sys.executable, "-c", IN_USE], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

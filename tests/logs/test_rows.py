@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.policies.events import ABSENT
-from topicpolicies_server.logs.rows import directly_follows, position_of, row_of
+from topicpolicies_server.logs.sqlite.file import directly_follows, position_of, row_of
 
 ROWS = st.integers(min_value=1, max_value=16**15 - 1)
 

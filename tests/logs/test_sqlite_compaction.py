@@ -20,11 +20,10 @@ from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
-from topicpolicies_server.logs.sqlite.file import Reader
+from topicpolicies_server.logs.sqlite.file import Reader, position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
 from topicpolicies_server.sqlite_file import create_private, give_back, unused_pages
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.logs.recorder import Recorder
-from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import SqliteLog
+from topicpolicies_server.logs.sqlite.file import position_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # two dozen processes per test, even on a busy machine
 

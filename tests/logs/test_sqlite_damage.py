@@ -16,8 +16,8 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_tombstone, an_update
 from tests.logs.test_sqlite_crash import Nursery, nursery
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.rows import row_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
+from topicpolicies_server.logs.sqlite.file import row_of
 from topicpolicies_server.logs.sqlite.tail_guard import LEAP
 from topicpolicies_server.sqlite_file import checksum
 

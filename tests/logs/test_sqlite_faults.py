@@ -24,10 +24,9 @@ from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, Reached
-from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, tail_guard, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite.file import Reader
+from topicpolicies_server.logs.sqlite.file import Reader, position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
 
 NAMESPACE = "acme/orders"

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,12 +19,13 @@ from hypothesis import strategies as st
 from tests.core.views import states_of
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_document, a_key
+from topicpolicies_server import sqlite_file
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, file
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, file, writer
+from topicpolicies_server.logs.sqlite.file import position_of
 
 NAMESPACE = "acme/orders"
 
@@ -195,17 +197,17 @@ async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_a
 
 
 async def test_events_appended_after_a_refused_commit_are_read_as_they_were_appended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    inserting = file.insert_events
+    inserting = sqlite_file.insert
     refusing = False
 
-    def insert(connection: sqlite3.Connection, values: list[int | str | bytes | None], rows: int) -> None:
+    def insert(*arguments: Any) -> None:
         if refusing:
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
-        inserting(connection, values, rows)
+        inserting(*arguments)
 
-    monkeypatch.setattr(file, "insert_events", insert)
+    monkeypatch.setattr(writer, "insert", insert)
     recorder = Recorder()
     log = await world.log.open(NAMESPACE, recorder)
     settled = 0

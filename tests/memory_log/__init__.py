@@ -5,11 +5,9 @@
 - ``ledgers``: storage as brokers keep it, compacted and trimmed; ``ledgered``, ``ledger_reader``: a log that is read as the Pulsar log is
 """
 
-from topicpolicies_server.logs.memory import IN_FLIGHT
-
 from .channel import Channel
 from .faults import Fate, Faults, Outcome
-from .log import MemoryLog, MemoryNamespaceLog, Sent
+from .log import IN_FLIGHT, MemoryLog, MemoryNamespaceLog, Sent
 from .storage import MemoryStorage, StoredNamespace
 
 __all__ = [

@@ -17,15 +17,17 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs.change_log import LogError, LogSink, Start, already_open, anchor_of, busy, closed
-from topicpolicies_server.logs.memory import IN_FLIGHT
-from topicpolicies_server.logs.rows import Brokerless
+from topicpolicies_server.logs.avro.codec import EMBEDDED_CLUSTER
+from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogError, LogSink, Start, already_open, anchor_of, busy, closed
+from topicpolicies_server.logs.sqlite.file import directly_follows
 
 from .channel import Channel
 from .faults import NO_FAULTS, Fate, Faults, Outcome
 from .seats import Producer
 from .storage import MemoryStorage, StoredNamespace
 
+IN_FLIGHT = 65_536
+"""The default limit of appends of one open log that wait for their outcome."""
 CLOSE_SECONDS = 5.0
 """The default time that ``close`` waits for outcomes."""
 
@@ -47,8 +49,12 @@ Message: TypeAlias = Sent | Callable[[], None]
 """What a channel delivers: an event, or a function that is called on arrival."""
 
 
-class MemoryNamespaceLog(Brokerless):
+class MemoryNamespaceLog:
     """The log of one namespace, as one process has it open (``change_log.NamespaceLog``)."""
+
+    cluster = EMBEDDED_CLUSTER
+    in_place = False
+    """No broker writes to this log."""
 
     def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink, start: Start | None = None) -> None:
         self._owner = owner
@@ -113,6 +119,18 @@ class MemoryNamespaceLog(Brokerless):
     def shared(self) -> bool:
         """True: any number of processes may write to the storage."""
         return True
+
+    @property
+    def leadership(self) -> Leadership:
+        """``ANYBODY``: there is no leader to elect."""
+        return ANYBODY
+
+    def contend(self) -> None:
+        """Does nothing: see ``leadership``."""
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """Whether the row numbers are adjacent: rows are numbered without gaps."""
+        return directly_follows(earlier, later)
 
     async def end(self, partition: int) -> Position:
         """Returns the position of the newest entry that was ever stored in a partition; "" if there is none.

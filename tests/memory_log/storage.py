@@ -10,8 +10,8 @@ from tests.logs.routing import partition_of
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.sqlite import file as rows
 
 from .seats import Seat
 

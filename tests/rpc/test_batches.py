@@ -18,7 +18,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.batches import TURN_SECONDS
 from topicpolicies_server.rpc.requests import Author
@@ -59,7 +59,7 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     server: Server, slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[object] = []
-    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: sent.append(event))
+    monkeypatch.setattr(SqliteNamespaceLog, "append", lambda _, event: sent.append(event))
     spans: list[Ended] = []
     tracing = Tracing(spans.append, 1.0)
     server.calls.observers += (tracing,)
@@ -99,21 +99,21 @@ async def test_a_permission_check_that_is_cancelled_by_the_authority_fails_the_c
 async def test_at_the_deadline_each_change_has_the_result_that_is_certain_by_then(
     server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened, open_ = "fast/space", MemoryLog.open
+    opened, open_ = "fast/space", SqliteLog.open
 
-    async def open_one(log: MemoryLog, namespace: str, sink: object, *rest: object) -> MemoryNamespaceLog:
+    async def open_one(log: SqliteLog, namespace: str, sink: object, *rest: object) -> SqliteNamespaceLog:
         if namespace != opened:
             await asyncio.Event().wait()
         return await open_(log, namespace, sink, *rest)  # type: ignore[arg-type]
 
-    append = MemoryNamespaceLog.append
+    append = SqliteNamespaceLog.append
 
-    def append_one(log: MemoryNamespaceLog, event: Event) -> None:
+    def append_one(log: SqliteNamespaceLog, event: Event) -> None:
         if not event.key.topic.endswith("lost"):
             append(log, event)
 
-    monkeypatch.setattr(MemoryLog, "open", open_one)
-    monkeypatch.setattr(MemoryNamespaceLog, "append", append_one)
+    monkeypatch.setattr(SqliteLog, "open", open_one)
+    monkeypatch.setattr(SqliteNamespaceLog, "append", append_one)
     names = [FAST, "persistent://fast/space/lost", "persistent://fast/other/t", SLOW, "no topic"]
     async with grpc.aio.insecure_channel(server.address) as channel:
         changes = batch(*(change(name, 1) for name in names))

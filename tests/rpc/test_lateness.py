@@ -19,7 +19,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, Limits, PulsarLogConf
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.health import State
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.lateness import Lateness
 from topicpolicies_server.rpc.server import Server
@@ -40,7 +40,7 @@ def log_path() -> None:
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Makes the log accept events without acknowledging them."""
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryNamespaceLog, "append", lambda self, event: None)
+        patched.setattr(SqliteNamespaceLog, "append", lambda self, event: None)
         yield
 
 
@@ -48,12 +48,12 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def slow_to_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Makes the opening of a namespace's log hang."""
 
-    async def never(self: MemoryLog, *_: object) -> MemoryNamespaceLog:
+    async def never(self: SqliteLog, *_: object) -> SqliteNamespaceLog:
         await asyncio.Event().wait()
         raise AssertionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryLog, "open", never)
+        patched.setattr(SqliteLog, "open", never)
         yield
 
 

@@ -17,7 +17,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.config import Address, CallRecordConfig, EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -26,7 +26,7 @@ PATIENCE = 20.0
 NEVER = 600.0
 
 
-class Silent(MemoryLog):
+class Silent(SqliteLog):
     """A log that does not answer whether it can be reached until a test lets it."""
 
     def __init__(self) -> None:
@@ -129,16 +129,16 @@ async def test_a_server_that_is_stopped_while_it_starts_is_stopped_when_both_cal
 async def test_further_stops_of_a_stopping_server_wait_for_its_end_and_do_not_cut_off_accepted_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    held: list[tuple[MemoryNamespaceLog, Event]] = []
+    held: list[tuple[SqliteNamespaceLog, Event]] = []
     closed: list[int] = []
-    append, close = MemoryNamespaceLog.append, MemoryLog.close
+    append, close = SqliteNamespaceLog.append, SqliteLog.close
 
-    async def noted(log: MemoryLog) -> None:
+    async def noted(log: SqliteLog) -> None:
         closed.append(len(held))
         await close(log)
 
-    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda log, event: held.append((log, event)))
-    monkeypatch.setattr(MemoryLog, "close", noted)
+    monkeypatch.setattr(SqliteNamespaceLog, "append", lambda log, event: held.append((log, event)))
+    monkeypatch.setattr(SqliteLog, "close", noted)
     server = Server(config())
     await server.start()
     async with grpc.aio.insecure_channel(server.address) as channel:

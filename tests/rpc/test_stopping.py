@@ -28,8 +28,7 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
-from topicpolicies_server.logs.sqlite import SqliteLog
+from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.metrics import Endpoint
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.errors import DETAILS_KEY
@@ -110,7 +109,7 @@ def why(result: PolicyChangeResult) -> str:
 def silent_log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Makes the log accept events without acknowledging them, and returns the events."""
     appended: list[Any] = []
-    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: appended.append(event))
+    monkeypatch.setattr(SqliteNamespaceLog, "append", lambda _, event: appended.append(event))
     return appended
 
 
@@ -119,11 +118,11 @@ def stuck_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Makes the opening of a log hang, and returns the namespaces for which it was begun."""
     opened: list[str] = []
 
-    async def open_never(_: MemoryLog, namespace: str, _follower: object, _start: object) -> None:
+    async def open_never(_: SqliteLog, namespace: str, _follower: object, _start: object) -> None:
         opened.append(namespace)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(MemoryLog, "open", open_never)
+    monkeypatch.setattr(SqliteLog, "open", open_never)
     return opened
 
 

@@ -10,7 +10,7 @@ from tests.core.test_view_copy import content
 from topicpolicies_server.checkpoints import Checkpoint, checkpoint_of
 from topicpolicies_server.checkpoints.checkpoints import Opening
 from topicpolicies_server.checkpoints.file import dump, load
-from topicpolicies_server.logs import rows
+from topicpolicies_server.logs.sqlite import file as rows
 
 from . import kept as simulated
 from .report import verdict

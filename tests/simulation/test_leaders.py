@@ -22,9 +22,9 @@ from topicpolicies_server.core.chains.sequencer import Effect, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 from topicpolicies_server.logs.leadership import Candidate
+from topicpolicies_server.logs.sqlite import file as rows
 
 from . import terms
 from .calls import Refused

@@ -239,7 +239,6 @@ def _checked(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _columns(blocks: Iterator[bytes], count: int) -> tuple[list[str], list[Any]]:
-    """Reads so many names and values."""
     names: list[str] = []
     values: list[Any] = []
     while len(names) < count:

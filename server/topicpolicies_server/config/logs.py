@@ -19,7 +19,7 @@ RECALLED_ENTRIES = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedLogConfig:
-    """The embedded durable log, which needs no broker. Without a path it is in memory, and ends with the process."""
+    """The embedded durable log, which needs no broker. Without a path it is in a temporary file, and ends with the process."""
 
     path: Path | None = option(
         name="data",

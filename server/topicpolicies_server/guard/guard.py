@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from ..config import GuardConfig, insecure
@@ -39,9 +40,7 @@ class Guard:
         self._registry = registry
         self._discovery = discovery
         self._held: dict[str, Namespace] = {}
-        self._waiting: set[str] = set()
-        """Namespaces that are to be guarded and are not loaded yet, because the registry is full or closing."""
-        runs = {"finding out which namespaces to guard": self._follow, "guarding the namespaces that were found": self._insist}
+        runs = {"finding out which namespaces to guard": discovery.run, "guarding the namespaces that were found": self._follow}
         self._tasks = [
             RestartedTask(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed)
             for name, run in runs.items()
@@ -66,42 +65,37 @@ class Guard:
         """Releases all namespaces."""
         for task in self._tasks:
             await task.stop()
-        self._waiting.clear()
         self._let_go(set(self._held))
 
     async def _follow(self) -> None:
-        """Applies what the discovery yields, forever. If that fails, what is guarded stays, and it begins again (``RestartedTask``)."""
-        async with contextlib.aclosing(self._discovery.changes()) as told:
-            async for changes in told:
-                self._let_go(changes.gone)
-                self._waiting |= changes.found
-                await self._keep(tell=bool(changes.found))
-
-    async def _insist(self) -> None:
-        tries = 0
+        """Guards what the discovery has found, whenever that changes; what could not be loaded is tried again from time to time."""
+        found, tries = self._discovery, 0
         while True:
-            await asyncio.sleep(_AGAIN_SECONDS)
-            tries = tries + 1 if self._waiting else 0
-            await self._keep(tell=tries % _TELL_EVERY == 0)
+            found.changed.clear()
+            self._let_go(self._held.keys() - found.found)
+            await self._keep(found.found - self._held.keys(), tell=tries % _TELL_EVERY == 0)
+            try:
+                async with asyncio.timeout(_AGAIN_SECONDS):
+                    await found.changed.wait()
+                tries = 0
+            except TimeoutError:
+                tries += 1
 
     def _failed(self, _: BaseException) -> None:
         """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``RestartedTask``."""
         _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
-    async def _keep(self, *, tell: bool) -> None:
-        """Loads the namespaces that are to be guarded, as far as there is room. Others have their turns between: there may be thousands."""
+    async def _keep(self, names: AbstractSet[str], *, tell: bool) -> None:
+        """Loads namespaces that are to be guarded, as far as there is room. Others have their turns between: there may be thousands."""
         refusals: list[tuple[str, PolicyError]] = []
-        for number, name in enumerate(sorted(self._waiting), start=1):
+        for number, name in enumerate(sorted(names), start=1):
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if name not in self._waiting:
-                continue  # the other task has loaded it meanwhile, or let it go
             try:
                 namespace = self._registry.get(name)
             except PolicyError as error:
                 refusals.append((name, error))
                 continue
-            self._waiting.discard(name)
             namespace.hold(self)
             self._held[name] = namespace
             _LOG.info("%s is guarded", name)
@@ -109,13 +103,10 @@ class Guard:
             first, why = refusals[0]
             _LOG.warning("%s and %d others can't be guarded yet: %s", first, len(refusals) - 1, why.message)
 
-    def _let_go(self, names: frozenset[str] | set[str]) -> None:
+    def _let_go(self, names: AbstractSet[str]) -> None:
         for name in names:
-            self._waiting.discard(name)
-            namespace = self._held.pop(name, None)
-            if namespace is not None:
-                namespace.release(self)
-                _LOG.info("%s is not guarded any more", name)
+            self._held.pop(name).release(self)
+            _LOG.info("%s is not guarded any more", name)
 
 
 class GuardService:

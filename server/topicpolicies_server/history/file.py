@@ -28,13 +28,11 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, get_type_hints
 
+from .. import sqlite_file
 from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, flush_wal, give_back, is_empty, sizes, unusable
-from ..sqlite_file import connect as _connect
-from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Entry, Gap, Progress, Stream
 
 _log = logging.getLogger(__name__)
@@ -81,7 +79,7 @@ FORM = Format("history", APPLICATION_ID, FORMAT, _create, _PRAGMAS)
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Opens a connection to a file that exists (see ``sqlite_file.connect``)."""
-    return _connect(path, FORM, read_only=read_only)
+    return sqlite_file.connect(path, FORM, read_only=read_only)
 
 
 def look(path: Path) -> None:
@@ -94,7 +92,7 @@ def look(path: Path) -> None:
         return
     try:
         alone = not Path(f"{os.path.realpath(path)}-wal").exists()
-        with closing(_connect(path, FORM, read_only=True, alone=alone)) as connection:
+        with closing(sqlite_file.connect(path, FORM, read_only=True, alone=alone)) as connection:
             if not is_empty(connection, path, FORM):
                 progress(connection)
     except ERRORS as error:
@@ -116,7 +114,7 @@ def prepare(path: Path) -> sqlite3.Connection:
     except ERRORS as error:
         raise unusable(path, error) from error
     try:
-        _prepare(connection, path, FORM)
+        sqlite_file.prepare(connection, path, FORM)
     except BaseException:
         connection.close()
         raise
@@ -192,16 +190,8 @@ ROWS = 64
 
 
 def insert(connection: sqlite3.Connection, table: str, some: Sequence[Values]) -> None:
-    """Adds up to ``ROWS`` rows. Empty ones pad their number to a power of two, so that few statements are prepared."""
-    padded = 1 << (len(some) - 1).bit_length()
-    values = [value for row in some for value in (*row, checksum(*row))]
-    connection.execute(_insertion(table, padded), values + [None] * ((len(_COLUMNS[table]) + 1) * (padded - len(some))))
-
-
-@cache
-def _insertion(table: str, count: int) -> str:
-    row = f"({','.join('?' * (len(_COLUMNS[table]) + 1))})"
-    return f"INSERT INTO {table} SELECT * FROM (VALUES {','.join([row] * count)}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
+    """Adds up to ``ROWS`` rows."""
+    sqlite_file.insert(connection, table, len(_COLUMNS[table]) + 1, [value for row in some for value in (*row, checksum(*row))])
 
 
 def _add(connection: sqlite3.Connection, table: str, *values: int | str | None) -> int:
@@ -279,7 +269,6 @@ SLACK_BYTES = 2 << 20
 
 
 def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Returns how many pages the file has, how many of them are unused, and how many bytes a page has."""
     count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
     return count, free, size
 

@@ -85,7 +85,6 @@ def page(connection: sqlite3.Connection, query: Query) -> Page:
 
 
 def _wanted(connection: sqlite3.Connection, namespace: int, scope: int, query: Query) -> Iterator[Entry]:
-    """Yields the wanted entries of one scope, in order."""
     index = "by_topic" if query.topic else "by_namespace"
     of = ("topic", "=", query.topic) if query.topic else ("namespace", "=", namespace)
     start, end, order = query.start, query.end, "DESC" if query.newest_first else "ASC"
@@ -118,7 +117,6 @@ def entry_of_version(connection: sqlite3.Connection, key: PolicyKey, version: Po
 
 
 def _one(connection: sqlite3.Connection, index: str, key: PolicyKey, last: Condition, order: str) -> Entry | None:
-    """Returns the first entry of a policy key that an index has; None: there is none."""
     conditions: list[Condition] = [("topic", "=", key.topic), ("scope", "=", int(key.scope)), last]
     return next(file.entries(connection, index, conditions, f"{order} LIMIT 1"), None)
 
@@ -221,7 +219,6 @@ def _published_by(head: Head, at: int) -> bool:
 
 
 def _between(gaps: Sequence[Gap], start: int, end: int) -> Gap | None:
-    """Returns the first of ``gaps`` that overlaps the time from ``start`` to ``end``; None: there is none."""
     return next((gap for gap in gaps if gap.until > start and (gap.since is None or gap.since < end)), None)
 
 
@@ -371,14 +368,12 @@ def _log(connection: sqlite3.Connection, namespace: str, place: Token) -> tuple[
 
 
 def _behind(connection: sqlite3.Connection, stream: _Stream, most: int) -> Iterator[tuple[Entry, int]]:
-    """Yields the entries of a stream behind the reader, each with the partition."""
     conditions = ("stream", "=", stream.id), ("position", ">", stream.behind)
     found = file.entries(connection, "by_position", conditions, "ORDER BY position LIMIT ?", (most + 1,))
     return ((entry, stream.partition) for entry in found)
 
 
 def _ids(connection: sqlite3.Connection, stream: _Stream) -> Iterator[tuple[int, Position, int]]:
-    """Yields the id, the position and the partition of each entry of a stream behind the reader."""
     ids = "SELECT id, position FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position"
     return ((number, position, stream.partition) for number, position in connection.execute(ids, (stream.id, stream.behind)))
 

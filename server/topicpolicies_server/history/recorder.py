@@ -186,7 +186,6 @@ class Recorder:
             self._missing.append((self._stream(partition), max(uncertain.at, uncertain.end or "")))
 
     def _tell_overrun(self, until: int) -> None:
-        """Records the gap of the events for which there was no room, if there were any."""
         overrun, self._progress.overrun = self._progress.overrun, None
         if overrun is not None:  # each partition has its own time
             self._writer.tell(overrun._replace(until=max(until, overrun.until)))

@@ -1,1 +1,1 @@
-"""Change logs: one protocol (``change_log``), three backends (``memory``, ``sqlite``, ``pulsar``) and one codec (``avro``)."""
+"""Change logs: one protocol (``change_log``), two backends (``sqlite``, ``pulsar``) and one codec (``avro``)."""

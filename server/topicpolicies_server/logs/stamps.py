@@ -257,7 +257,6 @@ def _seen(text: str) -> Seen:
 
 
 def _rows(properties: Mapping[str, str], name: str, columns: int) -> list[tuple[Any, ...]]:
-    """The parts of a property's list, in rows of ``columns``."""
     parts = _parts(properties[name])
     _count_rows(name, len(parts), columns)
     return list(zip(*[iter(parts)] * columns, strict=True))

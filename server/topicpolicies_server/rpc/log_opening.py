@@ -24,10 +24,6 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
         from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
 
         return pulsar_log(config, limits, advertised)
-    if config.path is None:
-        from ..logs.memory import MemoryLog  # noqa: PLC0415
-
-        return MemoryLog(in_flight_limit=limits.max_in_flight_per_namespace)
     from ..logs.sqlite import Compaction, SqliteLog  # noqa: PLC0415
 
     log = SqliteLog(

@@ -21,7 +21,7 @@ from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar import health_checks as checks_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
+from topicpolicies_server.logs.pulsar.admin.facts import CurrentFacts, PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.health_checks import HealthChecks
@@ -32,7 +32,7 @@ from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 TOPIC = "persistent/public/default/__change_events"
 THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}
-LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15, disconnected_seconds=60)
+LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15)
 
 
 class FakeReader:
@@ -166,17 +166,6 @@ async def test_connections_are_looked_at_several_times_between_rounds() -> None:
     await checks.stop()
 
 
-async def test_a_log_without_a_connection_is_given_up_after_a_limited_time() -> None:
-    log, reader = watching(THERE)
-    now = time.monotonic()
-    log.due(now + 100)
-    reader.connected = False
-    assert log.given_up(now + 150) is None
-    error = log.given_up(now + 161)
-    assert error is not None
-    assert error.reason == "LOG_UNAVAILABLE"
-
-
 class FakeLog:
     namespace = "acme/orders"
     due_only_by_time = False
@@ -217,7 +206,8 @@ class FakeLog:
 
 
 def checks_of(logs: Callable[[], Iterable[FakeLog]], *, every_seconds: float) -> HealthChecks:
-    return HealthChecks(cast("Callable[[], Iterable[PulsarNamespaceLog]]", logs), every_seconds=every_seconds)
+    facts = cast("CurrentFacts", SimpleNamespace(due=False))
+    return HealthChecks(cast("Callable[[], Iterable[PulsarNamespaceLog]]", logs), facts, every_seconds=every_seconds)
 
 
 @pytest.fixture
@@ -276,28 +266,6 @@ async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_other
     await asyncio.sleep(0.05)
     assert [log.visits for log in others] == visits
     assert slow.inside == 0
-
-
-async def test_an_immediate_check_joins_the_running_one_and_needs_no_place() -> None:
-    slow, others = FakeLog(lasts=0.2), [FakeLog(lasts=600) for _ in range(6)]
-    logs: list[FakeLog] = [*others]
-    checks = checks_of(lambda: logs, every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: sum(log.inside for log in others) == 4)
-    asking = [asyncio.create_task(checks.look_after(cast("PulsarNamespaceLog", slow))) for _ in range(3)]
-    await asyncio.sleep(0)
-    logs.append(slow)
-    assert cast("PulsarNamespaceLog", slow) in checks._checking
-    await eventually(lambda: slow.inside == 1)
-    assert sum(log.inside for log in others) == 4, "all four places are taken"
-    await asyncio.gather(*asking)
-    assert slow.most_inside == 1 and slow.visits >= 1
-    waiting = asyncio.create_task(checks.look_after(cast("PulsarNamespaceLog", others[0])))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.wait({waiting})
-    assert (others[0].visits, others[0].inside) == (1, 1), "the check continues"
-    await checks.stop()
 
 
 async def test_an_unforeseen_error_does_not_end_the_rounds_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -363,18 +331,6 @@ async def test_at_most_four_logs_are_checked_at_once() -> None:
     await eventually(lambda: all(log.visits > 3 for log in logs))
     await checks.stop()
     assert most == 4
-
-
-async def test_a_check_that_takes_too_long_is_cancelled_and_logged_once_and_begun_again(
-    logged: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checks_module, "_LONGEST_SECONDS", 0.05, raising=False)
-    log = FakeLog(lasts=600)
-    checks = checks_of(lambda: [log], every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: log.visits > 2)
-    await checks.stop()
-    assert (log.most_inside, len(logged)) == (1, 1)
 
 
 async def test_periodic_checks_take_turns_at_a_limited_rate_and_urgent_checks_do_not_wait(

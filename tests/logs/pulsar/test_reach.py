@@ -62,9 +62,8 @@ class Open(NamedTuple):
 
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
     """Opens a log with these readers, created at "monday"."""
-    cluster = log._begun()
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
-    access = Access(cast("Any", None), cluster.admin, cluster.topics, facts, limits)
+    access = Access(cast("Any", None), log._admin, log._topics, facts, limits)
     layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
     made.reader._readers, made.reader._creations = cast("Any", readers), ["monday"] * len(readers)
@@ -180,7 +179,7 @@ async def test_only_a_few_of_many_disconnected_logs_are_checked_and_hanging_chec
             await asyncio.Event().wait()
         return await connect(host, port)
 
-    async def look_after(each: PulsarNamespaceLog) -> None:
+    async def check(each: PulsarNamespaceLog) -> None:
         asked.add(each.namespace)
         if not answers:
             await asyncio.Event().wait()
@@ -189,11 +188,11 @@ async def test_only_a_few_of_many_disconnected_logs_are_checked_and_hanging_chec
     log = PulsarLog(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", cluster.admin_url)
     for number in range(100):
         opened(log, [FakeReader(connected=False)], f"acme/n{number}")
-    monkeypatch.setattr(log._begun().checks, "look_after", look_after)
+    monkeypatch.setattr(PulsarNamespaceLog, "check", check)
     began = time.monotonic()
     with monkeypatch.context() as patched:
         patched.setattr(log_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
-        await asyncio.gather(log._reach_brokers(log._begun()), return_exceptions=answers is False)
+        await asyncio.gather(log._reach_brokers(), return_exceptions=answers is False)
     assert time.monotonic() - began < log_probe._ANSWER_SECONDS
     assert len(asked) == 4
     await log.close()

@@ -189,7 +189,8 @@ class Asked:
 
     async def round(self) -> None:
         """Does what is done each second."""
-        await self.current.check()
+        if self.current.due:
+            await self.current.renew()
 
 
 async def asked_in(clock: Clock, asked: Asked, seconds: int, *, refusing: bool) -> int:

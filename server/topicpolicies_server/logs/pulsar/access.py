@@ -35,8 +35,6 @@ class PulsarLimits:
     """How often to check whether a log is still the one that was opened."""
     reconnect_seconds: float = 15.0
     """How long a log may be without its connection while brokers say that it exists."""
-    disconnected_seconds: float = 60.0
-    """How long a log may be without its connection in any case."""
     close_seconds: float = 5.0
     """How long closing waits for outcomes, and then again for the brokers."""
     facts_seconds: float = 60.0

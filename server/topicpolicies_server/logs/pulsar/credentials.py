@@ -259,7 +259,6 @@ def _credentials(path: Path) -> dict[str, str]:
 
 
 async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) -> dict[str, Any]:
-    """Sends a request to the issuer, and returns the JSON object that it answers."""
     async with http.stream(method, url, headers={"accept": "application/json"}, **content) as answer:
         body = b""
         async for part in answer.aiter_bytes():
@@ -278,7 +277,6 @@ async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) 
 
 
 def _seconds(said: object) -> float:
-    """Parses how long a token is valid."""
     try:
         seconds = float(str(said))
     except ValueError:

@@ -1,9 +1,8 @@
-"""Periodic checks of every open log, made by one task for all of them.
+"""What is done from time to time for the open logs: each is checked, and the facts about the cluster are requested again.
 
-Looks at connections are made in that task itself. A check that asks brokers is a task of its own, at most one per log. All logs share
-``_AT_ONCE`` places for checks; one that takes longer than ``_PLACE_SECONDS`` goes on without its place, and is ended after
-``_LONGEST_SECONDS``. A check that a caller needs at once (``look_after``) waits for no place. A check that fails is logged if the log was
-well before.
+Looks at connections are made in the task of the rounds itself. A check that asks brokers is a task of its own, at most one per log. All
+logs share ``_AT_ONCE`` places for checks; one that takes longer than ``_PLACE_SECONDS`` goes on without its place. A check that fails is
+logged if the log was well before.
 
 Checks that are due only because time has passed are begun in turn, the log that was checked longest ago first, and at most ``_PER_SECOND``
 of them: each is a few requests, and those for about a thousand logs would be a hundred a second. Logs that do not exist have turns of their
@@ -16,11 +15,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from weakref import WeakSet
 
 from ...fair_limit import FairLimiter
 from ...tasks import RestartedTask, TaskSet, asked_to_end
+from .admin.facts import CurrentFacts
 from .namespace_log import PulsarNamespaceLog
 
 _log = logging.getLogger(__name__)
@@ -34,8 +33,6 @@ _PLACE_SECONDS = 1.0
 """How long a check may occupy a place."""
 _MOST_SLOW = 100_000
 """How many checks may go on without a place."""
-_LONGEST_SECONDS = 60.0
-"""How long a check may take."""
 _CONNECTION_CHECK_SECONDS = 0.08
 _CONNECTIONS_PER_SECOND = 2_500
 """Looks at connections per second, for all logs together: with more than 200 logs, each is looked at more rarely."""
@@ -45,12 +42,13 @@ _RAREST_CHECK_SECONDS = 1.0
 class HealthChecks:
     """Checks the open logs in rounds."""
 
-    def __init__(self, logs: Callable[[], Iterable[PulsarNamespaceLog]], *, every_seconds: float) -> None:
+    def __init__(self, logs: Callable[[], Iterable[PulsarNamespaceLog]], facts: CurrentFacts, *, every_seconds: float) -> None:
         """Does nothing before ``start``."""
         self._logs = logs
+        self._facts = facts
         self._every = every_seconds
         self._places = FairLimiter(_AT_ONCE, _MOST_SLOW, _PLACE_SECONDS)
-        self._checking: dict[PulsarNamespaceLog, asyncio.Task[None]] = {}
+        self._checking: set[PulsarNamespaceLog] = set()
         self._troubled: WeakSet[PulsarNamespaceLog] = WeakSet()
         """Logs of which a look or a check has failed since the last check that did not."""
         self._allowed = {True: 0.0, False: 0.0}
@@ -67,10 +65,6 @@ class HealthChecks:
         await self._rounds.stop()
         await self._checks.close()
 
-    async def look_after(self, log: PulsarNamespaceLog) -> None:
-        """Begins a check at once, unless one is under way, and returns when it has ended. If the caller is cancelled, the check goes on."""
-        await asyncio.wait({self._checking.get(log) or self._begin(log, in_a_place=False)})
-
     async def _run(self) -> None:
         next_round = time.monotonic() + self._every
         logs: list[PulsarNamespaceLog] = []
@@ -83,6 +77,8 @@ class HealthChecks:
             waiting = [log for log in logs if self._look(log, now, whole)]
             if whole:
                 next_round = now + self._every
+                if logs and self._facts.due:
+                    self._checks.begin(self._facts.renew(), "the facts about the cluster")
                 self._take_turns(waiting, exist=True, most=_PER_SECOND * self._every)
                 self._take_turns(waiting, exist=False, most=_LOOKS_PER_SECOND * self._every)
 
@@ -108,14 +104,13 @@ class HealthChecks:
         for log in in_turn:
             self._begin(log)
 
-    def _begin(self, log: PulsarNamespaceLog, *, in_a_place: bool = True) -> asyncio.Task[None]:
-        task = self._checking[log] = self._checks.begin(self._check(log, in_a_place=in_a_place), "a check")
-        task.add_done_callback(lambda _: self._checking.pop(log))
-        return task
+    def _begin(self, log: PulsarNamespaceLog) -> None:
+        self._checking.add(log)
+        self._checks.begin(self._check(log), "a check").add_done_callback(lambda _: self._checking.discard(log))
 
-    async def _check(self, log: PulsarNamespaceLog, *, in_a_place: bool) -> None:
+    async def _check(self, log: PulsarNamespaceLog) -> None:
         try:
-            async with self._places.place(log) if in_a_place else nullcontext(), asyncio.timeout(_LONGEST_SECONDS):
+            async with self._places.place(log):
                 await log.check()
         except (Exception, asyncio.CancelledError) as error:  # one log's trouble must not end the checks of the others
             if asked_to_end(error):

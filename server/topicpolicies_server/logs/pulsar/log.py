@@ -16,13 +16,11 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ...config import Limits, PulsarLogConfig, Writer
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
-from ...tasks import RestartedTask
 from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .access import Access, PulsarLimits
 from .admin import Admin
@@ -45,16 +43,6 @@ _ASKED = 4
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
-class _Cluster(NamedTuple):
-    """What is created with the first use."""
-
-    client: PulsarClient
-    admin: Admin
-    topics: Topics
-    facts: CurrentFacts
-    checks: HealthChecks
-
-
 class PulsarLog:
     """The change logs of a cluster (``change_log.ChangeLog``). An instance belongs to the event loop and the process that first use it."""
 
@@ -72,15 +60,28 @@ class PulsarLog:
 
         ``service_url`` and ``admin_url`` may name several hosts, separated by commas. ``advertised``: if given, each log has one writer at
         a time (PIP-68); it returns where clients reach this process, and is called when a log is opened.
+
+        Raises:
+            LogError: a file of ``tls`` can't be used (FAILED_PRECONDITION).
         """
         self._service_url = service_url
-        self._admin_url = admin_url
-        self._token = token
-        self._tls = tls
         self._limits = limits or PulsarLimits()
         self._advertised = advertised
-        self._cluster: _Cluster | None = None
-        self._renewing = RestartedTask("Asking for the facts about the cluster", self._renew_facts)
+        try:
+            self._admin = Admin(admin_url, token=token, tls=tls)
+        except OSError as error:
+            raise LogError(
+                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+            ) from error
+        self._topics = Topics(self._admin)
+        self._client = PulsarClient(service_url, token=token, tls=tls)
+        self._facts = CurrentFacts(
+            functools.partial(learn, self._admin, service_url),
+            self._reopen_for,
+            every_seconds=self._limits.facts_seconds,
+            soonest_seconds=self._limits.creation_seconds,
+        )
+        self._checks = HealthChecks(self._open_logs, self._facts, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._starting: set[PulsarNamespaceLog] = set()
         """Logs whose opening is under way: they are compared with the newest facts when it has ended."""
@@ -88,12 +89,13 @@ class PulsarLog:
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> PulsarNamespaceLog:
         """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
-        cluster = self._begun()
+        self._make_sure_it_is_open()
+        self._checks.start()
         if namespace in self._logs:
             raise already_open(namespace)
         self._logs[namespace] = None
         try:
-            log, exists = await self._found(cluster, namespace, sink)
+            log, exists = await self._found(namespace, sink)
         except BaseException:
             del self._logs[namespace]
             raise
@@ -101,9 +103,8 @@ class PulsarLog:
         self._starting.add(log)
         try:
             await log.start(start, exists=exists)
-            if self._closed:
-                raise _closed()
-            if not log.facts.fits(cluster.facts.newest):
+            self._make_sure_it_is_open()
+            if not log.facts.fits(self._facts.newest):
                 raise _upgraded(namespace)
         except BaseException:
             await log.close()
@@ -114,14 +115,14 @@ class PulsarLog:
 
     async def reach(self) -> str:
         """Returns when the cluster has answered (see ``change_log.Reached``), and why brokers do not read all change logs."""
-        cluster = self._begun()
-        answers = await asyncio.gather(self._reach_brokers(cluster), cluster.admin.reached(_ANSWER_SECONDS), return_exceptions=True)
+        self._make_sure_it_is_open()
+        answers = await asyncio.gather(self._reach_brokers(), self._admin.reached(_ANSWER_SECONDS), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         with contextlib.suppress(LogError, TimeoutError):  # what can't be learned now is reported where a log is opened
             async with asyncio.timeout(_REMARK_SECONDS):
-                return (await cluster.facts.get()).unread
+                return (await self._facts.get()).unread
         return ""
 
     def cut_off(self, error: LogError) -> None:
@@ -137,63 +138,25 @@ class PulsarLog:
     async def close(self) -> None:
         """Closes the open logs and the clients, in bounded time."""
         self._closed = True
-        await self._renewing.stop()
-        if self._cluster is not None:
-            await self._cluster.checks.stop()
+        await self._checks.stop()
         await asyncio.gather(*(log.close() for log in self._open_logs()))
-        if self._cluster is not None:
-            await self._cluster.client.close(self._limits.close_seconds)
-            await self._cluster.admin.close()
+        await self._client.close(self._limits.close_seconds)
+        await self._admin.close()
 
-    def _begun(self) -> _Cluster:
-        """Creates the clients for the brokers, unless they exist. Nothing is connected yet."""
+    def _make_sure_it_is_open(self) -> None:
         if self._closed:
-            raise _closed()
-        if self._cluster is not None:
-            return self._cluster
-        try:
-            admin = Admin(self._admin_url, token=self._token, tls=self._tls)
-        except OSError as error:
-            raise LogError(
-                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
-            ) from error
-        facts = CurrentFacts(
-            functools.partial(learn, admin, self._service_url),
-            self._reopen_for,
-            every_seconds=self._limits.facts_seconds,
-            soonest_seconds=self._limits.creation_seconds,
-        )
-        checks = HealthChecks(self._open_logs, every_seconds=self._round_seconds)
-        client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
-        self._cluster = _Cluster(client, admin, Topics(admin), facts, checks)
-        checks.start()
-        self._renewing.start()
-        return self._cluster
+            raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
 
-    async def _found(self, cluster: _Cluster, namespace: str, sink: LogSink) -> tuple[PulsarNamespaceLog, bool]:
-        """Returns the log of a namespace, not started, and whether it exists."""
-        facts = await cluster.facts.get()
-        layout = await cluster.topics.find(namespace)
+    async def _found(self, namespace: str, sink: LogSink) -> tuple[PulsarNamespaceLog, bool]:
+        facts = await self._facts.get()
+        layout = await self._topics.find(namespace)
         exists = layout is not None
         if facts.unread and not (exists and facts.reads_existing):
             raise LogError(Reason.TOPIC_POLICIES_ELSEWHERE, facts.unread, kind=Kind.FAILED_PRECONDITION)
         if layout is None:
-            layout = await cluster.topics.expected(namespace, facts.default_partitions)
-        access = Access(
-            cluster.client, cluster.admin, cluster.topics, facts, self._limits, self._advertised, invalidate_facts=cluster.facts.invalidate
-        )
+            layout = await self._topics.expected(namespace, facts.default_partitions)
+        access = Access(self._client, self._admin, self._topics, facts, self._limits, self._advertised, self._facts.invalidate)
         return PulsarNamespaceLog(access, layout, sink, self._forget), exists
-
-    @property
-    def _round_seconds(self) -> float:
-        return min(_CHECK_SECONDS, self._limits.creation_seconds)
-
-    async def _renew_facts(self) -> None:
-        """Requests the facts again while logs are open, because brokers are upgraded in the meantime."""
-        while True:
-            await asyncio.sleep(self._round_seconds)
-            if self._cluster is not None and self._open_logs():
-                await self._cluster.facts.check()
 
     def _reopen_for(self, facts: PulsarFacts) -> None:
         """Ends the logs that were opened for other facts, because they write another dialect than their brokers read."""
@@ -215,8 +178,7 @@ class PulsarLog:
         found = {log: log.reader.connected for log in self._open_logs()}
         return {log: connected for log, connected in found.items() if connected}
 
-    async def _reach_brokers(self, cluster: _Cluster) -> None:
-        """Returns when brokers are known to be reachable; else raises ``LogError`` (``UNREACHABLE``)."""
+    async def _reach_brokers(self) -> None:
         deadline = time.monotonic() + _BROKERS_SECONDS
         connected = self._connected()
         if any(map(any, connected.values())):
@@ -226,7 +188,7 @@ class PulsarLog:
             raise LogError(LogState.UNREACHABLE, problem)
         try:
             async with asyncio.timeout(min(_ANSWER_SECONDS, deadline - time.monotonic())):
-                await asyncio.gather(*map(cluster.checks.look_after, [*connected][:_ASKED]))
+                await asyncio.gather(*(log.check() for log in [*connected][:_ASKED]))
                 if not any(log.out_of_reach for log in [*connected][:_ASKED]):
                     return
         except TimeoutError:
@@ -261,10 +223,6 @@ def _hosts(service_url: str) -> list[tuple[str, int]]:
         if parts.hostname:
             found.append((parts.hostname, parts.port or _PORTS.get(scheme, 6650)))
     return found
-
-
-def _closed() -> LogError:
-    return LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
 
 
 def _upgraded(namespace: str) -> LogError:

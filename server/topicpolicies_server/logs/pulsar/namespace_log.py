@@ -166,12 +166,10 @@ class PulsarNamespaceLog:
             self._candidate.check_connection()
 
     def close_idle(self) -> None:
-        """Closes idle producers, and loses the log if its connection was gone for too long."""
+        """Closes idle producers."""
         if self._candidate is None:
             for writer in self._writers:
                 writer.close_if_idle(self._access.limits.idle_producer_seconds)
-        if (error := self.reader.given_up(time.monotonic())) is not None:
-            self.lost(error)
 
     async def check(self) -> None:
         """Checks whether the log was created meanwhile, or is still the one that was opened."""

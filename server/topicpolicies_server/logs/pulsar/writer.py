@@ -235,7 +235,6 @@ class PartitionWriter:
         self._outdated = False
 
     async def _open(self) -> None:
-        """Opens a producer if there is none, and sends the events that wait."""
         pause = _FIRST_PAUSE
         while self._waiting and not self._changing_over:
             if self._producer is not None:
@@ -274,7 +273,6 @@ class PartitionWriter:
         return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else None
 
     def _expire(self, failure: LogError) -> None:
-        """Fails the events that have waited for too long."""
         now = time.monotonic()
         self._fail_waiting(sum(1 for _ in itertools.takewhile(lambda waiting: waiting.until <= now, self._waiting)), failure)
 

@@ -29,13 +29,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ... import sqlite_file
 from ...core.errors import Kind
-from ...core.policies.events import Placed
+from ...core.policies.events import Placed, Position
 from ...core.reasons import Reason
 from ...sqlite_file import (
     ERRORS,
@@ -52,7 +52,6 @@ from ...sqlite_file import (
     transaction,
     unusable,
 )
-from .. import rows
 from ..avro import Codec, UnsupportedSchema
 from ..change_log import LogError, Start, anchor_of
 from .tail_guard import LEAP, HighWaterMark, Mark, what_is_lost
@@ -228,10 +227,41 @@ EventRow: TypeAlias = tuple[int, int, int, int, str, str, bytes | None]
 """An event's columns: place, published_at, schema, checksum, key, properties (JSON), payload."""
 EVENT = "place, published_at, schema, checksum, key, properties, payload"
 """The columns of ``EventRow``."""
-_VALUES = 7
+COLUMNS = 7
 
 text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """Encodes the properties of an event."""
+
+
+def position_of(row: int) -> Position:
+    """The position of a row (1 to 16**15 - 1): its hexadecimal digits, after one that says how many they are.
+
+    The order of positions as strings is the order of the rows.
+    """
+    digits = f"{row:x}"
+    return f"{len(digits):x}{digits}"
+
+
+def row_of(position: Position) -> int:
+    """The row number of a position; 0, which is before every row, for the empty string.
+
+    Raises:
+        ValueError: the text is not a position that ``position_of`` makes.
+    """
+    if not position:
+        return 0
+    row = int(position[1:], 16)
+    if position_of(row) != position or row == 0:
+        raise ValueError(f'"{position}" is not the position of a row')
+    return row
+
+
+def directly_follows(earlier: Position, later: Position) -> bool:
+    """Whether two positions are those of adjacent rows; ``earlier`` may be "" for the beginning."""
+    try:
+        return position_of(row_of(earlier) + 1) == later
+    except ValueError:
+        return False
 
 
 def place_of(namespace_id: int, row: int) -> int:
@@ -265,22 +295,6 @@ def check_event(row: EventRow) -> None:
     place, published_at, schema, sure, key, properties, payload = row
     if checksum(place, published_at, schema, key, properties, payload) != sure:
         raise Damaged(f"the event in row {row_at(place)} of namespace {place >> ROW_BITS} is not what was written there")
-
-
-def insert_events(connection: sqlite3.Connection, values: list[int | str | bytes | None], count: int) -> None:
-    """Inserts and commits ``count`` rows, all of them or none; ``values`` are their columns one after the other.
-
-    One statement inserts all rows, so there is one commit and one wait for the interpreter's lock, however many rows there are. The
-    statement's size is rounded up to a power of two with empty rows, so that only few statements have to be prepared.
-    """
-    padded = 1 << (count - 1).bit_length()
-    connection.execute(_insertion(padded), values + [None] * (_VALUES * (padded - count)))
-
-
-@cache
-def _insertion(count: int) -> str:
-    marks = ",".join([f"({','.join('?' * _VALUES)})"] * count)
-    return f"INSERT INTO events SELECT * FROM (VALUES {marks}) WHERE column1 IS NOT NULL"  # noqa: S608 (only question marks)
 
 
 class Reader:
@@ -359,7 +373,7 @@ class Reader:
         That one is possible: the last event of an earlier life, which ended at the floor.
         """
         try:
-            row = rows.row_of(start.positions[0])
+            row = row_of(start.positions[0])
         except ValueError:
             return None
         found = self._select(row, max(row, self._floor)).fetchmany(2)
@@ -376,7 +390,6 @@ class Reader:
         return self._placed(row)
 
     def _placed(self, row: EventRow) -> Placed:
-        """Checks and decodes a row."""
         check_event(row)
         place, published_at, schema, _, key, properties, payload = row
         try:
@@ -385,7 +398,7 @@ class Reader:
             event, problem = None, repr(error)
         if event is None:
             raise Damaged(f"the event in row {row_at(place)} of {self._name} can't be read: {problem}")
-        return Placed(0, rows.position_of(row_at(place)), event, published_at, "", problem)
+        return Placed(0, position_of(row_at(place)), event, published_at, "", problem)
 
 
 # Opening

@@ -13,15 +13,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...sqlite_file import ERRORS, FileLock
 from ...tasks import RestartedTask, TaskSet, asked_to_end
 from ...threads import DaemonThreads
-from .. import rows
 from ..avro import Codec
-from ..change_log import LogError, LogSink, Start, already_open, beyond, closed
+from ..avro.codec import EMBEDDED_CLUSTER
+from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, closed
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
@@ -41,8 +43,14 @@ considered."""
 _log = logging.getLogger(__name__)
 
 
-class SqliteNamespaceLog(rows.Brokerless):
-    """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
+class SqliteNamespaceLog:
+    """One namespace's log, with one partition, one writer and dense row numbers. Made by ``SqliteLog.open``."""
+
+    partitions = 1
+    shared = False
+    cluster = EMBEDDED_CLUSTER
+    in_place = False
+    leadership = ANYBODY
 
     def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
         """Opens the log; ``load`` reads it."""
@@ -63,10 +71,22 @@ class SqliteNamespaceLog(rows.Brokerless):
         self._loading: asyncio.Task[None] | None = None
         self._owned = TaskSet(f"the change log of {namespace.name}")
 
+    def partition_of(self, key: PolicyKey) -> int:
+        """0: there is one partition."""
+        del key
+        return 0
+
+    def follows(self, earlier: Position, later: Position) -> bool:
+        """Whether the row numbers are adjacent: rows are numbered without gaps."""
+        return file.directly_follows(earlier, later)
+
+    def contend(self) -> None:
+        """Does nothing: there is no leader to elect."""
+
     def complete_after(self, partition: int) -> Position | None:
         """The newest row that a compaction may have deleted before the opening; "" if there is none."""
         del partition
-        return rows.position_of(self._compacted) if self._compacted else ""
+        return file.position_of(self._compacted) if self._compacted else ""
 
     async def end(self, partition: int) -> Position:
         """Returns the position of the newest committed row; "" if there is none.
@@ -76,7 +96,7 @@ class SqliteNamespaceLog(rows.Brokerless):
         """
         del partition
         self._check_open()
-        return rows.position_of(self._namespace.committed) if self._namespace.committed else ""
+        return file.position_of(self._namespace.committed) if self._namespace.committed else ""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
@@ -225,7 +245,7 @@ class SqliteLog:
 
     def __init__(
         self,
-        path: Path | str,
+        path: Path | str | None = None,
         *,
         codec: Codec | None = None,
         compaction: Compaction | None = None,
@@ -237,11 +257,15 @@ class SqliteLog:
     ) -> None:
         """Keeps the path and the settings; ``start`` opens the file.
 
-        The directory of ``path`` exists. Beside the file stand ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``. ``now``:
-        milliseconds since 1970; called on the event loop's thread and the writer's. ``in_flight_limit`` and ``in_flight_bytes``: how many
-        appends of one namespace, and bytes of all, may wait for their commit. ``connection``: the class of the connection that writes;
-        tests inject faults with it.
+        ``path``: the file, whose directory exists; None: one in a temporary directory, which is removed by ``close``. Beside the file stand
+        ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``. ``now``: milliseconds since 1970; called on the event loop's thread and
+        the writer's. ``in_flight_limit`` and ``in_flight_bytes``: how many appends of one namespace, and bytes of all, may wait for their
+        commit. ``connection``: the class of the connection that writes; tests inject faults with it.
         """
+        self._temporary: TemporaryDirectory[str] | None = None
+        if path is None:
+            self._temporary = TemporaryDirectory(prefix="topicpolicies-")
+            path = Path(self._temporary.name, "policies.db")
         self.path = Path(path).resolve()
         self.codec = codec or Codec()
         self.close_seconds = close_seconds
@@ -377,6 +401,8 @@ class SqliteLog:
         else:  # the writer's thread still uses the file, so no other process may open it before this one has ended
             _log.error("%s is still being written to; it stays locked until this process ends", self.path)
         self._readers.shutdown(wait=False)
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Reports all open logs as lost; the next ``start`` opens the file anew. See ``Writer``."""

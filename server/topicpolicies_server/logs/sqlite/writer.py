@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
-from ...sqlite_file import checksum, flush_wal
-from .. import rows
+from ...sqlite_file import checksum, flush_wal, insert
 from . import file
 from .tail_guard import HighWaterMark
 
@@ -265,7 +264,7 @@ class Writer:
         try:
             if time.monotonic() >= self._looked_at + LOOK_SECONDS:
                 self._check_place()
-            file.insert_events(self._connection, self._values(group, published_at, places), len(group))
+            insert(self._connection, "events", file.COLUMNS, self._values(group, published_at, places))
         except sqlite3.Error as error:
             if not _refused(error):
                 raise
@@ -281,12 +280,11 @@ class Writer:
         self._pages += 2 * len(before) + sum([row.size for row in group]) // 4096
         committed: dict[Appender, list[Placed]] = {}
         for row, place in zip(group, places, strict=True):
-            placed = Placed(0, rows.position_of(file.row_at(place)), row.event, published_at)
+            placed = Placed(0, file.position_of(file.row_at(place)), row.event, published_at)
             committed.setdefault(row.log, []).append(placed)
         self._report(_acknowledge, committed)
 
     def _refuse(self, before: Mapping[NamespaceRecord, int], error: sqlite3.Error) -> None:
-        """Reports the group as refused; ``before``: the last row of each namespace before it."""
         group, self._committing = self._committing, []
         for namespace, last in before.items():
             namespace.last = last

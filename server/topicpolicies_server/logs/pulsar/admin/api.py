@@ -228,13 +228,11 @@ class Admin:
             self._bases.append(self._bases.pop(0))
 
     async def _rest(self, seconds: float) -> None:
-        """Sleeps, but no longer than until the client is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def _ask(self, base: str, resource: str, seconds: float) -> Answer | None:
-        """Makes one attempt at one of the hosts, and follows its redirects."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._followed(base, resource)
@@ -287,7 +285,6 @@ class Admin:
 
     @staticmethod
     def _redirected(url: str, location: str) -> str:
-        """Returns where a redirect leads."""
         try:
             target = urljoin(url, location)
             parts = urlsplit(target)
@@ -353,7 +350,6 @@ def _useless(resource: str, what: str) -> LogError:
 
 
 def _host_of(url: str) -> str:
-    """Returns the host and port of a URL, for messages."""
     return urlsplit(url).netloc.rpartition("@")[2][:200]
 
 

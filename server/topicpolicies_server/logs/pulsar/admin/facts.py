@@ -82,11 +82,8 @@ class CurrentFacts:
         self._every = every_seconds
         self._soonest = min(soonest_seconds, every_seconds)
         self._asking = asyncio.Lock()
-        self._expires = 0.0
-        """When the next request is due, if no event is refused."""
-        self._earliest = 0.0
-        """When the next request is due, if an event was refused."""
-        self._invalidated = False
+        self._due_at = self._earliest = 0.0
+        """When the next request is due; and when it is, if an event is refused. Monotonic seconds."""
 
     async def get(self) -> PulsarFacts:
         """Returns the facts, and requests them first if they are too old.
@@ -95,30 +92,32 @@ class CurrentFacts:
             LogError: the cluster gave no answer.
         """
         async with self._asking:
-            if self.newest is None or time.monotonic() >= self._expires:
+            if self.newest is None or time.monotonic() >= self._due_at:
                 return await self._ask()
             return self.newest
 
     def invalidate(self) -> None:
         """Notes that an event was refused because of the facts."""
-        self._invalidated = True
+        self._due_at = min(self._due_at, self._earliest)
 
-    async def check(self) -> None:
+    @property
+    def due(self) -> bool:
+        """Whether it is time to request the facts again."""
+        return self.newest is not None and not self._asking.locked() and time.monotonic() >= self._due_at
+
+    async def renew(self) -> None:
         """Requests the facts again, if that is due; called about once a second while logs are open."""
         async with self._asking:
-            if self.newest is not None and time.monotonic() >= (self._earliest if self._invalidated else self._expires):
-                with contextlib.suppress(LogError):  # callers that open logs get the error
-                    await self._ask()
+            with contextlib.suppress(LogError):  # callers that open logs get the error
+                await self._ask()
 
     async def _ask(self) -> PulsarFacts:
         before = self.newest
-        self._expires = self._earliest = time.monotonic() + self._soonest
-        facts = await self._learn()
-        now = time.monotonic()
-        self.newest, self._invalidated = facts, False
-        self._expires, self._earliest = now + self._every, now + self._soonest
-        if not facts.fits(before):
-            self._earliest = self._expires
+        self._due_at = self._earliest = time.monotonic() + self._soonest
+        facts = self.newest = await self._learn()
+        now, changed = time.monotonic(), not facts.fits(before)
+        self._due_at, self._earliest = now + self._every, now + (self._every if changed else self._soonest)
+        if changed:
             self._changed(facts)
         return facts
 
@@ -222,6 +221,5 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
 
 
 def _hosts(url: str) -> set[str]:
-    """Returns ``host:port`` of each host in a service URL."""
     parts = urlsplit(url)
     return set(parts.netloc.lower().split(",")) - {""}

@@ -336,7 +336,6 @@ def _sizes(stats: Any) -> dict[int, int]:
 
 
 def _entries_between(sizes: Mapping[int, int], after: MessageId, before: MessageId) -> Iterator[MessageId]:
-    """Returns the entries between two places, in the ledgers that are left."""
     between = {ledger: size for ledger, size in sizes.items() if after.ledger <= ledger < before.ledger}
     for ledger, size in {**between, before.ledger: before.entry}.items():
         for entry in range(after.entry + 1 if ledger == after.ledger else 0, size):

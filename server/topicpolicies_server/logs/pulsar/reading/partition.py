@@ -373,7 +373,6 @@ class PartitionReader:
         self._end = max(self._end, last)
 
     def _take(self) -> list[Received]:
-        """Returns what has come."""
         batch = self._receiver.take()
         if batch and batch[-1][0] > self._newest_received:
             self._newest_received = batch[-1][0]
@@ -423,7 +422,6 @@ class PartitionReader:
             await asyncio.sleep(0)
 
     def _follows(self, place: MessageId) -> bool:
-        """Whether nothing can have been missed before an entry."""
         upto = self.complete_upto
         return place <= upto or (place[0] == upto[0] and place[1] <= upto[1] + 1)
 
@@ -480,14 +478,12 @@ class PartitionReader:
             raise refusal(f"Reading the change log of {self._namespace}", error.result, error.message) from error
 
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
-        """Opens a reader, which replaces the previous one."""
         handle, name = await self._create_reader(first, compacted=compacted)
         begin_closing(self.handle)
         self.handle, self._name, self._receiver = handle, name, Receiver(handle)
         self._opened = self._loop.time()
 
     async def _open_again(self) -> None:
-        """Opens a reader that goes on after what was read."""
         upto = self.complete_upto
         if self._first_phase:
             await self._open(self.entries.last, compacted=True)

@@ -180,13 +180,6 @@ class LogReader:
         self.due_only_by_time = not happened
         return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
-    def given_up(self, now: float) -> LogError | None:
-        """Returns an error if the connection was gone for too long, whatever the broker would say; ``now`` is monotonic seconds."""
-        gone = now - self._connected
-        if self._readers and gone > self._access.limits.disconnected_seconds:
-            return LogError(LogState.UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
-        return None
-
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
 
@@ -289,7 +282,6 @@ class LogReader:
         return None
 
     async def _look_for_rates(self) -> None:
-        """Logs which rate slows the log down, once."""
         known = self._throttled
         self._throttled = await self._access.topics.throttled(self.layout.namespace, self._access.facts.dialect)
         if self._throttled not in ("", known):
@@ -340,11 +332,9 @@ class LogReader:
         return resumed is not None
 
     async def _created(self, layout: Layout) -> list[str]:
-        """Returns, for each of the log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist."""
         return [each.creation for each in await self._access.topics.stored(layout)]
 
     def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
-        """Returns the reader of a partition, not connected."""
         entries = Entries(partition, self._schemas, self._access.facts.name, resume_point)
         topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
         return PartitionReader(self._access, topic, entries, self._replaced)
