@@ -2,11 +2,10 @@
 
 Avro is what brokers read and write (``org.apache.pulsar.common.events.PulsarEvent``); the embedded log writes the same bytes.
 
-- ``schema``: a registered schema, its bounds, and pieces of it that fastavro writes and reads on their own
-- ``fields``: one field of a document, between its setting's bytes and its Avro bytes, with what a newer broker has put there
+- ``schema``: a registered schema, compiled to types that read and write values
+- ``fields``: the fields of a message type in one record of a schema, with what a newer broker has put there
 - ``document``: a whole document, setting by setting
-- ``envelope``: the bytes around the document in an event
-- ``codec``: all of these together, with the message's key and properties
+- ``codec``: all of these together, with the bytes around the document, and the message's key and properties
 """
 
 from .codec import Codec, Dialect, Encoded
