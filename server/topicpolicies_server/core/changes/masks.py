@@ -100,16 +100,10 @@ def _read(text: str) -> Path:
         if form is Form.MAP:
             key = next(segments, None)
             if key is not None:
-                _check_key(field, key)
+                if problem := field.key_problem(key):
+                    raise PathError(ViolationReason.INVALID_MAP_KEY, problem)
                 before, form = key, Form.OBJECT
     return path
-
-
-def _check_key(field: Field, key: str) -> None:
-    if not key:
-        raise PathError(ViolationReason.INVALID_MAP_KEY, f'a key of "{field.name}" must not be empty')
-    if field.keys is not None and key not in field.keys:
-        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(field.keys))}')
 
 
 def _unknown(segment: str, message: Descriptor) -> str:
@@ -183,23 +177,6 @@ def is_set(path: Path, message: Message) -> bool:
     if not rest:
         return message.HasField(field.name) if field.form in (Form.SCALAR, Form.OBJECT) else bool(getattr(message, field.name))
     return message.HasField(field.name) and is_set(rest, getattr(message, field.name))
-
-
-def find(path: Path, message: Message) -> Any:
-    """Returns the object, or map of objects, at a path; None if the path is not set."""
-    if not path:
-        return message
-    if not is_set(path, message):
-        return None
-    value: Any = message
-    field: Field | None = None
-    for segment in path:
-        if field is not None and field.form is Form.MAP:
-            value, field = value[segment], None
-        else:
-            field = fields(value.DESCRIPTOR)[segment]
-            value = getattr(value, segment)
-    return value
 
 
 def object_at(path: Path) -> Descriptor | None:
