@@ -12,11 +12,10 @@ from tests.logs import samples
 from tests.logs.samples import event_of
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.fold.fold import KeyState, Status, fold
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
-from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.stamps import MAX_BYTES, MalformedStamp, from_properties, to_properties
