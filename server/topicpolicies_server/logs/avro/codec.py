@@ -126,7 +126,6 @@ class Codec:
             self._document = Document(policies)
             self._remembered = lru_cache(CACHED_DOCUMENTS)(self._document.decode)
             policies.read, policies.write = self._document.read, bytes  # in an event a document is written as its bytes
-            policies.nothing = self._document.encode({}, is_global=False)
             for action in Action:
                 self._make_frame("persistent://a/b/c", is_global=False, action=action)
             self._nothing = self._event.write({**self._event.nothing, "actionType": Action.NONE.name})
