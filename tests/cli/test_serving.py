@@ -191,7 +191,7 @@ def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_client_commands_and_all_help_run_without_the_servers_packages() -> None:
-    beginning = without("fastavro", "pulsar", "httpx", "uvloop", "grpc_reflection", "sortedcontainers")
+    beginning = without("pulsar", "httpx", "uvloop", "grpc_reflection", "sortedcontainers")
     code = beginning + "from topicpolicies_server.cli.app import main; main()"
     helping = """
 from topicpolicies_server.cli.app import app

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.logs import avro_values, samples
 from tests.logs.samples import event_of
@@ -25,7 +26,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Settings, join, merged, split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, UnsupportedSchema
-from topicpolicies_server.logs.avro.fields import from_json, to_json
+from topicpolicies_server.logs.avro.schema import compiled, read_all
 from topicpolicies_server.logs.change_log import LogError
 
 TOPIC = "persistent://public/orders/topic-0"
@@ -214,9 +215,18 @@ def test_a_newer_brokers_field_with_its_null_value_is_decoded_as_absent() -> Non
     assert event.document == split(TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=1, retention_time_in_minutes=2)))
 
 
-def test_equal_foreign_values_are_encoded_as_equal_bytes() -> None:
-    assert to_json({"b": [1, b"\xff"], "a": ("Shape", {"x": 1.0})}) == b'{"a":{"-type":"Shape","x":1.0},"b":[1,{"-bytes":"/w=="}]}'
-    assert from_json(to_json({"b": [1, b"\xff"], "a": None})) == {"a": None, "b": [1, b"\xff"]}
+@given(st.sampled_from([avro_values.SHIPPED, NEWER, OLDER]), st.data())
+def test_values_are_read_and_written_as_fastavro_writes_them(schema: Any, data: st.DataObject) -> None:
+    record = {"type": "record", "name": "Around", "fields": [{"name": "policies", "type": avro_values.record_in(schema, "TopicPolicies")}]}
+    written = avro_values.written({"policies": data.draw(avro_values.policies(schema))}, record)
+    avro = compiled(record)
+    assert avro.write(json.loads(json.dumps(read_all(avro.read, written)))) == written
+
+
+def test_equal_foreign_values_are_equal_bytes() -> None:
+    shape = {"data": b"\xff\0", "when": 12}
+    event = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "newPolicy": ("newer.OtherShape", shape)})
+    assert event.document == {"?newPolicy": b'{"-type":"newer.OtherShape","-value":{"data":{"-bytes":"/wA="},"when":12}}'}
 
 
 def test_a_newer_brokers_fields_are_refused_by_the_codec_of_an_older_schema_instead_of_dropped() -> None:
@@ -333,3 +343,18 @@ def test_a_schema_that_lacks_a_required_field_is_refused(name: str) -> None:
 def test_the_shipped_schema_is_byte_for_byte_what_brokers_register() -> None:
     assert PULSAR_4_2_4.startswith('{"type":"record","name":"PulsarEvent","namespace":"org.apache.pulsar.common.events"')
     assert Codec().definition == PULSAR_4_2_4
+
+
+def test_a_default_other_than_null_is_read() -> None:
+    schema = copy.deepcopy(avro_values.SHIPPED)
+    fields = avro_values.record_in(schema, "TopicPolicies")["fields"]
+    next(field for field in fields if field["name"] == "maxProducerPerTopic").update(type="int", default=7)
+    codec = Codec(schema)
+    message = codec.encode(Event(KEY, Action.UPDATE, {}))
+    assert event_of(codec, message.key, message.payload, {}).document == split(TopicPolicies(max_producer_per_topic=7))
+
+
+def test_a_setting_that_an_older_schema_has_only_a_part_of_is_refused_instead_of_cut() -> None:
+    policies = TopicPolicies(delayed_delivery_enabled=True, delayed_delivery_max_delay_in_millis=5)
+    with pytest.raises(LogError, match="delayed_delivery_max_delay_in_millis"):
+        OLDER_CODEC.encode(Event(KEY, Action.UPDATE, split(policies)))

@@ -12,14 +12,13 @@ from tests.logs import samples
 from tests.logs.samples import event_of
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.fold.fold import KeyState, Status, fold
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
-from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.stamps import MAX_BYTES, Carried, MalformedStamp, from_properties, to_properties
+from topicpolicies_server.logs.stamps import MAX_BYTES, MalformedStamp, from_properties, to_properties
 
 KEY = PolicyKey("persistent://public/orders/topic-0", Scope.LOCAL)
 
@@ -88,50 +87,12 @@ def test_only_the_last_remembered_requests_are_encoded() -> None:
     assert stamp.remembered == remembered[-REMEMBERED_REQUESTS:]
 
 
-@given(
-    st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED_REQUESTS).map(tuple),
-    st.slices(REMEMBERED_REQUESTS),
-)
-@example((Remembered("%2C", "a,b", "%", ""),), slice(None))
-def test_the_lazily_decoded_requests_of_an_event_behave_as_the_encoded_tuple(requests: tuple[Remembered, ...], some: slice) -> None:
-    def carried() -> Carried:
-        return Carried(to_properties(Stamp("event", StampKind.UPDATE, remembered=requests))["tp-seen"])
-
-    assert carried()[-1] == requests[-1]
-    assert isinstance(carried()[-1], Remembered)
-    assert [carried()[at] for at in range(len(requests))] == list(requests)
-    assert carried()[some] == requests[some]
-    assert (len(carried()), bool(carried()), list(reversed(carried()))) == (len(requests), True, list(reversed(requests)))
-    assert carried() == requests
-    assert requests == carried() == carried()
-    assert carried() != (*requests, requests[0])
-    assert repr(carried()) == repr(requests)
-    looked_at = carried()
-    assert list(looked_at) == list(requests)
-    assert looked_at[-1] is looked_at[len(looked_at) - 1], "each request is event_of once"
-
-
-def test_the_requests_of_an_event_that_follows_the_known_state_are_not_decoded() -> None:
-    requests = tuple(Remembered(f"request-{n}", "d", f"{n}", f"{n - 1}") for n in range(1, REMEMBERED_REQUESTS + 1))
-    state = KeyState()
-    state.document, state.version, state.newest, state.remembered = {}, "16", "16", requests
-    stamp = from_properties(
-        to_properties(Stamp("17", StampKind.UPDATE, "request-17", "d", base="16", remembered=requests, history=Seen("", "16")))
-    )
+@given(st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED_REQUESTS).map(tuple))
+@example((Remembered("%2C", "a,b", "%", ""),))
+def test_the_requests_that_an_event_carries_are_decoded_unchanged(requests: tuple[Remembered, ...]) -> None:
+    stamp = from_properties(to_properties(Stamp("event", StampKind.UPDATE, remembered=requests)))
     assert stamp is not None
-    read: list[str] = []
-
-    class Watched(Carried):
-        __slots__ = ()
-
-        def _all(self) -> tuple[Remembered, ...]:
-            read.append("all")
-            return super()._all()
-
-    stamp = stamp._replace(remembered=Watched(to_properties(stamp._replace(remembered=requests))["tp-seen"]))
-    folded = fold(state, Placed(0, "17", Event(KEY, Action.UPDATE, {}, stamp), 1))
-    assert (folded.status, folded.stale, state.due, read) == (Status.APPLIED, False, False, [])
-    assert state.remembered == (*requests[1:], Remembered("request-17", "d", "17", "16"))
+    assert stamp.remembered == requests
 
 
 def test_a_stamp_that_is_too_large_is_refused_before_it_is_encoded() -> None:

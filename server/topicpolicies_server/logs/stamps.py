@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 from urllib.parse import unquote
 
 from google.protobuf.message import DecodeError
@@ -61,68 +61,13 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
 """How many parsed masks are cached, and the most characters of one that is."""
 _COLUMNS = 4
-"""The parts of each carried request in ``tp-seen``: the fields of ``Remembered``."""
+"""The parts of each request in ``tp-seen``: the fields of ``Remembered``."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
-"""Makes a ``Remembered`` of a tuple of its four fields, without the check of ``Remembered._make`` that there are four."""
+"""Makes a ``Remembered`` of a tuple of its four fields, faster than ``Remembered._make``."""
 
 
 class MalformedStamp(ValueError):
     """The properties of an event contain a stamp that can't be read."""
-
-
-class Carried(Sequence[Remembered]):
-    """The requests that an event carries, kept as the text of its property and parsed on first use.
-
-    Mostly they are never parsed: a reader that has read the earlier events knows these requests. Equal to a tuple of the same requests.
-    """
-
-    __slots__ = ("_made", "_text")
-    __hash__ = None  # type: ignore[assignment]  # nor have stamps one
-
-    def __init__(self, text: str) -> None:
-        """``text``: at least one request, as ``to_properties`` writes them.
-
-        Raises:
-            MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED_REQUESTS``.
-        """
-        _count_rows("tp-seen", text.count(",") + 1, _COLUMNS, REMEMBERED_REQUESTS)
-        self._text = text
-        self._made: tuple[Remembered, ...] | None = None
-
-    def __len__(self) -> int:
-        return (self._text.count(",") + 1) // _COLUMNS
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[Remembered]:
-        return iter(self._all())
-
-    @overload
-    def __getitem__(self, at: int) -> Remembered: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Remembered, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> Remembered | tuple[Remembered, ...]:
-        if at == -1 and self._made is None:  # often only the newest is needed: it shows whether an event was computed from one in flight
-            last = self._text.rsplit(",", _COLUMNS)[-_COLUMNS:]
-            return _REMEMBER(tuple(map(unquote, last) if "%" in self._text else last))
-        return self._all()[at]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Carried):
-            return self._text == other._text or self._all() == other._all()
-        return self._all() == other
-
-    def __repr__(self) -> str:
-        return repr(self._all())
-
-    def _all(self) -> tuple[Remembered, ...]:
-        made = self._made
-        if made is None:
-            made = self._made = tuple(map(_REMEMBER, zip(*[iter(_parts(self._text))] * _COLUMNS, strict=True)))
-        return made
 
 
 def to_properties(stamp: Stamp) -> dict[str, str]:
@@ -190,7 +135,6 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
         raise MalformedStamp(f"tp-skip is {skip[:20]!r}")
     mask = properties.get("tp-mask")
     seen = properties.get("tp-seen")
-    carried = () if seen is None else Carried(seen)
     history = properties.get("tp-history")
     try:
         kind = _KINDS.get(properties.get("tp-kind", ""))
@@ -207,7 +151,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             skip == "1",
             dict(_rows(properties, "tp-reads", 2)) if "tp-reads" in properties else _NOTHING,
             _operands(properties) if "tp-operands" in properties else _NOTHING,
-            carried,
+            () if seen is None else _remembered(seen),
             properties.get("tp-head", ""),
             None if history is None else _seen(history),
             properties.get("tp-principal", ""),
@@ -216,6 +160,12 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
         )
     except (ValueError, binascii.Error, DecodeError) as error:
         raise MalformedStamp(str(error)) from error
+
+
+def _remembered(text: str) -> tuple[Remembered, ...]:
+    parts = _parts(text)
+    _count_rows("tp-seen", len(parts), _COLUMNS, REMEMBERED_REQUESTS)
+    return tuple(map(_REMEMBER, zip(*[iter(parts)] * _COLUMNS, strict=True)))
 
 
 def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, bytes]]:

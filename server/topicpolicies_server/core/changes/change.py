@@ -21,24 +21,24 @@ What is set there and can't be named, because this version's definition lacks it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from topicpolicies.masks import Path, format_path
+from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 
 from .. import rules
 from ..errors import Violation, invalid
 from ..policies import documents
-from ..policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, MAPS, Setting, Settings
+from ..policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, Setting, Settings
 from ..policies.events import ListChange
 from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
 from ..reasons import ViolationReason
 from . import completion, masks
-from .fields import MOST_NAMED, has_unknown_fields, unknown_fields
+from .fields import unknown_fields
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of
 
@@ -52,10 +52,6 @@ _LIST_CHANGES: Mapping[int, ListChange | None] = {
 
 _EXTRAS_TAG = documents.varint(EXTRAS_FIELD << 3 | 2)
 """Stands in the bytes of an object that has leaves of a newer broker. The bytes of a number may be the same by chance (``_has_extras``)."""
-
-
-_NOTHING = TopicPolicies()
-"""An empty message. Must not be changed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +75,7 @@ class Change:
     _masks: Mapping[Setting, Mask]
     """The paths that name each setting or leaves of it."""
     given: TopicPolicies
-    """The masked values of the request; empty if it names only numbers, flags and texts at the top. Must not be changed."""
+    """The masked values of the request. Must not be changed."""
 
     def apply(self, settings: Settings | None) -> dict[Setting, bytes]:
         """Returns the document after the change.
@@ -147,13 +143,11 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
         PolicyError: INVALID_ARGUMENT, with every violation that can be found without the document.
     """
     source = policies if policies is not None else TopicPolicies()
-    unknown = tuple(unknown_fields(source)) if not paths and has_unknown_fields(source) else ()
+    unknown = () if paths else tuple(unknown_fields(source))
     plan = plan_of(tuple(islice(paths, masks.MAX_PATHS + 1)) if paths else _implied(source, unknown))
-    if plan.scalars and not list_operations and not unknown:
-        return Change(plan.paths, False, plan.settings, frozenset(), frozenset(), {}, _scalars(plan.scalars, source), {}, _NOTHING)
     violations = [*plan.violations, *unknown]
-    if paths and plan.objects and has_unknown_fields(source):
-        violations += islice((violation for path in plan.objects for violation in _unknown_fields(path, source)), MOST_NAMED)
+    if paths and plan.objects:
+        violations += unknown_fields(source, plan.objects)
     given = TopicPolicies()
     masks.apply(plan.mask, given, source)
     violations += completion.check(given)
@@ -171,19 +165,6 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
         named = (setting for setting in new if plan.whole or documents.family(setting) in plan.families)
         values.update((setting, new[setting]) for setting in named if setting not in partial)
     return Change(plan.paths, plan.whole, plan.settings, partial, plan.families, operands, values, plan.by_setting, given)
-
-
-def _scalars(names: Sequence[str], source: TopicPolicies) -> dict[Setting, bytes | None]:
-    """Returns the values of whole fields that are neither objects nor lists: a fast path for the most frequent requests."""
-    values: dict[Setting, bytes | None] = {}
-    for name in names:
-        if source.HasField(name):  # type: ignore[arg-type]
-            single = TopicPolicies()
-            setattr(single, name, getattr(source, name))
-            values[name] = single.SerializeToString()
-        else:
-            values[name] = None
-    return values
 
 
 def _implied(source: TopicPolicies, unknown: tuple[Violation, ...]) -> tuple[str, ...]:
@@ -233,17 +214,6 @@ def _operands(
 def _has_extras(setting: Setting, value: bytes) -> bool:
     """Whether the value is an object with leaves of a newer broker. Of an object with such a number in it, this may be true by chance."""
     return _EXTRAS_TAG in value and documents.family(setting) in documents.OBJECTS
-
-
-def _unknown_fields(path: Path, source: TopicPolicies) -> Iterable[Violation]:
-    value = masks.find(path, source)
-    if value is None:
-        return
-    if not path or path[0] not in MAPS or len(path) > 1:
-        yield from unknown_fields(value, path)
-    else:
-        for key in value:
-            yield from unknown_fields(value[key], (*path, key))
 
 
 def _put(document: dict[Setting, bytes], setting: Setting, value: bytes | None) -> None:

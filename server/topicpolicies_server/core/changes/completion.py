@@ -28,7 +28,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 
 from ..errors import Violation
 from ..reasons import ViolationReason
-from .fields import Field, Form, fields
+from .fields import Form, blamed, fields
 from .masks import Mask
 
 
@@ -89,7 +89,8 @@ def check(message: Message, at: Path = ()) -> list[Violation]:
                 message.ClearField(field.name)
         elif known.form is Form.MAP:
             for key in list(value):
-                violations += _check_key(known, key, path)
+                if problem := known.key_problem(key):
+                    violations.append(Violation(blamed((*path, key)), ViolationReason.INVALID_MAP_KEY, f"{problem}."))
                 if known.object is not None:
                     violations += check(value[key], (*path, key))
                     if _says_nothing(value[key]):
@@ -154,7 +155,7 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
     missing = [name for name in kind.required if not message.HasField(name)]
     if missing:
         problem = f'"{format_path(at)}" would be an incomplete object: give {" and ".join(missing)} too, or clear the whole object.'
-        violations.append(Violation(_blamed(at), ViolationReason.HALF_OBJECT, problem))
+        violations.append(Violation(blamed(at), ViolationReason.HALF_OBJECT, problem))
     return True
 
 
@@ -162,22 +163,12 @@ def _says_nothing(message: Message) -> bool:
     return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not message.ByteSize()
 
 
-def _check_key(field: Field, key: str, at: Path) -> list[Violation]:
-    if not key:
-        problem = f'A key of "{field.name}" must not be empty.'
-    elif field.keys is not None and key not in field.keys:
-        problem = f'"{field.name}" has only the keys {", ".join(sorted(field.keys))}.'
-    else:
-        return []
-    return [Violation(_blamed((*at, key)), ViolationReason.INVALID_MAP_KEY, problem)]
-
-
 def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) -> list[Violation]:
     assert field.enum_type is not None
     violations: list[Violation] = []
     if 0 in numbers:
         problem = f'"{field.name}" contains UNSPECIFIED, which names nothing: leave it out.'
-        violations.append(Violation(_blamed(at), ViolationReason.UNSPECIFIED_ELEMENT, problem))
+        violations.append(Violation(blamed(at), ViolationReason.UNSPECIFIED_ELEMENT, problem))
     unknown = [number for number in numbers if number not in field.enum_type.values_by_number]
     if unknown:
         violations.append(_unknown_number(field, unknown[0], at))
@@ -187,9 +178,4 @@ def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) ->
 def _unknown_number(field: FieldDescriptor, number: int, at: Path) -> Violation:
     assert field.enum_type is not None
     problem = f'"{format_path(at)}" is {number}, which is not a {field.enum_type.name} that this server knows.'
-    return Violation(_blamed(at), ViolationReason.UNKNOWN_ENUM_VALUE, problem)
-
-
-def _blamed(at: Path) -> str:
-    """Returns the request's field of a path in the document, for a violation."""
-    return f"policies.{format_path(at)}" if at else "policies"
+    return Violation(blamed(at), ViolationReason.UNKNOWN_ENUM_VALUE, problem)

@@ -1,24 +1,21 @@
-"""The fields of a message type, as field masks need them, and the fields that a message has beyond those.
-
-Unknown fields are looked for in the serialized message, tag by tag, and only the first ones of each object: Protobuf's own list of unknown
-fields is made as a whole, which takes a quarter of a second for a message of one MiB.
-"""
+"""The fields of a message type, as field masks need them, and the fields that a message has beyond those."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from topicpolicies.masks import Path, format_path
 
 from ..errors import Violation
-from ..policies.documents import EXTRAS_FIELD, read_varint
+from ..policies.documents import EXTRAS_FIELD
 from ..reasons import ViolationReason
 
 
@@ -45,6 +42,14 @@ class Field(NamedTuple):
     keys: frozenset[str] | None
     """The only keys that the map may have (``BacklogQuota.BacklogQuotaType``); None: it may have any."""
 
+    def key_problem(self, key: str) -> str:
+        """Returns why the map can't have a key, as part of a sentence; "" if it can."""
+        if not key:
+            return f'"{self.name}" can\'t have an empty key'
+        if self.keys is not None and key not in self.keys:
+            return f'"{self.name}" has only the keys {", ".join(sorted(self.keys))}'
+        return ""
+
 
 _KEYS = {"back_log_quota_map": frozenset({"destination_storage", "message_age"})}
 
@@ -70,44 +75,38 @@ def _field(field: FieldDescriptor) -> Field:
 
 MOST_NAMED: Final = 100
 """The most unknown fields of one message that are named; a status has room for fewer."""
-_MOST_SEEN: Final = 1_000
-"""How many unknown fields of one object are looked at. The same number may be there very often."""
-_VARINT, _FIXED64, _LENGTH, _BEGIN, _END, _FIXED32 = range(6)
-"""Protobuf's wire types."""
-_FIXED_TYPES = {
-    FieldDescriptor.TYPE_DOUBLE: _FIXED64,
-    FieldDescriptor.TYPE_FIXED64: _FIXED64,
-    FieldDescriptor.TYPE_SFIXED64: _FIXED64,
-    FieldDescriptor.TYPE_FLOAT: _FIXED32,
-    FieldDescriptor.TYPE_FIXED32: _FIXED32,
-    FieldDescriptor.TYPE_SFIXED32: _FIXED32,
-}
-_LENGTH_TYPES = {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE}
-_SIZES = {_FIXED64: 8, _FIXED32: 4}
+_MOST_BYTES: Final = 64 * 1024
+"""Most bytes of unknown fields of which the fields are named: Protobuf lists them in a quarter of a second for one MiB."""
 
 
-def has_unknown_fields(message: Message) -> bool:
-    """Returns whether a message, or an object in it, has fields that this definition lacks."""
+def unknown_bytes(message: Message) -> int:
+    """Returns the size of the fields that this definition lacks, in a message and the objects in it."""
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()
-    return known.ByteSize() != message.ByteSize()
+    return message.ByteSize() - known.ByteSize()
 
 
-def unknown_fields(message: Message, at: Path = ()) -> Iterator[Violation]:
-    """Yields a violation for each field, of a message that a caller sent, that this definition lacks: its value would be lost silently.
+def unknown_fields(policies: Message, named: Sequence[Path] = ((),)) -> Iterator[Violation]:
+    """Yields a violation for each field, of a document that a caller sent, that this definition lacks: its value would be lost silently.
 
     Leaves of a newer broker (``documents.EXTRAS_FIELD``) are accepted: a caller that writes back what it read sends them. Each number is
-    named once for an object, and at most ``MOST_NAMED`` in all.
+    named once for an object, and at most ``MOST_NAMED`` in all; of more than 64 KiB none is.
+
+    ``named``: only these objects and maps, and the objects in them, are looked at.
     """
-    return islice(_unknown_fields(message, at), MOST_NAMED)
+    size = unknown_bytes(policies)
+    if size > _MOST_BYTES:
+        yield _violation(f"fields of {size} bytes", policies, ())
+    elif size:
+        found = _unknown_fields(policies, ())
+        yield from islice((_violation(*each) for each in found if any(each[2][: len(path)] == path for path in named)), MOST_NAMED)
 
 
-def _unknown_fields(message: Message, at: Path) -> Iterator[Violation]:
-    if not has_unknown_fields(message):
-        return
-    for number in dict.fromkeys(islice(_unknown_numbers(message), _MOST_SEEN)):
-        yield _violation(number, message, at)
+def _unknown_fields(message: Message, at: Path) -> Iterator[tuple[str, Message, Path]]:
+    unknown: Any = UnknownFieldSet(message)  # a sequence, though its type stub does not say so
+    for number in dict.fromkeys(field.field_number for field in unknown if field.field_number != EXTRAS_FIELD):
+        yield f"field number {number}", message, at
     forms = fields(message.DESCRIPTOR)
     for field, value in message.ListFields():
         known = forms[field.name]
@@ -118,37 +117,11 @@ def _unknown_fields(message: Message, at: Path) -> Iterator[Violation]:
                 yield from _unknown_fields(value[key], (*at, field.name, key))
 
 
-def _violation(number: int, message: Message, at: Path) -> Violation:
-    problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out."
-    return Violation(f"policies.{format_path(at)}" if at else "policies", ViolationReason.UNKNOWN_FIELD, problem)
+def _violation(what: str, message: Message, at: Path) -> Violation:
+    problem = f"This server does not know {what} of {message.DESCRIPTOR.name}: leave that out."
+    return Violation(blamed(at), ViolationReason.UNKNOWN_FIELD, problem)
 
 
-def _unknown_numbers(message: Message) -> Iterator[int]:
-    """Yields the number of each field of a message itself that this definition lacks, in the order of its bytes."""
-    raw, known = message.SerializeToString(), _tags(message.DESCRIPTOR)
-    at = depth = 0
-    while at < len(raw):
-        tag, at = read_varint(raw, at)
-        kind = tag & 7
-        if not depth and kind != _END and tag not in known and tag >> 3 != EXTRAS_FIELD:
-            yield tag >> 3
-        if kind == _VARINT:
-            _, at = read_varint(raw, at)
-        elif kind == _LENGTH:
-            length, at = read_varint(raw, at)
-            at += length
-        else:
-            at += _SIZES.get(kind, 0)
-            depth += (kind == _BEGIN) - (kind == _END)
-
-
-@cache
-def _tags(descriptor: Descriptor) -> frozenset[int]:
-    """Returns the tags, each a field's number and wire type, that a message type knows."""
-    tags: set[int] = set()
-    for field in descriptor.fields:
-        kind = _LENGTH if field.type in _LENGTH_TYPES else _FIXED_TYPES.get(field.type, _VARINT)
-        tags.add(field.number << 3 | kind)
-        if field.is_repeated:  # numbers may be packed
-            tags.add(field.number << 3 | _LENGTH)
-    return frozenset(tags)
+def blamed(at: Path) -> str:
+    """Returns the request's field of a path in the document, for a violation."""
+    return f"policies.{format_path(at)}" if at else "policies"

@@ -100,16 +100,10 @@ def _read(text: str) -> Path:
         if form is Form.MAP:
             key = next(segments, None)
             if key is not None:
-                _check_key(field, key)
+                if problem := field.key_problem(key):
+                    raise PathError(ViolationReason.INVALID_MAP_KEY, problem)
                 before, form = key, Form.OBJECT
     return path
-
-
-def _check_key(field: Field, key: str) -> None:
-    if not key:
-        raise PathError(ViolationReason.INVALID_MAP_KEY, f'a key of "{field.name}" must not be empty')
-    if field.keys is not None and key not in field.keys:
-        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(field.keys))}')
 
 
 def _unknown(segment: str, message: Descriptor) -> str:
@@ -164,12 +158,10 @@ def _entry(field: Field, value: Any, at: Path) -> list[Path]:
 def apply(mask: Mask, target: Message, source: Message) -> None:
     """Makes the masked fields of ``target`` equal to those of ``source``. Both are of the type that the mask was read for."""
     for path in mask:
-        if not path:
-            _replace(target, source)
-        elif is_set(path, source):
-            _set(path, target, source)
+        if path:
+            _apply(path, target, source)
         else:
-            _clear(path, target)
+            _replace(target, source)
 
 
 def is_set(path: Path, message: Message) -> bool:
@@ -183,23 +175,6 @@ def is_set(path: Path, message: Message) -> bool:
     if not rest:
         return message.HasField(field.name) if field.form in (Form.SCALAR, Form.OBJECT) else bool(getattr(message, field.name))
     return message.HasField(field.name) and is_set(rest, getattr(message, field.name))
-
-
-def find(path: Path, message: Message) -> Any:
-    """Returns the object, or map of objects, at a path; None if the path is not set."""
-    if not path:
-        return message
-    if not is_set(path, message):
-        return None
-    value: Any = message
-    field: Field | None = None
-    for segment in path:
-        if field is not None and field.form is Form.MAP:
-            value, field = value[segment], None
-        else:
-            field = fields(value.DESCRIPTOR)[segment]
-            value = getattr(value, segment)
-    return value
 
 
 def object_at(path: Path) -> Descriptor | None:
@@ -225,66 +200,49 @@ def covers(mask: Sequence[Path], path: Path) -> bool:
     return target is not None and all(covers(below, (*path, name)) for name in fields(target))
 
 
-def _set(path: Path, target: Message, source: Message) -> None:
-    """Copies the value at a path. It is set in the source."""
+def _apply(path: Path, target: Message, source: Message) -> None:
     field = fields(target.DESCRIPTOR)[path[0]]
-    rest = path[1:]
+    name, rest = field.name, path[1:]
     if not rest:
         _put(field, target, source)
     elif field.form is Form.MAP:
-        key = rest[0]
-        ours, theirs = getattr(target, field.name), getattr(source, field.name)
-        if len(rest) == 1:
+        key, below = rest[0], rest[1:]
+        ours, theirs = getattr(target, name), getattr(source, name)
+        if not below:
             _put_entry(field, ours, theirs, key)
-        else:
-            _set(rest[1:], ours[key], theirs[key])
-    else:
-        _set(rest, getattr(target, field.name), getattr(source, field.name))
-
-
-def _clear(path: Path, target: Message) -> None:
-    field = fields(target.DESCRIPTOR)[path[0]]
-    rest = path[1:]
-    if not rest:
-        target.ClearField(field.name)
-    elif field.form is Form.MAP:
-        entries = getattr(target, field.name)
-        key = rest[0]
-        if key not in entries:
-            return
-        if len(rest) == 1:
-            del entries[key]
-        else:
-            _clear(rest[1:], entries[key])
-    elif target.HasField(field.name):
-        # If the object were not there, getattr and clearing a leaf would create it.
-        _clear(rest, getattr(target, field.name))
+        elif key in theirs and (key in ours or is_set(below, theirs[key])):
+            _apply(below, ours[key], theirs[key])
+        elif key in ours:
+            _apply(below, ours[key], type(ours[key])())
+    elif target.HasField(name) or is_set(path, source):  # else reading the object, and clearing a leaf of it, would create it
+        _apply(rest, getattr(target, name), getattr(source, name))
 
 
 def _put(field: Field, target: Message, source: Message) -> None:
-    """Makes a field of the target equal to that of the source. It is set in the source."""
+    """Makes a field of the target equal to that of the source."""
     name = field.name
-    if field.form is Form.SCALAR:
-        setattr(target, name, getattr(source, name))
+    ours, theirs = getattr(target, name), getattr(source, name)
+    if not is_set((name,), source):
+        target.ClearField(name)
+    elif field.form is Form.SCALAR:
+        setattr(target, name, theirs)
     elif field.form is Form.OBJECT:
-        ours, theirs = getattr(target, name), getattr(source, name)
         if target.HasField(name):
             _replace(ours, theirs)
         else:
             _copy(ours, theirs)
     elif field.form is Form.LIST:
-        target.ClearField(name)
-        getattr(target, name).extend(getattr(source, name))
+        ours[:] = theirs
     else:
-        ours, theirs = getattr(target, name), getattr(source, name)
-        for key in [key for key in ours if key not in theirs]:
-            del ours[key]
-        for key in theirs:
+        for key in dict.fromkeys((*ours, *theirs)):
             _put_entry(field, ours, theirs, key)
 
 
-def _put_entry(field: Field, ours: Any, theirs: Any, key: Any) -> None:
-    if field.object is None:
+def _put_entry(field: Field, ours: Any, theirs: Any, key: str) -> None:
+    """Makes an entry of the target's map equal to that of the source's."""
+    if key not in theirs:
+        ours.pop(key, None)
+    elif field.object is None:
         ours[key] = theirs[key]
     elif key in ours:
         _replace(ours[key], theirs[key])
@@ -295,10 +253,7 @@ def _put_entry(field: Field, ours: Any, theirs: Any, key: Any) -> None:
 def _replace(target: Message, source: Message) -> None:
     """Makes all known fields of the target equal to those of the source; the target's unknown fields stay."""
     for field in fields(target.DESCRIPTOR).values():
-        if is_set((field.name,), source):
-            _put(field, target, source)
-        else:
-            target.ClearField(field.name)
+        _put(field, target, source)
 
 
 def _copy(target: Message, source: Message) -> None:

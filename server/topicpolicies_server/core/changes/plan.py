@@ -47,8 +47,6 @@ class Plan:
     """The paths without those of partial settings: values whose completion does not depend on the document."""
     objects: Mask
     """The paths that name whole objects or whole maps."""
-    scalars: tuple[str, ...]
-    """The named fields, if all of them are top-level numbers, flags or texts: any value of these passes ``completion``. Else empty."""
 
 
 def plan_of(paths: tuple[str, ...]) -> Plan:
@@ -100,16 +98,7 @@ def _plan(paths: tuple[str, ...]) -> Plan:
         families,
         tuple(path for path in mask if not path or path[0] in families or _setting(path) not in partial),
         tuple(path for path in mask if path in maps or masks.object_at(path)),
-        tuple(path[0] for path in mask) if not violations and all(map(_is_scalar, mask)) else (),
     )
-
-
-def _is_scalar(path: Path) -> bool:
-    """Returns whether a path names a number, flag or text that is a setting of its own."""
-    if len(path) != 1 or path[0] in GROUPS:
-        return False
-    field = FIELDS[path[0]]
-    return not field.is_repeated and field.message_type is None and field.enum_type is None
 
 
 def _names_all(setting: Setting, named: Sequence[Path]) -> bool:

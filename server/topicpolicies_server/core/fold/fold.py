@@ -42,12 +42,10 @@ this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import NamedTuple
 
 from ..policies.documents import Settings, differing
-from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from ..policies.events import Action, Event, Placed, Stamp, StampKind
 from .inference import Inference, compares, infer
 from .joining import (
     believe,
@@ -58,19 +56,11 @@ from .joining import (
     note_in_trail,
     without_versions,
 )
-from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Owed, Superseded, TrailEvent, absent_since, restatement
+from .keystate import ALONE, REMEMBERED_REQUESTS, REQUEST_ID, WINDOW_MS, KeyState, Owed, Superseded, TrailEvent, absent_since, restatement
 from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
-__all__ = [
-    "FoldContext",
-    "Folded",
-    "KeyState",
-    "Status",
-    "absent_since",
-    "fold",
-    "restatement",
-]
+__all__ = ["FoldContext", "Folded", "KeyState", "Status", "absent_since", "fold", "restatement"]
 
 
 class FoldContext(NamedTuple):
@@ -90,8 +80,6 @@ class FoldContext(NamedTuple):
 
 
 _SHARED = FoldContext()
-_ID: Callable[[Remembered], str] = itemgetter(0)
-"""Returns a request's id."""
 
 
 def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Folded:
@@ -181,9 +169,9 @@ def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
     carried = stamp.remembered
     forgotten = len(carried) - len(before)  # to make room for this event's request
     in_line = forgotten == 0 or (forgotten == 1 and len(carried) == REMEMBERED_REQUESTS)
-    if stamp.request_id and in_line and list(map(_ID, carried[forgotten:])) == list(map(_ID, before)):
+    if stamp.request_id and in_line and list(map(REQUEST_ID, carried[forgotten:])) == list(map(REQUEST_ID, before)):
         return False  # the common case, and cheap
-    known = set(map(_ID, state.remembered))
+    known = set(map(REQUEST_ID, state.remembered))
     if _lacks(known, stamp):
         return True
     if not on_its_way:
@@ -199,7 +187,7 @@ def _misremembers(state: KeyState, stamp: Stamp, elsewhere: bool) -> bool:
 
 def _lacks(known: set[str], stamp: Stamp) -> bool:
     """Returns whether a reader that sees only this event misses one of these request ids: it would apply a repeat of that request."""
-    carried = [request_id for request_id in map(_ID, stamp.remembered) if request_id != stamp.request_id]
+    carried = [request_id for request_id in map(REQUEST_ID, stamp.remembered) if request_id != stamp.request_id]
     if stamp.request_id:
         carried = [*carried[1 - REMEMBERED_REQUESTS :], stamp.request_id]
     return not known.issubset(carried)
@@ -224,7 +212,7 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
         state.due = document is not None
     else:
         wrong = state.document != claimed or state.version != stamp.head_version
-        state.due = wrong or _lacks(set(map(_ID, state.remembered)), stamp)
+        state.due = wrong or _lacks(set(map(REQUEST_ID, state.remembered)), stamp)
     changed = state.version != version or state.document != head
     return Folded(Status.RESTATED, state.version, version, changed)
 
@@ -251,9 +239,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         if state.raw is None:
             state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
     else:
-        older = () if context.sole_writer or state.older is None else state.older
-        oldest = placed.published_at - context.window_ms
-        inferred = _inferred(state, placed, document, older, oldest, event.known, context)
+        inferred = _inferred(state, placed, event.known, document, context)
         changed = inferred.changed
         sure = check_certainty(state, placed.published_at, context.window_ms, inferred=inferred)
         on_absence = inferred.base is None
@@ -266,15 +252,9 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
     return folded._replace(settings=tuple(changed), stale=stale)
 
 
-def _inferred(
-    state: KeyState,
-    placed: Placed,
-    document: Settings,
-    older: Sequence[Superseded],
-    oldest: int,
-    known: frozenset[str] | None,
-    context: FoldContext,
-) -> Inference:
+def _inferred(state: KeyState, placed: Placed, known: frozenset[str] | None, document: Settings, context: FoldContext) -> Inference:
+    older = () if context.sole_writer or state.older is None else state.older
+    oldest = placed.published_at - context.window_ms
     if not context.in_place:
         return infer(document, state.raw, older, state.document, known, oldest)
     owed = 0 if state.owed is None or state.owed.until < placed.published_at else state.owed.events

@@ -24,8 +24,7 @@ SOLE_WRITER_EVENTS = 256
 REMEMBERED_REQUESTS = 16
 """How many requests of a key are remembered, and travel in each of its events."""
 
-
-_ID: Callable[[Remembered], str] = itemgetter(0)
+REQUEST_ID: Callable[[Remembered], str] = itemgetter(0)
 """Returns a request's id."""
 
 
@@ -152,7 +151,7 @@ class KeyState:
 
     def remembers(self, request_id: str) -> Remembered | None:
         """Returns what is remembered of an applied request; None: it was not applied, or is not remembered any more."""
-        if request_id not in map(_ID, self.remembered):  # the common case, and cheap
+        if request_id not in map(REQUEST_ID, self.remembered):  # the common case, and cheap
             return None
         return next(request for request in self.remembered if request.request_id == request_id)
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import enum
 import struct
+import uuid
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...core.errors import Kind, PolicyError
@@ -36,19 +36,25 @@ from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import LogState, Reason
 from ..change_log import LogError
 from ..stamps import MalformedStamp, from_properties, to_properties
-from .document import IS_GLOBAL, Document
-from .envelope import NAMES, TOPIC_POLICY, Envelope, Frame
-from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema, UnsupportedSchema, in_words
+from .document import Document
+from .schema import PULSAR_4_2_4, TEXT, Type, UnsupportedSchema, Value, compiled, read_all
 
 GLOBAL_PREFIX = "__G__"
 """The prefix of the message keys of GLOBAL policies (``TopicPoliciesService.GLOBAL_POLICIES_MSG_KEY_PREFIX``, Pulsar 4.0.6 and later)."""
 EMBEDDED_CLUSTER = "standalone"
 """The local cluster's name in the embedded log, which belongs to no cluster."""
 OUR_FAMILIES = frozenset(setting_of(name) for name in FIELDS)
+CACHED_NAMESPACES = 1_024
 CACHED_TOPICS = 16_384
 CACHED_DOCUMENTS = 4_096
 CACHED_BYTES = 4_096
 """Documents larger than this are not cached, so that the memory of the cache stays bounded."""
+_TOPIC_POLICY = "TOPIC_POLICY"
+"""The symbol of the only kind of event (``EventType``) that changes policies."""
+_NAMES = ("domain", "tenant", "namespace", "topic")
+"""The parts of a topic's name in ``TopicPoliciesEvent``, in the order of ``TopicName``'s fields."""
+_LOCAL, _DOCUMENT = uuid.uuid4().hex, uuid.uuid4().bytes
+"""Stand for the local name of a topic, and for a document: no event contains them."""
 
 
 class Dialect(enum.Enum):
@@ -77,12 +83,12 @@ class Unreadable(ValueError):
     """A message is not an event, or one that no broker can apply. The text is the reason, for logs and metrics."""
 
 
-class _Header(NamedTuple):
-    """What follows from a message's key alone."""
+class _Frame(NamedTuple):
+    """The bytes of an event around its document, for one topic, scope and action."""
 
-    key: PolicyKey
-    update: Frame
-    """The bytes around the document of an UPDATE."""
+    message_key: str
+    before: bytes
+    after: bytes
 
 
 class Codec:
@@ -110,19 +116,22 @@ class Codec:
         self.definition = definition
         self._dialect = dialect
         self._clusters = (local_cluster,)
-        try:
-            self._schema = Schema(definition)
-            self._envelope = Envelope(self._schema, local_cluster)
-            self._document = Document(self._schema, self._envelope.document)
-            self._nothing = self._write_nothing()
-        except UnsupportedSchema:
-            raise
-        except Exception as error:  # an unforeseen schema can make fastavro fail in any way: refuse the schema
-            raise UnsupportedSchema(f"its values can't be written: {in_words(error)}") from error
-        self.known = None if self._document.families == OUR_FAMILIES else self._document.families
+        self._event = compiled(definition)
+        self._template = lru_cache(CACHED_NAMESPACES)(self._make_template)
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
-        self._header = lru_cache(CACHED_TOPICS)(self._make_header)
-        self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
+        self._key = lru_cache(CACHED_TOPICS)(_key_of)
+        try:
+            self._topic = _record(self._event, "topicPoliciesEvent", {"actionType", "eventType"})
+            policies = _record(self._topic, "policies", set(_NAMES))
+            self._document = Document(policies)
+            self._remembered = lru_cache(CACHED_DOCUMENTS)(self._document.decode)
+            policies.read, policies.write = self._document.read, bytes  # in an event a document is written as its bytes
+            for action in Action:
+                self._make_frame("persistent://a/b/c", is_global=False, action=action)
+            self._nothing = self._event.write({**self._event.nothing, "actionType": Action.NONE.name})
+        except Exception as error:  # an unforeseen schema can fail in any way: refuse the schema
+            raise UnsupportedSchema(f"not the schema of policy events: {type(error).__name__}: {error}") from error
+        self.known = None if self._document.families == OUR_FAMILIES else self._document.families
 
     def encode(self, event: Event) -> Encoded:
         """Encodes an event as a message.
@@ -135,7 +144,7 @@ class Codec:
         stamp = event.stamp
         if is_global and self._dialect is not Dialect.PREFIXED:
             self._refuse_what_cannot_be_told(event)
-        key, (before, after) = self._frame(topic, is_global, event.action)
+        key, before, after = self._frame(topic, is_global, event.action)
         at_home = not is_global or (stamp is not None and stamp.kind is StampKind.REPAIR)
         payload = None
         if event.document is not None:
@@ -154,10 +163,6 @@ class Codec:
         """The payload of an event of no kind, which changes nothing: brokers skip it (``SystemTopicBasedTopicPoliciesService``)."""
         return self._nothing
 
-    def _write_nothing(self) -> bytes:
-        value = {**self._schema.nothing(self._schema.root), "actionType": Action.NONE.name}
-        return Piece(self._schema, self._schema.root)(value)
-
     def read(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event | None, str]:
         """Decodes a message to its event and a problem, "" if there is none. The event is None if the message is unreadable."""
         try:
@@ -166,8 +171,7 @@ class Codec:
             return None, str(error)
 
     def _decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event, str]:
-        header = self._header(key)
-        policy_key = header.key
+        policy_key = self._key(key)
         stamp: Stamp | None = None
         problem = ""
         try:
@@ -178,68 +182,59 @@ class Codec:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
         # Most events are UPDATEs whose bytes around the document are as we write them, and many topics have the same document. Then only
         # the document is decoded, and equal documents only once.
-        body = header.update.document(payload)
-        if body is not None:
+        is_global = policy_key.scope is Scope.GLOBAL
+        _, before, after = self._frame(policy_key.topic, is_global, Action.UPDATE)
+        body = payload[len(before) : len(payload) - len(after)]
+        if len(payload) == len(before) + len(body) + len(after) and payload.startswith(before) and payload.endswith(after):
             try:
-                document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._read_document(body)
-            except (ValueError, TypeError):
+                document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._document.decode(body)
+            except ValueError:
                 pass  # Decoding the whole event below tells what is wrong.
             else:
-                if flag == (policy_key.scope is Scope.GLOBAL):
+                if flag == is_global:
                     return Event(policy_key, Action.UPDATE, document, stamp, self.known), problem
         return self._decode_whole(policy_key, payload, stamp), problem
 
     def _decode_whole(self, policy_key: PolicyKey, payload: bytes, stamp: Stamp | None) -> Event:
         try:
-            record = self._schema.read(payload)
+            record = read_all(self._event.read, payload)
         except ValueError as error:
             raise Unreadable(f"not an event of its schema: {error}") from error
         action, scope, document = Action.NONE, policy_key.scope, None
-        if record["eventType"] == TOPIC_POLICY:
+        if record["eventType"] == _TOPIC_POLICY:
             if record["actionType"] is None:
                 raise Unreadable("it has no action")
             action = Action.__members__.get(record["actionType"], Action.NONE)
         if action is not Action.NONE:
             policies = _policies_of(record["topicPoliciesEvent"], policy_key.topic)
             if policies is not None:
-                scope, document = Scope.GLOBAL if policies[IS_GLOBAL] else Scope.LOCAL, self._settings(policies)
+                document, is_global = policies
+                scope = Scope.GLOBAL if is_global else Scope.LOCAL
             elif action is not Action.DELETE:
                 raise Unreadable("it has no policies")
         return Event(PolicyKey(policy_key.topic, scope), action, document, stamp, self.known, clusters=self._unusual(record, scope))
 
-    def _unusual(self, record: AvroValue, scope: Scope) -> tuple[str, ...] | None:
+    def _unusual(self, record: Value, scope: Scope) -> tuple[str, ...] | None:
         """Returns the clusters that an event names; None: those that an event of this scope usually names."""
         named = record.get("replicateTo") or ()
         clusters = tuple(name for name in named if isinstance(name, str))
         return None if clusters == (self._clusters if scope is Scope.LOCAL else ()) else clusters
 
-    def _read_document(self, body: bytes) -> tuple[Settings, bool]:
-        settings, is_global = self._document.read(body)
-        return MappingProxyType(settings), is_global
-
-    def _settings(self, policies: AvroValue) -> Settings:
-        try:
-            return MappingProxyType(self._document.decode(policies))
-        except (ValueError, TypeError) as error:
-            raise Unreadable(f"a value is out of range: {error}") from error
-
-    def _make_frame(self, topic: str, is_global: bool, action: Action) -> tuple[str, Frame]:
-        """The message key of a topic's events, and the bytes around the document."""
+    def _make_frame(self, topic: str, is_global: bool, action: Action) -> _Frame:
+        *around, local = parse_topic(topic)
         prefix = GLOBAL_PREFIX if is_global and self._dialect is Dialect.PREFIXED else ""
-        return prefix + topic, self._envelope.frame(parse_topic(topic), action, local=not is_global)
+        written = self._template(*around, is_global, action).replace(TEXT.write(_LOCAL), TEXT.write(local))
+        before, _, after = written.partition(_DOCUMENT)
+        return _Frame(prefix + topic, before, after)
 
-    def _make_header(self, key: str) -> _Header:
-        is_global = key.startswith(GLOBAL_PREFIX)
-        full = key.removeprefix(GLOBAL_PREFIX)
-        try:
-            name = parse_topic(full)
-        except PolicyError as error:
-            domain, separator, _ = full.partition("://")
-            if separator and domain not in DOMAINS:  # without the name: there may be many, and equal problems are logged once
-                raise Unreadable(f'its topic is of the domain "{domain}", which is not supported') from error
-            raise Unreadable(f"its key is not a topic: {error}") from error
-        policy_key = PolicyKey(str(name), Scope.GLOBAL if is_global else Scope.LOCAL)
-        return _Header(policy_key, self._envelope.frame(name, Action.UPDATE, local=not is_global))
+    def _make_template(self, domain: str, tenant: str, namespace: str, is_global: bool, action: Action) -> bytes:
+        """An event about a topic of a namespace, with ``_LOCAL`` for its local name and ``_DOCUMENT`` for its document."""
+        names = dict(zip(_NAMES, (domain, tenant, namespace, _LOCAL), strict=True))
+        topic_event = {**self._topic.nothing, **names, "policies": _DOCUMENT}
+        event = {**self._event.nothing, "actionType": action.name, "eventType": _TOPIC_POLICY, "topicPoliciesEvent": topic_event}
+        if not is_global and "replicateTo" in event:
+            event["replicateTo"] = list(self._clusters)
+        return self._event.write(event)
 
     def _refuse_what_cannot_be_told(self, event: Event) -> None:
         restates = event.stamp is not None and event.stamp.kind is StampKind.REPAIR
@@ -255,11 +250,34 @@ class Codec:
         )
 
 
-def _policies_of(topic_event: AvroValue, topic: str) -> AvroValue:
-    """The document in an event, which has to be about ``topic``; None if it has none."""
+def _record(around: Type, name: str, beside: set[str]) -> Type:
+    """Returns the record that is a field of another record, which must have the fields ``beside`` too."""
+    missing = {name, *beside} - around.fields.keys()
+    if missing:
+        raise ValueError(f"it has no {', '.join(sorted(missing))}")
+    found = around.fields[name].type.present
+    if found is None or found.kind != "record":
+        raise ValueError(f"its {name} is not a record")
+    return found
+
+
+def _key_of(message_key: str) -> PolicyKey:
+    full = message_key.removeprefix(GLOBAL_PREFIX)
+    try:
+        name = parse_topic(full)
+    except PolicyError as error:
+        domain, separator, _ = full.partition("://")
+        if separator and domain not in DOMAINS:  # without the name: there may be many, and equal problems are logged once
+            raise Unreadable(f'its topic is of the domain "{domain}", which is not supported') from error
+        raise Unreadable(f"its key is not a topic: {error}") from error
+    return PolicyKey(str(name), Scope.GLOBAL if message_key.startswith(GLOBAL_PREFIX) else Scope.LOCAL)
+
+
+def _policies_of(topic_event: Value, topic: str) -> tuple[Settings, bool] | None:
+    """Returns the document in an event, which has to be about ``topic``, and whether it is GLOBAL; None if it has none."""
     if topic_event is None:
         raise Unreadable("it has no topic")
-    names = [topic_event[name] for name in NAMES]
+    names = [topic_event[name] for name in _NAMES]
     if None in names:
         raise Unreadable("its topic's name is incomplete")
     try:
@@ -268,7 +286,8 @@ def _policies_of(topic_event: AvroValue, topic: str) -> AvroValue:
         raise Unreadable(f"its topic is not valid: {error}") from error
     if named != topic:
         raise Unreadable("its topic is not its key's")
-    return topic_event["policies"]
+    policies: tuple[Settings, bool] | None = topic_event["policies"]
+    return policies
 
 
 def java_hash(text: str) -> int:

@@ -1,63 +1,42 @@
 """A whole document, setting by setting, as the ``TopicPolicies`` record of one schema.
 
-**Writing joins chunks.** A document maps settings to bytes, and successive documents of a topic differ in one setting. So the Avro form of
-a setting, its *chunk*, is cached by the setting's bytes: fastavro writes each chunk once, and a document is its chunks in the schema's
-order. Only a map's frame (branch, count, end) is put around its entries by hand. This is several times faster than writing the record anew,
-and gives the same bytes.
+**Writing joins chunks.** A document maps settings to bytes, and successive documents of a topic differ in one setting. So the Avro forms of
+settings, their *chunks*, are cached by the settings' bytes, and a document is its chunks in the schema's order.
 
-**Reading** turns each field that is present into its setting's bytes, as ``documents.split`` does. A document has some fifty fields, of
-which one to five are set. Each of the others is written in one certain way, such as the number of null's branch, or an empty map, and is
-skipped by a comparison; fastavro reads the set fields one by one.
+**Reading** skips what is not set. A document has some fifty fields, of which one to five are set. Each of the others is written in one
+certain way, such as the number of null's branch, or an empty map, and is skipped by a comparison.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+import json
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
-import fastavro
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ...core.policies.documents import FIELDS, Setting, Settings, family
-from .fields import known_field, unknown_field
-from .schema import DAMAGE, AvroType, AvroValue, Piece, Schema, UnsupportedSchema, in_words, kind, varint
-
-Reader: TypeAlias = Callable[[AvroValue, dict[Setting, bytes]], None]
+from ...core.policies.documents import EXTRA_PREFIX, MAPS, Setting, Settings, family, setting_of, split
+from .fields import Fields, Leaf, to_json
+from .schema import DAMAGE, Field, Type, Value, blocks, read_all, write_entry
 
 IS_GLOBAL = "isGlobal"
-CACHED_CHUNKS = 2_048
-"""How many chunks are cached for each field of one schema."""
-CACHED_ENTRIES = 16_384
-"""How many chunks are cached for a map: a document may have that many subscriptions, and each of its updates needs them all."""
+CACHED_CHUNKS = 16_384
+"""How many settings' chunks are cached: a document may have that many subscriptions, and each of its updates needs them all."""
 CACHED_BYTES = 1_024
 """Settings larger than this are not cached, so that the memory of the cache stays bounded."""
 
 
-class Chunks(dict[bytes, bytes]):
-    """A cache of a field's chunks, by the setting's bytes. A missing chunk is made; a full cache is cleared, which is rare and cheap."""
+class _Place(NamedTuple):
+    """A field of the record, as it is read."""
 
-    def __init__(self, encode: Callable[[bytes], bytes], limit: int) -> None:
-        super().__init__()
-        self._encode = encode
-        self._limit = limit
-
-    def __missing__(self, value: bytes) -> bytes:
-        chunk = self._encode(value)
-        if len(value) <= CACHED_BYTES:
-            if len(self) >= self._limit:
-                self.clear()
-            self[value] = chunk
-        return chunk
-
-
-class Place(NamedTuple):
-    """The field of the record to which a setting belongs."""
-
-    at: int
-    """The field's index."""
-    chunks: Chunks
-    branch: bytes | None
-    """For a map, of which the setting is one entry: the bytes before the map's blocks. None: the field is not a map."""
+    field: Field
+    leaf: Leaf | None
+    """None: the field is ``isGlobal``, or one of a newer broker."""
+    silent: bytes | None
+    """Its bytes when it is not set; None: it is always read, because the default of the schema says something."""
+    rest: bytes | None
+    """The bytes of all later fields when none of them is set; None: there is one that is always read."""
 
 
 class Document:
@@ -67,44 +46,33 @@ class Document:
         families: the families (``documents.family``) that the schema has a place for.
 
     Raises:
-        UnsupportedSchema: the record has no boolean ``isGlobal`` to tell the scopes apart.
+        ValueError: the record has no boolean ``isGlobal`` to tell the scopes apart, or its values can't be written.
     """
 
-    def __init__(self, schema: Schema, record: AvroType) -> None:
-        own = {field.json_name: field for field in FIELDS.values()}
-        absent: list[bytes] = []
-        readers: list[tuple[int, str, Reader]] = []
-        flag: AvroType = None
-        flag_at = 0
-        self._places: dict[Setting, list[Place]] = {}
-        for index, part in enumerate(record["fields"]):
-            name = part["name"]
-            if name == IS_GLOBAL:
-                flag = part["type"]
-                flag_at = index
-                absent.append(b"")
-                continue
-            field = known_field(schema, own[name], part) if name in own else None
-            # Fields that make up a setting together are read in the order of their numbers; unknown fields, which have none, come last.
-            number = own[name].number if field is not None else len(own) + 1
-            field = field or unknown_field(schema, part)
-            absent.append(field.absent)
-            readers.append((number, name, field.read))
-            chunks = Chunks(field.encode, CACHED_CHUNKS if field.branch is None else CACHED_ENTRIES)
-            self._places.setdefault(field.setting, []).append(Place(index, chunks, field.branch))
-        if flag is None:
-            raise UnsupportedSchema(f"TopicPolicies has no field {IS_GLOBAL}")
-        if kind(schema.present(flag)) != "boolean":
-            raise UnsupportedSchema(f"{IS_GLOBAL} of TopicPolicies is not a boolean")
-        piece = Piece(schema, flag)
-        self._templates = {value: [*absent[:flag_at], piece(value), *absent[flag_at + 1 :]] for value in (False, True)}
-        self._readers = [(name, read) for _, name, read in sorted(readers, key=lambda reader: reader[0])]
-        reads = {name: (order, read) for order, (name, read) in enumerate(self._readers)}
-        self._by_field = [reads.get(part["name"]) for part in record["fields"]]
-        types = [part["type"] for part in record["fields"]]
-        self._record = SparseRecord(schema, types, self._silent(schema, types))
-        self._single = {setting: places[0] for setting, places in self._places.items() if len(places) == 1 and places[0].branch is None}
-        self.families = frozenset(self._places)
+    def __init__(self, record: Type) -> None:
+        flag = record.fields.get(IS_GLOBAL)
+        if flag is None or flag.type.present is None or flag.type.present.kind != "boolean":
+            raise ValueError(f"TopicPolicies has no boolean {IS_GLOBAL}")
+        self._fields = Fields(TopicPolicies.DESCRIPTOR, record)
+        leaves = self._fields.leaves
+        self._index = {name: index for index, name in enumerate(record.fields)}
+        self._types = [field.type for field in record.fields.values()]
+        nothing = [field.type.write(leaves[name].absent if name in leaves else field.absent) for name, field in record.fields.items()]
+        self._templates = {False: nothing, True: nothing.copy()}
+        for is_global, template in self._templates.items():
+            template[self._index[IS_GLOBAL]] = flag.type.write(is_global)
+        self._places: list[_Place] = []
+        rest: bytes | None = b""
+        for field, written in reversed(list(zip(record.fields.values(), nothing, strict=True))):
+            place = _Place(field, leaves.get(field.name), None, rest)
+            silent = None if self._settings([(place, field.type.read(written, 0)[0])])[0] else written
+            self._places.insert(0, place._replace(silent=silent))
+            rest = None if silent is None or rest is None else silent + rest
+        self.families = frozenset(
+            {setting_of(leaf.name) for leaf in leaves.values()}
+            | {EXTRA_PREFIX + name for name in self._fields.unknown if name != IS_GLOBAL}
+        )
+        self._cached = lru_cache(CACHED_CHUNKS)(self._chunks)
 
     def encode(self, document: Settings, is_global: bool) -> bytes:
         """Encodes a document as the record's bytes.
@@ -113,124 +81,79 @@ class Document:
             ValueError: the schema has no place for something in the document.
         """
         parts = self._templates[is_global].copy()
-        single = self._single
         entries: dict[int, list[bytes]] = {}
         for setting, value in document.items():
-            if setting in single:
-                index, chunks, _ = single[setting]
-                parts[index] = chunks[value]
-                continue
-            if family(setting) not in self._places:
-                raise ValueError(f'it has no field for "{setting}"')
-            for index, chunks, branch in self._places[family(setting)]:
-                if branch is None:
-                    parts[index] = chunks[value]
+            name = family(setting)
+            for index, chunk in (self._cached if len(value) <= CACHED_BYTES else self._chunks)(name, value):
+                if name in MAPS:
+                    entries.setdefault(index, []).append(chunk)
                 else:
-                    entries.setdefault(index, [branch]).append(chunks[value])
-        for index, (branch, *written) in entries.items():
-            written.sort()
-            parts[index] = b"".join([branch, varint(len(written)), *written, b"\0"])
+                    parts[index] = chunk
+        for index, written in entries.items():
+            parts[index] = self._types[index].prefix + blocks(sorted(written))
         return b"".join(parts)
 
-    def read(self, data: bytes) -> tuple[dict[Setting, bytes], bool]:
+    def _chunks(self, name: str, value: bytes) -> list[tuple[int, bytes]]:
+        """Returns the indexes and bytes of the fields of a setting; for a map, those of the entry.
+
+        ``name``: the setting's family; ``value``: its bytes.
+        """
+        try:
+            if name.startswith(EXTRA_PREFIX):
+                if name not in self.families:
+                    raise ValueError(f'it has no field for "{name}"')
+                index = self._index[name.removeprefix(EXTRA_PREFIX)]
+                return [(index, self._types[index].write(json.loads(value)))]
+            chunks = []
+            for avro, each in self._fields.values(TopicPolicies.FromString(value)):
+                index = self._index[avro]
+                mapping = self._types[index].present
+                if name in MAPS and mapping is not None and mapping.item is not None:
+                    ((key, entry),) = each.items()
+                    chunks.append((index, write_entry(key, entry, mapping.item)))
+                else:
+                    chunks.append((index, self._types[index].write(each)))
+        except ValueError:
+            raise
+        except DAMAGE as error:
+            raise ValueError(f'its field for "{name}" is of another type: {error}') from error
+        return chunks
+
+    def decode(self, data: bytes) -> tuple[Settings, bool]:
         """Decodes a record's bytes to the settings of the document, and whether the document is GLOBAL.
 
         Raises:
-            ValueError: the data is damaged; ValueError, TypeError: a value is outside the range of its type.
+            ValueError: the data is damaged, or a value is outside the range of its type.
         """
-        is_global = False
-        parts: list[tuple[int, Reader, AvroValue]] = []
-        for number, value in self._record.read(data):
-            field = self._by_field[number]
-            if field is None:
-                is_global = bool(value)
-            elif value is not None:
-                parts.append((*field, value))
-        if len(parts) > 1:
-            parts.sort(key=_order)
-        settings: dict[Setting, bytes] = {}
-        for _, read, value in parts:
-            read(value, settings)
-        return settings, is_global
+        document: tuple[Settings, bool] = read_all(self.read, data)
+        return document
 
-    def _silent(self, schema: Schema, types: Sequence[AvroType]) -> list[bytes | None]:
-        """The bytes of each field that mean that it says nothing: those that we write then; None if they are read as a setting.
-
-        The latter happens if the schema has a default for the field that says something.
-        """
-        told = SparseRecord(schema, types, [None] * len(types)).read(b"".join(self._templates[False]))
-        return [
-            written if value is None or not self._settings(field, value) else None
-            for written, field, (_, value) in zip(self._templates[False], self._by_field, told, strict=True)
-        ]
+    def read(self, data: bytes, at: int) -> tuple[tuple[Settings, bool], int]:
+        """Reads a document at an offset: returns what ``decode`` does, and the offset of its end. Raises one of ``DAMAGE``."""
+        found: list[tuple[_Place, Value]] = []
+        for place in self._places:
+            silent = place.silent
+            if silent is not None and data.startswith(silent, at):  # a value's bytes are never the beginning of those of another
+                at += len(silent)
+                continue
+            value, at = place.field.type.read(data, at)
+            found.append((place, value))
+            if place.rest is not None and data.startswith(place.rest, at):  # the usual end: no later field is set
+                at += len(place.rest)
+                break
+        return self._settings(found), at
 
     @staticmethod
-    def _settings(field: tuple[int, Reader] | None, value: AvroValue) -> dict[Setting, bytes]:
-        settings: dict[Setting, bytes] = {}
-        if field is not None:
-            field[1](value, settings)
-        return settings
-
-    def decode(self, record: AvroValue) -> dict[Setting, bytes]:
-        """Converts a record that fastavro has read to the settings of the document.
-
-        Raises:
-            ValueError, TypeError: a value is outside the range of its type.
-        """
-        settings: dict[Setting, bytes] = {}
-        for name, read in self._readers:
-            value = record[name]
-            if value is not None:
-                read(value, settings)
-        return settings
-
-
-def _order(part: tuple[int, Reader, AvroValue]) -> int:
-    return part[0]
-
-
-class SparseRecord:
-    """Reads the fields of a record of one schema, which are numbered from 0."""
-
-    def __init__(self, schema: Schema, types: Sequence[AvroType], nothing: Sequence[bytes | None]) -> None:
-        """Makes the readers of the fields.
-
-        ``types``: those of the record's fields, in order; ``nothing``: the bytes of each field when it is not set (None: it is always
-        read).
-        """
-        self._options = schema.options
-        rest: bytes | None = b""
-        fields: list[tuple[AvroType, bytes | None, bytes | None]] = []
-        for avro, each in zip(reversed(types), reversed(nothing), strict=True):
-            fields.append((schema.alone(avro), each, rest))
-            rest = None if each is None or rest is None else each + rest
-        self._fields = fields[::-1]
-        """By field: its schema, its bytes when it is not set, and those of all later fields when none of them is (None: see above)."""
-        self._rest = rest
-
-    def read(self, data: bytes) -> list[tuple[int, AvroValue]]:
-        """Returns the numbers and values of the fields whose bytes are not those of a field that is not set.
-
-        Raises:
-            ValueError: bytes are left over, or the data is damaged (``DAMAGE``).
-        """
-        found: list[tuple[int, AvroValue]] = []
-        if data == self._rest:
-            return found
-        at, size, source = 0, len(data), io.BytesIO(data)
-        for number, (avro, nothing, rest) in enumerate(self._fields):
-            if nothing is not None and data.startswith(nothing, at):  # a value's bytes are never the beginning of those of another
-                at += len(nothing)
-                continue
-            source.seek(at)
-            try:
-                record: Any = fastavro.schemaless_reader(source, avro, None, **self._options)
-            except DAMAGE as error:
-                raise ValueError(in_words(error)) from error
-            found.append((number, record["value"]))
-            at = source.tell()
-            if rest is not None and size - at == len(rest) and data.endswith(rest):  # the usual end: no later field is set
-                return found
-        if at < size:
-            raise ValueError(f"{size - at} bytes are left over")
-        return found
+    def _settings(found: list[tuple[_Place, Value]]) -> tuple[Settings, bool]:
+        is_global = False
+        policies = TopicPolicies()
+        extras: dict[Setting, bytes] = {}
+        for (field, leaf, _, _), value in found:
+            if field.name == IS_GLOBAL:
+                is_global = bool(value)
+            elif leaf is None:
+                if value != field.absent:
+                    extras[EXTRA_PREFIX + field.name] = to_json(value)
+            elif value is not None:
+                leaf.read(policies, value)
+        return MappingProxyType({**split(policies), **extras}), is_global

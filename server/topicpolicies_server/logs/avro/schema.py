@@ -1,338 +1,403 @@
-"""A registered schema, and pieces of it that fastavro writes and reads on their own.
+"""Avro schemas, compiled to types that read and write values, for the schemas of ``__change_events`` that a broker's registry has.
 
-Schemas come from a broker's registry, where any version of Pulsar may have registered them at any time. So this module assumes nothing
-about a schema but that it is valid; which fields it has or lacks is the concern of the modules beside this one.
+Any version of Pulsar may have registered them, so this module assumes nothing about a schema but that it is valid, and has no fixed types
+(Pulsar makes its schemas of Java classes, and so has none); which fields a schema has or lacks is the concern of the modules beside this
+one. The format is that of the Avro 1.11 specification, "Names" and "Binary encoding".
 
-**Bounds** are checked before anything is read with a schema, so that reading takes time and memory in proportion to the data.
-Any client that may register schemas for a log chooses the types that its payloads are read with. A record that contains itself makes
-unlimited depth, and an array whose items have no bytes makes unlimited length, from almost no data: some hundred bytes end a process, or
-block it for minutes. Named types also make a schema larger than its text: with thirty records, each of which has two fields of the type of
-the record before, one value consists of a thousand million values.
+**Values are what JSON can hold**, so that those of a newer broker can be kept without their schema: bytes are ``{"-bytes": base64}``, and
+a value of a union with several types beside null is ``{"-type": name, "-value": value}``.
+
+**Bounds** are checked before anything is read with a schema, so that reading takes time and memory in proportion to the data: any client
+that may register schemas for a log chooses the types that its payloads are read with. A record that contains itself makes unlimited depth,
+and an array whose items have no bytes makes unlimited length, from almost no data. Named types also make a schema larger than its text:
+with thirty records, each of which has two fields of the type of the record before, one value consists of a thousand million values.
 """
 
 from __future__ import annotations
 
-import io
+import base64
 import json
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
-import fastavro
+from ...core.policies.documents import read_varint
+from ...core.policies.documents import varint as unsigned
 
-from ...core.policies import documents
-
-AvroType: TypeAlias = Any
-"""A type as parsed JSON: a name, a list (a union) or a mapping."""
-AvroValue: TypeAlias = Any
-"""A value as fastavro reads and writes it."""
+Value: TypeAlias = Any
+"""A value of a type, as JSON has it."""
+Read: TypeAlias = Callable[[bytes, int], tuple[Value, int]]
+"""Reads a value at an offset; returns it, and the offset of its end. Raises one of ``DAMAGE`` if the data is damaged."""
+Write: TypeAlias = Callable[[Value], bytes]
+"""Returns the bytes of a value. Raises one of ``DAMAGE`` if the value is not of the type."""
 
 PULSAR_4_2_4: str = files("topicpolicies_server.logs").joinpath("schemas", "pulsar_4_2_4.avsc").read_text(encoding="utf-8")
 """The schema that brokers of Pulsar 4.2.4 register for ``__change_events``, verbatim."""
 
-PRIMITIVES: Mapping[str, AvroValue] = {
-    "null": None,
-    "boolean": False,
-    "int": 0,
-    "long": 0,
-    "float": 0.0,
-    "double": 0.0,
-    "bytes": b"",
-    "string": "",
-}
-"""The primitive types, each with the value that means "not set"."""
-
-
-DAMAGE = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryError, RecursionError)
-"""The exceptions that fastavro raises when it reads damaged data."""
-
-
-_DEEPEST = 64
-"""The most levels of nested types. Pulsar 4.2.4's schema has 11."""
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, struct.error)
+"""The exceptions of reading damaged data, and of writing a value of another type."""
 _LARGEST = 2_000
-"""The largest size: the nested types, each counted wherever it is named, plus the bytes of fixed types. Pulsar 4.2.4's schema has 282."""
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+"""The largest size: the nested types, each counted wherever it is named. Pulsar 4.2.4's schema has 282."""
+_BYTES, _TYPE, _VALUE = "-bytes", "-type", "-value"
 
 
 class UnsupportedSchema(ValueError):
     """A definition is not a schema of ``__change_events``, or not a schema at all."""
 
 
-class Schema:
-    """A parsed schema with its named types.
+class Field(NamedTuple):
+    """A field of a record."""
 
-    Attributes:
-        options: the options with which fastavro reads values of the schema.
+    name: str
+    type: Type
+    absent: Value
+    """Its value where the writer has none: its default if that is a plain value, else its type's ``nothing``."""
+
+
+@dataclass(slots=True, eq=False)
+class Type:
+    """A type of values."""
+
+    kind: str
+    """A primitive's name, ``record``, ``enum``, ``array``, ``map`` or ``union``."""
+    read: Read
+    write: Write
+    nothing: Value = None
+    """The value that means "not set": null if null is allowed, else zero, empty or the first symbol; for records, field by field."""
+    name: str = ""
+    """The full name of a record or an enum."""
+    least: int = 1
+    """The fewest bytes that a value has."""
+    size: int = 1
+    """Of how many types it consists."""
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    """Those of a record, in the order of their bytes."""
+    symbols: Sequence[str] = ()
+    """Those of an enum."""
+    item: Type | None = None
+    """The type of an array's items, or of a map's values."""
+    prefix: bytes = b""
+    """The bytes before each value that is not null, if it is a union with one type beside null."""
+    only: Type | None = None
+    """The only type beside null of a union."""
+
+    @property
+    def present(self) -> Type | None:
+        """The type of a value that is not null; None if it is a union with several such types."""
+        return self.only if self.kind == "union" else self
+
+
+def read_all(read: Read, data: bytes) -> Value:
+    """Reads one value, which must take up all of the data.
 
     Raises:
-        UnsupportedSchema: the definition is not an Avro schema, or exceeds the bounds.
+        ValueError: bytes are left over, or the data is damaged.
     """
-
-    def __init__(self, definition: str | Mapping[str, Any]) -> None:
-        self.named: dict[str, AvroType] = {}
-        try:
-            parsed = json.loads(definition) if isinstance(definition, str) else definition
-            # Logical types are dropped: they leave the bytes as they are, and would turn plain numbers into dates and decimals.
-            self._reader = fastavro.parse_schema(_without_logical_types(parsed), named_schemas=self.named)
-        except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException, RecursionError) as error:
-            raise UnsupportedSchema(f"not an Avro schema: {in_words(error)}") from error
-        self.root: AvroType = _without_marks(self._reader)
-        try:
-            _Bounds().measure(self.root)
-        except (ValueError, RecursionError) as error:
-            raise UnsupportedSchema(f"not a schema to read with: {in_words(error)}") from error
-        # In a union of several records a value must say which one it is, or it could not be written again. That makes reading a quarter
-        # slower, so it is switched on only for schemas with such unions.
-        self.options: dict[str, Any] = (
-            {"return_record_name": True, "return_record_name_override": True} if self._ambiguous(self.root) else {}
-        )
-
-    def read(self, data: bytes) -> AvroValue:
-        """Reads one value, which must take up all of the data.
-
-        Raises:
-            ValueError: bytes are left over, or the data is damaged (``DAMAGE``).
-        """
-        source = io.BytesIO(data)
-        try:
-            value = fastavro.schemaless_reader(source, self._reader, None, **self.options)
-        except DAMAGE as error:
-            raise ValueError(in_words(error)) from error
-        left = len(data) - source.tell()
-        if left:
-            raise ValueError(f"{left} bytes are left over")
-        return value
-
-    def resolve(self, avro: AvroType) -> AvroType:
-        """The definition of a type that is given by name; any other type as it is."""
-        return self.named.get(avro, avro) if isinstance(avro, str) else avro
-
-    def record(self, avro: AvroType) -> AvroType:
-        """The record if the type is a record or a nullable record; None if it is something else."""
-        present = self.present(avro)
-        return present if kind(present) == "record" else None
-
-    def present(self, avro: AvroType) -> AvroType:
-        """The type of a value that is not null; None if the type is a union with several such types."""
-        if not isinstance(avro, list):
-            return self.resolve(avro)
-        branches = [branch for branch in avro if branch != "null"]
-        return self.resolve(branches[0]) if len(branches) == 1 else None
-
-    def nothing(self, avro: AvroType) -> AvroValue:
-        """The value that means "not set": null if null is allowed, else zero, empty or the first symbol; for records, field by field."""
-        if isinstance(avro, list):
-            return None if "null" in avro else self.nothing(avro[0])
-        avro = self.resolve(avro)
-        match kind(avro):
-            case "record":
-                return {field["name"]: self.absent(field) for field in avro["fields"]}
-            case "enum":
-                return avro["symbols"][0]
-            case "array":
-                return []
-            case "map":
-                return {}
-            case "fixed":
-                return bytes(avro["size"])
-            case primitive:
-                return PRIMITIVES[primitive]
-
-    def absent(self, field: AvroType) -> AvroValue:
-        """The value of a field that the writer has no value for: the field's default if that is a plain value, else ``nothing``."""
-        default = field.get("default")
-        if isinstance(default, (bool, int, float, str)) and kind(self.present(field["type"])) not in ("bytes", "fixed"):
-            return default
-        return self.nothing(field["type"])
-
-    def unused_name(self, wanted: str) -> str:
-        """A name like ``wanted`` that no type of this schema has, for a record that is put around one of its types."""
-        return wanted if wanted not in self.named else self.unused_name(wanted + "_")
-
-    def alone(self, avro: AvroType) -> AvroType:
-        """A type as the only field, "value", of a record, which adds no bytes: fastavro parses any other schema again for each value.
-
-        The record is a schema of its own: every type that it names is defined where it is first used. (With the definitions beside it,
-        fastavro would copy all of them for each value.)
-        """
-        field = {"name": "value", "type": self._inlined(avro, set())}
-        return fastavro.parse_schema({"type": "record", "name": self.unused_name("Piece"), "fields": [field]})
-
-    def _inlined(self, avro: AvroType, done: set[str]) -> AvroType:
-        if isinstance(avro, list):
-            return [self._inlined(branch, done) for branch in avro]
-        avro = self.resolve(avro)
-        if not isinstance(avro, dict):
-            return avro
-        if "name" in avro:
-            if avro["name"] in done:
-                return avro["name"]
-            done.add(avro["name"])
-        result = {part: self._inlined(inner, done) if part in ("items", "values", "type") else inner for part, inner in avro.items()}
-        if "fields" in avro:
-            result["fields"] = [{**field, "type": self._inlined(field["type"], done)} for field in avro["fields"]]
-        return result
-
-    def _ambiguous(self, avro: AvroType) -> bool:
-        if isinstance(avro, list):
-            return sum(kind(self.resolve(branch)) == "record" for branch in avro) > 1 or any(map(self._ambiguous, avro))
-        if isinstance(avro, dict):
-            parts = [field["type"] for field in avro.get("fields", ())]
-            return any(self._ambiguous(part) for part in (*parts, *(avro.get(part) for part in ("items", "values", "type"))))
-        return False
+    try:
+        value, end = read(data, 0)
+    except DAMAGE as error:
+        raise ValueError(_in_words(error)) from error
+    if end != len(data):
+        raise ValueError(f"{len(data) - end} bytes are left over")
+    return value
 
 
-class Piece:
-    """Writes values of one type as the bytes that they have inside a record.
+def compiled(definition: str | Mapping[str, Any]) -> Type:
+    """Returns the type that a schema defines. Logical types are ignored: they leave the bytes as they are.
 
-    A union's branch number is written by hand if the union has only one type beside null: fastavro would try the value on each branch,
-    which takes longer than writing it.
+    Raises:
+        UnsupportedSchema: the definition is not an Avro schema, or it has a type that is too large, or contains itself.
     """
-
-    def __init__(self, schema: Schema, avro: AvroType) -> None:
-        present = schema.present(avro)
-        single = isinstance(avro, list) and present is not None
-        self._branch = varint(present_branch(avro)) if single else b""
-        self._null = varint(avro.index("null")) if single and "null" in avro else None
-        self._schema = schema.alone(present if single else avro)
-
-    def takes(self, value: AvroValue) -> bool:
-        """Whether a value is of the type. Call this for values of unknown origin: writing does not check everything (an int's range)."""
-        if value is None and self._null is not None:
-            return True
-        valid: bool = fastavro.validate({"value": value}, self._schema, raise_errors=False)
-        return valid
-
-    def __call__(self, value: AvroValue) -> bytes:
-        """Encodes a value.
-
-        Raises:
-            ValueError: the value is not of the type.
-        """
-        if value is None and self._null is not None:
-            return self._null
-        out = io.BytesIO()
-        out.write(self._branch)
-        try:
-            fastavro.schemaless_writer(out, self._schema, {"value": value})
-        except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
-            raise ValueError(in_words(error)) from error
-        return out.getvalue()
-
-
-def kind(avro: AvroType) -> str:
-    """The kind of a resolved type: a primitive's name, ``record``, ``enum``, ``array``, ``map``, ``fixed``, or ``union``."""
-    if isinstance(avro, dict):
-        inner = avro["type"]
-        return kind(inner) if isinstance(inner, dict) else str(inner)
-    return "union" if isinstance(avro, list) else str(avro)
-
-
-def in_words(error: BaseException) -> str:
-    """Describes an error of fastavro's, without the memory addresses of objects that its messages contain."""
-    words = _ADDRESS.sub("", str(error))
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
-
-
-def present_branch(avro: AvroType) -> int:
-    """The number of the first branch of a union that is not null."""
-    return next(index for index, branch in enumerate(avro) if branch != "null")
+    try:
+        return _Compiler().compile(json.loads(definition) if isinstance(definition, str) else definition, "")
+    except DAMAGE as error:
+        raise UnsupportedSchema(f"not a schema to read with: {_in_words(error)}") from error
 
 
 def varint(value: int) -> bytes:
     """Encodes a non-negative length, count or branch number as Avro does: zigzag, then a varint as in Protobuf."""
-    return documents.varint(value << 1)
+    return unsigned(value << 1)
 
 
-def _without_logical_types(avro: AvroType) -> AvroType:
-    if isinstance(avro, list):
-        return [_without_logical_types(part) for part in avro]
-    if isinstance(avro, Mapping):
-        return {name: part if name == "default" else _without_logical_types(part) for name, part in avro.items() if name != "logicalType"}
-    return avro
+def blocks(items: Sequence[bytes]) -> bytes:
+    """Returns the bytes of an array or a map, from those of its items."""
+    return b"".join((varint(len(items)), *items, b"\0")) if items else b"\0"
 
 
-def _without_marks(avro: AvroType) -> AvroType:
-    return {name: part for name, part in avro.items() if not name.startswith("__")} if isinstance(avro, dict) else avro
+def _in_words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
-class _Measure(NamedTuple):
-    """How large a type is, including the types that it names."""
+def _null() -> Type:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        del data
+        return None, at
 
-    depth: int
-    size: int
-    least: int
-    """The fewest bytes that a value of the type can have."""
+    def write(value: Value) -> bytes:
+        if value is not None:
+            raise ValueError("a value stands for null")
+        return b""
+
+    return Type("null", read, write, least=0)
 
 
-class _Bounds:
-    """Measures the types of one schema, as ``fastavro.parse_schema`` returns them."""
+def _boolean() -> Type:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        return (False, True)[data[at]], at + 1
+
+    def write(value: Value) -> bytes:
+        if not isinstance(value, bool):
+            raise ValueError(f"{value} is not a boolean")
+        return b"\1" if value else b"\0"
+
+    return Type("boolean", read, write, False)
+
+
+def _integer(kind: str, bits: int) -> Type:
+    end = 1 << bits - 1
+
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        number = data[at]
+        if number < 0x80:  # most numbers take one byte
+            return number >> 1 ^ -(number & 1), at + 1
+        number, at = read_varint(data, at)
+        value = number >> 1 ^ -(number & 1)
+        if not -end <= value < end:
+            raise ValueError(f"{value} is out of range: its type is {kind}")
+        return value, at
+
+    def write(value: Value) -> bytes:
+        if isinstance(value, bool) or not isinstance(value, int) or not -end <= value < end:
+            raise ValueError(f"{value} is too large for {kind}, or not a number")
+        return unsigned(value << 1 ^ value >> 63)
+
+    return Type(kind, read, write, 0)
+
+
+def _float(kind: str, form: struct.Struct) -> Type:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        return form.unpack_from(data, at)[0], at + form.size
+
+    def write(value: Value) -> bytes:
+        if isinstance(value, bool):
+            raise ValueError(f"{value} is not a number")
+        written: bytes = form.pack(value)
+        return written
+
+    return Type(kind, read, write, 0.0, least=form.size)
+
+
+def _text() -> Type:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        content, at = _content(data, at)
+        return content.decode(), at
+
+    def write(value: Value) -> bytes:
+        content: bytes = value.encode()
+        return varint(len(content)) + content
+
+    return Type("string", read, write, "")
+
+
+def _bytes() -> Type:
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        content, at = _content(data, at)
+        return {_BYTES: base64.b64encode(content).decode()}, at
+
+    def write(value: Value) -> bytes:
+        content = base64.b64decode(value[_BYTES], validate=True)
+        return varint(len(content)) + content
+
+    return Type("bytes", read, write, {_BYTES: ""})
+
+
+def _content(data: bytes, at: int) -> tuple[bytes, int]:
+    length, at = _LONG.read(data, at)
+    end = at + length
+    if not at <= end <= len(data):
+        raise ValueError(f"a length of {length} is beyond the end of the data")
+    return data[at:end], end
+
+
+def _enum(name: str, symbols: Sequence[str]) -> Type:
+    written = {symbol: varint(index) for index, symbol in enumerate(symbols)}
+
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        index, at = _LONG.read(data, at)
+        return _chosen(symbols, index), at
+
+    return Type("enum", read, written.__getitem__, symbols[0], name, symbols=symbols)
+
+
+def _array(item: Type) -> Type:
+    if item.least == 0:
+        raise ValueError("it has an array whose items may have no bytes")
+
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        return _read_blocks(data, at, item.read)
+
+    def write(value: Value) -> bytes:
+        if not isinstance(value, list):
+            raise ValueError("a list is needed")
+        return blocks([item.write(each) for each in value])
+
+    return Type("array", read, write, [], size=1 + item.size, item=item)
+
+
+def _map(item: Type) -> Type:
+    def read_entry(data: bytes, at: int) -> tuple[Value, int]:
+        key, at = TEXT.read(data, at)
+        value, at = item.read(data, at)
+        return (key, value), at
+
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        entries, at = _read_blocks(data, at, read_entry)
+        return dict(entries), at
+
+    def write(value: Value) -> bytes:
+        return blocks([write_entry(key, each, item) for key, each in value.items()])
+
+    return Type("map", read, write, {}, size=1 + item.size, item=item)
+
+
+def write_entry(key: str, value: Value, item: Type) -> bytes:
+    """Returns the bytes of one entry of a map whose values are of the type ``item``."""
+    return TEXT.write(key) + item.write(value)
+
+
+def _read_blocks(data: bytes, at: int, read: Read) -> tuple[list[Value], int]:
+    found: list[Value] = []
+    count, at = _LONG.read(data, at)
+    while count:
+        if count < 0:  # then the block's length in bytes follows
+            count = -count
+            _, at = _LONG.read(data, at)
+        for _ in range(count):
+            item, at = read(data, at)
+            found.append(item)
+        count, at = _LONG.read(data, at)
+    return found, at
+
+
+def _record(name: str, fields: Sequence[Field]) -> Type:
+    by_name = {each.name: each for each in fields}
+    for each in fields:
+        if by_name[each.name] is not each:
+            raise ValueError(f'its record "{name}" has the field "{each.name}" twice')
+
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        value = {}
+        for each in fields:
+            value[each.name], at = each.type.read(data, at)
+        return value, at
+
+    def write(value: Value) -> bytes:
+        if len(value) != len(fields):
+            raise ValueError(f"{name} has other fields")
+        return b"".join([each.type.write(value[each.name]) for each in fields])
+
+    nothing = {each.name: each.absent for each in fields}
+    least, size = sum(each.type.least for each in fields), 1 + sum(each.type.size for each in fields)
+    return Type("record", read, write, nothing, name, least, size, by_name)
+
+
+def _union(branches: Sequence[Type]) -> Type:
+    names = [branch.name or branch.kind for branch in branches]
+    if len(set(names)) < len(names) or "union" in names:
+        raise ValueError("it has a union with a type twice, or with another union")
+    others = [branch for branch in branches if branch.kind != "null"]
+    only = others[0] if len(others) == 1 else None
+    prefixes = {name: varint(index) for index, name in enumerate(names)}
+    prefix = b"" if only is None else varint(branches.index(only))
+
+    def read(data: bytes, at: int) -> tuple[Value, int]:
+        index, at = _LONG.read(data, at)
+        value, at = _chosen(branches, index).read(data, at)
+        return value if only is not None or names[index] == "null" else {_TYPE: names[index], _VALUE: value}, at
+
+    def write(value: Value) -> bytes:
+        if value is None:
+            return prefixes["null"]
+        if only is not None:
+            return prefix + only.write(value)
+        branch = branches[names.index(value[_TYPE])]
+        return prefixes[value[_TYPE]] + branch.write(value[_VALUE])
+
+    nothing = None if "null" in names else branches[0].nothing if only is not None else {_TYPE: names[0], _VALUE: branches[0].nothing}
+    return Type("union", read, write, nothing, size=1 + sum(branch.size for branch in branches), prefix=prefix, only=only)
+
+
+def _chosen(choices: Sequence[Any], index: int) -> Any:
+    if index < 0:
+        raise ValueError(f"there is no number {index}")
+    return choices[index]
+
+
+_LONG = _integer("long", 64)
+TEXT = _text()
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_PRIMITIVES: Mapping[str, Type] = {
+    each.kind: each
+    for each in (_null(), _boolean(), _integer("int", 32), _LONG, _float("float", _FLOAT), _float("double", _DOUBLE), _bytes(), TEXT)
+}
+
+
+class _Compiler:
+    """Compiles the types of one schema."""
 
     def __init__(self) -> None:
-        self._named: dict[str, _Measure | None] = {}
-        """The measures of named types; None while a type is measured."""
+        self._named: dict[str, Type | None] = {}
+        """The named types by full name; None while a type is compiled."""
 
-    def measure(self, avro: Any) -> _Measure:
-        """Measures a type.
+    def compile(self, avro: Any, namespace: str) -> Type:
+        """Compiles a type; ``namespace``: that of the type around it."""
+        made = self._compile(avro, namespace)
+        if made.size > _LARGEST:
+            raise ValueError(f"it is of more than {_LARGEST} types, with what it names")
+        return made
 
-        Raises:
-            ValueError: the type exceeds a limit, contains itself, or is not valid.
-        """
-        measure = self._of(avro)
-        if measure.depth > _DEEPEST:
-            raise ValueError(f"its types are more than {_DEEPEST} levels deep")
-        if measure.size > _LARGEST:
-            raise ValueError(f"it is of more than {_LARGEST} types and bytes, with what it names")
-        return measure
-
-    def _of(self, avro: Any) -> _Measure:
+    def _compile(self, avro: Any, namespace: str) -> Type:
+        if isinstance(avro, str):
+            return self._by_name(avro, namespace)
         if isinstance(avro, list):
-            return _around([self.measure(branch) for branch in avro], least=1)
-        if not isinstance(avro, dict):
-            return self._by_name(str(avro))
-        kind = avro["type"]
-        if isinstance(kind, (dict, list)):
-            return self.measure(kind)
-        if "name" in avro and kind in ("record", "enum", "fixed"):
-            self._named[avro["name"]] = None
-            measure = self._named[avro["name"]] = self._definition(avro)
-            return measure
-        if kind == "map":
-            return _around([self.measure(avro["values"])], least=1)
-        if kind == "array":
-            items = self.measure(avro["items"])
-            if items.least == 0:
-                raise ValueError("it has an array whose items may have no bytes")
-            return _around([items], least=1)
-        return self._by_name(str(kind))
+            return _union([self.compile(branch, namespace) for branch in avro])
+        match avro["type"]:
+            case "array":
+                return _array(self.compile(avro["items"], namespace))
+            case "map":
+                return _map(self.compile(avro["values"], namespace))
+            case "record" | "enum":
+                return self._definition(avro, _full(avro["name"], avro.get("namespace", namespace)))
+            case other:
+                return self.compile(other, namespace)
 
-    def _by_name(self, name: str) -> _Measure:
+    def _by_name(self, name: str, namespace: str) -> Type:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        found = self._named.get(_full(name, namespace))
+        if found is None:
+            raise ValueError(f'its type "{name}" contains itself, or is not defined')
+        return found
+
+    def _definition(self, avro: Mapping[str, Any], name: str) -> Type:
         if name in self._named:
-            known = self._named[name]
-            if known is None:
-                raise ValueError(f'its type "{name}" contains itself')
-            return known
-        if name not in PRIMITIVES:
-            raise ValueError(f'it has a type "{name}", which is not a type of values')
-        return _Measure(1, 1, int(name != "null"))
-
-    def _definition(self, avro: Any) -> _Measure:
+            raise ValueError(f'it defines "{name}" twice')
+        self._named[name] = None
         if avro["type"] == "enum":
-            if not avro["symbols"]:
-                raise ValueError(f'its enum "{avro["name"]}" has no symbols')
-            return _Measure(1, 1, 1)
-        if avro["type"] == "fixed":
-            return _Measure(1, 1 + avro["size"], avro["size"])
-        twice = [name for name, count in Counter(field["name"] for field in avro["fields"]).items() if count > 1]
-        if twice:
-            raise ValueError(f'its record "{avro["name"]}" has the field "{twice[0]}" twice')
-        fields = [self.measure(field["type"]) for field in avro["fields"]]
-        return _around(fields, least=sum(each.least for each in fields))
+            made = _enum(name, avro["symbols"])
+        else:
+            made = _record(name, [self._field(each, name.rpartition(".")[0]) for each in avro["fields"]])
+        self._named[name] = made
+        return made
+
+    def _field(self, avro: Mapping[str, Any], namespace: str) -> Field:
+        made = self.compile(avro["type"], namespace)
+        default = avro.get("default")
+        plain = isinstance(default, (bool, int, float, str)) and made.present is not None and made.present.kind != "bytes"
+        return Field(avro["name"], made, default if plain else made.nothing)
 
 
-def _around(parts: Sequence[_Measure], *, least: int) -> _Measure:
-    """The measure of a type that consists of others."""
-    depth = max((each.depth for each in parts), default=0)
-    return _Measure(1 + depth, 1 + sum(each.size for each in parts), least)
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
