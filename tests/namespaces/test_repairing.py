@@ -324,7 +324,7 @@ def test_a_repair_that_waits_while_the_log_is_opened_again_is_counted_once() -> 
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
         bench.opened.lose(LogError(LogState.LOST, "It can't be followed any more."))
         await asyncio.sleep(0.5)
-        assert namespace.phase is Phase.LOADING and namespace._life.reading is not None and namespace._life.reading.is_read, (
+        assert namespace.phase is Phase.LOADING and namespace.reading is not None and namespace.reading.is_read, (
             "precondition: the log was read, and the namespace does not answer yet"
         )
         assert namespace.repairs_due == 1

@@ -42,7 +42,7 @@ def kept(scenario: Callable[[Bench], Awaitable[None]], **options: Any) -> None:
 
 
 def served(bench: Bench) -> Follower:
-    follower = bench.namespace._life.served
+    follower = bench.namespace.served
     assert follower is not None
     return follower
 

@@ -283,7 +283,7 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
     original = Namespace.get
 
     async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Head | None:
-        if (reading := self._life.reading) is not None and reading.log is not None:
+        if (reading := self.reading) is not None and reading.log is not None:
             return reading.view.head(key)
         return await original(self, key, at_least)
 

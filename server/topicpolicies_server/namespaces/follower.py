@@ -2,7 +2,7 @@
 
 It calls the other parts of the namespace directly: for each event the watch hub, the requests and the repairs, then for all that came at
 once the history, and who waits for a position.
-``life`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
+``namespace`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
 its batch is taken. If a part fails on a report, the view is ahead of what that part knows, so the log counts as lost and is read anew.

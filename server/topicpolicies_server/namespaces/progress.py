@@ -34,7 +34,6 @@ from ..core.reading.view import View
 from ..core.reasons import Reason
 from ..logs.change_log import NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
-from .activity import Usage
 from .common import Common
 
 _LOG = logging.getLogger(__name__)
@@ -52,7 +51,6 @@ class Progress:
         self,
         name: str,
         common: Common,
-        usage: Usage,
         confirmed: Callable[[Sequence[Request]], None],
         failed: Callable[[Sequence[Request], str], None],
     ) -> None:
@@ -64,7 +62,6 @@ class Progress:
         limits = common.limits
         self._name = name
         self._common = common
-        self._usage = usage
         self._confirmed = confirmed
         self._failed = failed
         self._patience = limits.update_timeout_seconds
@@ -89,7 +86,6 @@ class Progress:
         self._log = log
         self._complete_as_of_ms = max(self._complete_as_of_ms, as_of)
         self.moved(here)
-        self.watched()
         for request in self._unasked:
             self._ask(log, log.partition_of(request.key))
 
@@ -131,8 +127,7 @@ class Progress:
         if self._here[partition] >= version or view.version(key) >= version:
             return
         try:
-            with self._usage.waiting():
-                await self._until(partition, version, self._patience)
+            await self._until(partition, version, self._patience)
         except TimeoutError:
             raise not_reached(self._name, version) from None
 
@@ -231,8 +226,8 @@ class Progress:
         return self._complete_as_of_ms
 
     def watched(self) -> None:
-        """Begins to ask, if the namespace is watched, a log serves, and other processes can write it."""
-        if self._checks is None and self._log is not None and self._usage.watching and not self._common.context.sole_writer:
+        """Begins to ask, for watchers, if a log serves and other processes can write it."""
+        if self._checks is None and self._log is not None and not self._common.context.sole_writer:
             log, seconds = self._log, self._between
             self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), longest_seconds=seconds)
             self._checks.start()

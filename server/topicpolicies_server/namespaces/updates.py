@@ -38,7 +38,6 @@ from ..core.policies.events import Event, Remembered
 from ..core.reading.view import View
 from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NamespaceLog, NotLeader
-from .activity import Usage
 from .common import Common
 from .progress import Progress
 
@@ -51,14 +50,17 @@ _NOT_KNOWN = Leadership(False)
 class Updates:
     """The requests of one namespace that have no answer yet."""
 
-    def __init__(self, name: str, common: Common, usage: Usage, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, chance: random.Random) -> None:
         limits = common.limits
         self._name = name
         self._common = common
-        self._usage = usage
         self._stages = common.activity.stages
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop, limits.update_timeout_seconds, self._expire)
+        self.pending = 0
+        """How many requests have no answer yet."""
+        self.last_used = self._loop.time()
+        """When the last one was answered, in seconds of the loop's clock."""
         self._arrivals: dict[Request, None] = {}
         """The requests in state ARRIVED, in order."""
         self._found: dict[str, FoundEvent] = {}
@@ -75,7 +77,7 @@ class Updates:
         """Why the namespace is closed; None: it is not."""
         self._ids, self._number = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], 0
         self.sequencer = Sequencer(self, depth=limits.max_in_flight_per_key, queue=limits.max_waiting_per_key)
-        self.progress = Progress(name, common, usage, self._confirmed, self._confirmation_failed)
+        self.progress = Progress(name, common, self._confirmed, self._confirmation_failed)
         """How far the view has come."""
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ class Updates:
         ``on_answer`` may be called before this returns; it must return soon and must not raise. Returns whether some wait until the
         namespace is loaded.
         """
-        self._usage.pending += len(requests)
+        self.pending += len(requests)
         now = perf_counter()
         for request in requests:
             request.began, request.on_answer = now, on_answer
@@ -116,8 +118,8 @@ class Updates:
         if request.answered:
             return
         request.answered = True
-        self._usage.pending -= 1
-        self._usage.last_used = self._loop.time()
+        self.pending -= 1
+        self.last_used = self._loop.time()
         self._common.activity.updated(request, answer)
         try:
             request.on_answer(request, answer)
@@ -128,7 +130,7 @@ class Updates:
         """Forgets a request whose caller does not wait for its answer any more."""
         if not request.answered:
             request.answered = True
-            self._usage.pending -= 1
+            self.pending -= 1
             self._withdraw(request)
 
     def answer_now(self, request: Request, error: PolicyError) -> None:
