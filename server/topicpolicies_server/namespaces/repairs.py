@@ -247,7 +247,7 @@ class Repairs:
         view = self._view
         assert view is not None, "the log serves"
         known = view.state(key)
-        event = view.restatement(key, self._updates.new_id())
+        event = view.restatement(key, self._updates.sequencer.new_id())
         if event is None or known is None:
             return False
         published = not self._common.read_only

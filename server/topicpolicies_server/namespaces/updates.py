@@ -29,12 +29,12 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
-from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
+from ..core.chains.sequencer import Append, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.names import PolicyKey
 from ..core.policies.documents import Settings
-from ..core.policies.events import Event, Remembered
+from ..core.policies.events import Event
 from ..core.reading.view import View
 from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NamespaceLog, NotLeader
@@ -69,14 +69,16 @@ class Updates:
         """Whether this process may append to the log that serves."""
         self._log: NamespaceLog | None = None
         """The log that serves, or served last; None: none has."""
-        self._view: View | None = None
-        """The view that answers, or answered last; None: none has."""
         self._serves = False
         """Whether the view answers."""
         self._closed: PolicyError | None = None
         """Why the namespace is closed; None: it is not."""
-        self._ids, self._number = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], 0
-        self.sequencer = Sequencer(self, depth=limits.max_in_flight_per_key, queue=limits.max_waiting_per_key)
+        self.sequencer = Sequencer(
+            uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
+            self.shared,
+            most_in_flight=limits.max_in_flight_per_key,
+            most_waiting=limits.max_waiting_per_key,
+        )
         self.progress = Progress(name, common, self._confirmed, self._confirmation_failed)
         """How far the view has come."""
 
@@ -146,7 +148,8 @@ class Updates:
 
     def abandon(self, error: PolicyError) -> None:
         """Answers all requests with an error: the log is gone for good."""
-        self._perform(self.sequencer.abandon(error))
+        self.sequencer.abandon(error)
+        self._perform()
         self.turn_away(error)
 
     def end(self, error: PolicyError) -> None:
@@ -161,8 +164,9 @@ class Updates:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
-        self._perform(self.sequencer.abandon(error))
-        self._log = self._view = None
+        self.sequencer.abandon(error)
+        self._perform()
+        self._log = self.sequencer.view = None
 
     @property
     def arrived(self) -> int:
@@ -186,20 +190,23 @@ class Updates:
             self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
     def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
-        """Settles what an event settles that was folded into the view that answers (``Chain.folded``)."""
-        if effects := self.sequencer.folded(event, folded, before, state):
-            self._perform(effects)
+        """Settles what an event settles that was folded into the view that answers."""
+        self.sequencer.folded(event, folded, before, state)
+        if self.sequencer.effects:
+            self._perform()
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
-        self._perform(self.sequencer.failed(event, error, error.outcome_unknown))
+        self.sequencer.failed(event, error, error.outcome_unknown)
+        self._perform()
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and admits the requests that have arrived."""
-        self._log, self._view, self._serves = log, view, True
+        self._log, self.sequencer.view, self._serves = log, view, True
         self.leads = log.leadership.leads
         found, self._found = self._found, {}
-        self._perform(self.sequencer.reopened(found))
+        self.sequencer.reopened(found)
+        self._perform()
         self._admit_arrivals()
 
     def pause(self) -> None:
@@ -230,16 +237,17 @@ class Updates:
 
         A failure of one request concerns no other.
         """
-        log, view = self._log, self._view
-        assert log is not None and view is not None, "it serves"
+        log = self._log
+        assert log is not None, "it serves"
         try:
             leadership = log.leadership
             if leadership.leads or request.validate_only:  # a dry run only reads
-                state = view.state(request.key)
+                state = self.sequencer.state(request.key)
                 if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
                     self._settle(request, self._common.capacity.refusal(request.key.topic))
                     return
-                self._perform(self.sequencer.submit(request, state))
+                self.sequencer.submit(request, state)
+                self._perform()
                 return
             log.contend()
             if leadership.leader:
@@ -258,49 +266,41 @@ class Updates:
 
     # --- effects --------------------------------------------------------------------------------------------------
 
-    def _perform(self, effects: list[Effect]) -> None:
-        """Carries out effects, and those that they lead to: the list grows meanwhile."""
-        for effect in effects:
+    def _perform(self) -> None:
+        """Carries out the sequencer's effects, and those that they lead to."""
+        sequencer = self.sequencer
+        effects = sequencer.effects
+        while effects:
+            effect = effects.popleft()
             if isinstance(effect, Settled):
                 self._settle(effect.request, effect.answer)
             elif isinstance(effect, Append):
                 event = effect.event
                 self._stages.appended(event, effect.request)
                 if self._closed is not None:  # the event is not sent
-                    effects += self.sequencer.failed(event, self._closed, False)
+                    sequencer.failed(event, self._closed, False)
                 elif self._serves and self._log is not None:
                     try:
                         self._log.append(event)
                     except LogError as error:
                         if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
-                            effects += self.sequencer.failed(event, error, error.outcome_unknown)
+                            sequencer.failed(event, error, error.outcome_unknown)
                         # else the log is lost, and will report so; it is then opened anew
                 # else the log is being opened anew, and what is in flight is appended once it serves
             else:
                 self.progress.confirm(effect.request)
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
-        self._perform(self.sequencer.confirmed(requests))
+        self.sequencer.confirmed(requests)
+        self._perform()
 
     def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        self._perform(self.sequencer.confirmation_failed(requests, why))
+        self.sequencer.confirmation_failed(requests, why)
+        self._perform()
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
         return not self._common.context.sole_writer and (self._log is None or self._log.shared)
-
-    def new_id(self) -> str:
-        """Makes the id of an event."""
-        self._number += 1
-        return f"{self._ids}{self._number - 1:012x}"
-
-    def state(self, key: PolicyKey) -> KeyState | None:
-        """Returns the fold's state of a key, in the view that answers or answered last."""
-        return self._view.state(key) if self._view is not None else None
-
-    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        """Returns an applied request by its id, as the view remembers it."""
-        return self._view.recent.find(key, request_id) if self._view is not None else None
 
     # --- the time of a request ------------------------------------------------------------------------------------
 

@@ -85,12 +85,7 @@ def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
     """Returns the answer to the repeat of a request that was applied. The document is known only while it is still the head."""
     known = state is not None and state.version == remembered.version
     document = state.document if known and state is not None else None
-    return replay(document, remembered.version, remembered.previous, known=known)
-
-
-def replay(document: Settings | None, version: Position, previous: Position, *, known: bool) -> Result:
-    """Returns the answer to a repeat. ``known``: whether ``document`` is known to be the one after the first request."""
-    return Result(Outcome.APPLIED, document, version, previous, replayed=True, known=known, before_known=False)
+    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, replayed=True, known=known, before_known=False)
 
 
 def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
