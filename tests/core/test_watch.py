@@ -307,13 +307,13 @@ def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_aft
 
 
 def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_module, "RING_BYTES", 2_500)
+    monkeypatch.setattr(ring_module, "RING_BYTES", 12)
     bench = Bench(ring=100)
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     for _ in range(10):
         bench.change(A)
-    assert [change.number for change in bench.hub.ring] == [7, 8, 9, 10], "four changes of some 520 bytes"
+    assert [change.number for change in bench.hub.ring] == [7, 8, 9, 10], "four changes of three bytes"
     with pytest.raises(Lagged):
         watcher.take(1)
     bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0006",)))

@@ -72,7 +72,7 @@ def outcomes(
         entries = bench.storage.namespace("acme/orders").entries[0]
         logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
         assert (
-            not bench.namespace._updates.under_way
+            not bench.namespace._updates.sequencer.chains
         )  # a repair may be due, because one of the updates that were computed together was refused
 
     simulate(scenario, pause_repairs=True, **options)

@@ -30,7 +30,6 @@ from ..core.reasons import LogState, Reason
 from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
-from .capacity import Share
 from .common import Common
 from .repairs import Repairs
 from .updates import Updates
@@ -73,8 +72,8 @@ class Follower:
         """How many entries could not be read."""
         self.readback: ReadBack | None = None
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
-        self.share = Share(common.capacity)
-        """What this view adds to the server's ``capacity``."""
+        self.counted: tuple[int, int] | None = 0, 0
+        """The keys of this view, and the bytes of their documents, as the server's ``capacity`` counts them; None: it does not any more."""
         self.size = 0
         """Bytes of the view's documents."""
         self.unsaved = 0
@@ -159,7 +158,8 @@ class Follower:
             number = older.view.number if older is not None else 0
             self.view = View(self._context, complete, number, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
-        self._count()
+        if self.counted != (len(self.view), self.size):
+            self._count()
         if self._recorder is not None:
             self._record(self._recorder.opened, log)
         early, self._early = self._early, []
@@ -186,8 +186,11 @@ class Follower:
             self._recorder = None
 
     def forget(self) -> None:
-        """Stops counting the view in the server's ``capacity``."""
-        self.share.give_back()
+        """Stops counting the view in the server's ``capacity``, for good."""
+        if self.counted is not None:
+            keys, size = self.counted
+            self._common.capacity.add(-keys, -size)
+            self.counted = None
 
     def let_go(self) -> None:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
@@ -297,7 +300,7 @@ class Follower:
         self.continues, self.view, self.hub = True, older.view, older.hub
         self.readback = ReadBack(log.partitions, log.follows, older.positions)
         self.size = older.size
-        self.share.take_over(older.share)
+        self.counted, older.counted = older.counted, (0, 0)
         self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
@@ -337,7 +340,8 @@ class Follower:
             positions = self.readback.positions
             self.hub.token = Token(self.log.identity, tuple(positions))
             self._updates.progress.moved(positions)
-        self._count()
+        if self.counted != (len(self.view), self.size):
+            self._count()
 
     def _fold(self, placed: Placed) -> None:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
@@ -379,12 +383,15 @@ class Follower:
 
     def _count(self) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""
-        if not self.share.count(len(self.view), self.size):
+        if self.counted is None:
             return
+        capacity, (keys, size) = self._common.capacity, self.counted
+        self.counted = len(self.view), self.size
+        capacity.add(self.counted[0] - keys, self.counted[1] - size)
         if self._serves:
-            self._common.capacity.relieve(self._namespace)
-        elif self._is_first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
-            self.no_room = refusal
+            capacity.relieve(self._namespace)
+        elif self._is_first and not self._caught_up and capacity.is_exceeded():
+            self.no_room = capacity.refusal(self._namespace)
             self.retire()
             self.changed.set()
 

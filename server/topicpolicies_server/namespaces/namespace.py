@@ -309,7 +309,7 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        used = self._watching or self._holders or self._callers or self._updates.pending or self._updates.under_way
+        used = self._watching or self._holders or self._callers or self._updates.pending or self._updates.sequencer.chains
         return bool(used) or self._loading or self._repairs.due > 0
 
     def idle_since(self) -> float:
@@ -325,7 +325,7 @@ class Namespace:
             serves,
             sequencer.chains,
             sequencer.depth,
-            self._updates.arrived + sequencer.waiting,
+            len(self._updates.arrivals) + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
             self.complete_as_of_ms if self._watching else 0,

@@ -48,11 +48,7 @@ class Progress:
     """Follows how far the view of one namespace has come."""
 
     def __init__(
-        self,
-        name: str,
-        common: Common,
-        confirmed: Callable[[Sequence[Request]], None],
-        failed: Callable[[Sequence[Request], str], None],
+        self, name: str, common: Common, confirmed: Callable[[Sequence[Request]], None], failed: Callable[[Sequence[Request], str], None]
     ) -> None:
         """Asks nothing before a log serves.
 

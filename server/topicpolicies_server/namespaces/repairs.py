@@ -223,7 +223,7 @@ class Repairs:
             return False
         self._tried = None
         published = False
-        if due is not None and self._updates.busy(key):  # the outcome of its events has it considered again, mostly
+        if due is not None and self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
         elif due is not None:
             del self._due[key]

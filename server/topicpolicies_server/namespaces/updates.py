@@ -32,7 +32,6 @@ from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
-from ..core.names import PolicyKey
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event
 from ..core.reading.view import View
@@ -61,7 +60,7 @@ class Updates:
         """How many requests have no answer yet."""
         self.last_used = self._loop.time()
         """When the last one was answered, in seconds of the loop's clock."""
-        self._arrivals: dict[Request, None] = {}
+        self.arrivals: dict[Request, None] = {}
         """The requests in state ARRIVED, in order."""
         self._found: dict[str, FoundEvent] = {}
         """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
@@ -110,10 +109,10 @@ class Updates:
             elif self._serves:
                 self._admit(request)
             else:
-                self._arrivals[request] = None
+                self.arrivals[request] = None
             if not request.answered:
                 self._deadlines.add(request)
-        return not self._serves and bool(self._arrivals)
+        return not self._serves and bool(self.arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -142,7 +141,7 @@ class Updates:
 
     def turn_away(self, error: PolicyError) -> None:
         """Answers the requests that have only arrived with an error: nothing was done for them."""
-        arrivals, self._arrivals = self._arrivals, {}
+        arrivals, self.arrivals = self.arrivals, {}
         for request in arrivals:
             self._settle(request, error)
 
@@ -167,20 +166,6 @@ class Updates:
         self.sequencer.abandon(error)
         self._perform()
         self._log = self.sequencer.view = None
-
-    @property
-    def arrived(self) -> int:
-        """How many requests wait until the view answers, or until it is known which process writes the log."""
-        return len(self._arrivals)
-
-    @property
-    def under_way(self) -> bool:
-        """Whether the sequencer has any requests."""
-        return self.sequencer.chains > 0
-
-    def busy(self, key: PolicyKey) -> bool:
-        """Returns whether events of a key are in flight."""
-        return self.sequencer.busy(key)
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
@@ -237,12 +222,12 @@ class Updates:
 
         A failure of one request concerns no other.
         """
-        log = self._log
-        assert log is not None, "it serves"
+        log, view = self._log, self.sequencer.view
+        assert log is not None and view is not None, "it serves"
         try:
             leadership = log.leadership
             if leadership.leads or request.validate_only:  # a dry run only reads
-                state = self.sequencer.state(request.key)
+                state = view.state(request.key)
                 if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
                     self._settle(request, self._common.capacity.refusal(request.key.topic))
                     return
@@ -253,14 +238,14 @@ class Updates:
             if leadership.leader:
                 self._settle(request, NotLeader(self._name, leadership))
             else:
-                self._arrivals[request] = None
+                self.arrivals[request] = None
         except Exception:  # noqa: BLE001 (others go on)
             _LOG.exception("%s: an update failed", self._name)
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))  # its event may be in the log
 
     def _admit_arrivals(self) -> None:
-        arrivals, self._arrivals = self._arrivals, {}
+        arrivals, self.arrivals = self.arrivals, {}
         for request in arrivals:
             self._admit(request)
 
@@ -316,8 +301,8 @@ class Updates:
 
     def _withdraw(self, request: Request) -> bool:
         """Withdraws a request that is not waited for any more. Returns whether it is certain not to be applied."""
-        if request in self._arrivals:
-            del self._arrivals[request]
+        if request in self.arrivals:
+            del self.arrivals[request]
             return True
         return self.sequencer.withdraw(request)
 

@@ -11,8 +11,8 @@ from .heads import Head
 
 RING = 8192
 """How many changes a ring keeps, by default."""
-RING_BYTES = 64 << 20
-"""How many bytes of documents a ring keeps, about."""
+RING_BYTES = 20 << 20
+"""How many bytes of documents a ring keeps, about; they take thrice as much memory with those before them, and serialized."""
 
 
 class Ring:
@@ -37,12 +37,11 @@ class Ring:
 
     def append(self, change: Head) -> None:
         """Adds the next change. Changes that are dropped for it forget the document before them, because heads are kept for long."""
-        size = _size(change)
-        while self._changes and (len(self._changes) >= self._most or self._bytes + size > RING_BYTES):
+        while self._changes and (len(self._changes) >= self._most or self._bytes + change.size > RING_BYTES):
             self._drop()
         self._newest[change.key] = self.end
         self._changes.append(change)
-        self._bytes += size
+        self._bytes += change.size
         self.end += 1
 
     def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[list[Head], int]:
@@ -79,14 +78,9 @@ class Ring:
         if self._newest[self._changes[0].key] == self.first:
             del self._newest[self._changes[0].key]
         gone = self._changes.popleft()
-        self._bytes -= _size(gone)
+        self._bytes -= gone.size
         self.first += 1
         gone.forget_before()
         if gone.placed is not None:
             partition = gone.placed.partition
             self.horizon[partition] = max(self.horizon[partition], gone.placed.position)
-
-
-def _size(change: Head) -> int:
-    """Returns about how many bytes a change takes in memory: its document, the document before, and the serialized change."""
-    return 512 + 3 * change.size

@@ -16,7 +16,7 @@ fallen out of the ring, it goes on as from a token.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring, or may have been compacted away
 before the log was opened anew. LATEST: deletions are forgotten, events up to where it stands may be gone (``tokens.Horizon``), or a head
-was corrected with a version that watchers were sent already (``Head.is_correction``): readers that compare versions would keep the wrong
+was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the wrong
 document.
 """
 
@@ -109,6 +109,9 @@ class WatchHub:
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
+        A head may correct one that watchers were sent with the same version, or a greater one: a reader that compares versions would ignore
+        it. A change from one absence to another corrects nothing.
+
         ``token`` must still say where the view stood before it.
         """
         key = change.key
@@ -116,7 +119,7 @@ class WatchHub:
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
-        if change.is_correction:
+        if change.version <= change.previous and not _is_still_absent(change):
             self._horizon.begin(change.partition, change.position)
             for watcher in self._watchers:
                 watcher.correct(change)
@@ -301,6 +304,10 @@ class WatchHub:
     def behind(self, token: Token) -> bool:
         """Returns whether the view has yet to reach a token (of a faster sidecar on the same log)."""
         return not self.token.reaches(token)
+
+
+def _is_still_absent(change: Head) -> bool:
+    return change.document is None and change.before is not None and change.before.document is None
 
 
 class Watcher(ABC):
