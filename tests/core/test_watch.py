@@ -11,8 +11,7 @@ import pytest
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading import ring as ring_module
-from topicpolicies_server.core.reading.ring import Ring
+from topicpolicies_server.core.reading import watch as watch_module
 from topicpolicies_server.core.reading.view import Before, CellsInUse, Head, Trace, View
 from topicpolicies_server.core.reading.watch import KEPT, Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
 
@@ -307,7 +306,7 @@ def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_aft
 
 
 def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_module, "RING_BYTES", 12)
+    monkeypatch.setattr(watch_module, "RING_BYTES", 12)
     bench = Bench(ring=100)
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
@@ -454,7 +453,7 @@ def test_a_watch_of_another_log_begins_with_none_of_the_former_ones_documents(be
     assert drained(bench.watch(mode=mode)) == Drained([], synced=True)
 
 
-class CountingRing(Ring):
+class CountingRing(watch_module.Ring):
     """A ring that counts the changes that are looked at."""
 
     looked_at = 0

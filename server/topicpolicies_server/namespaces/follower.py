@@ -234,11 +234,19 @@ class Follower:
     def caught_up(self) -> None:
         """Notes that everything that was in the log at its opening has been read."""
         self._caught_up = True
-        if self.readback is not None and not self._retired:
-            try:
-                self._finish_loading()
-            except Exception as error:  # noqa: BLE001 (the log is read anew)
-                self.fail(error)
+        if self.readback is None or self._retired:
+            return
+        log = self.log
+        assert log is not None, "open"
+        try:
+            self.passed([end or "" for end in _complete_after(log)])
+            self.view.loaded()
+            if self._recorder is not None:
+                self._record(self._recorder.caught_up)
+            self.is_read = True
+            self.changed.set()
+        except Exception as error:  # noqa: BLE001 (the log is read anew)
+            self.fail(error)
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
@@ -311,16 +319,6 @@ class Follower:
         self.size, self.unreadable = restored.size, restored.unreadable
         self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
         self._events = dict(enumerate(events))
-
-    def _finish_loading(self) -> None:
-        log = self.log
-        assert log is not None, "open"
-        self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
-        self.view.loaded()
-        if self._recorder is not None:
-            self._record(self._recorder.caught_up)
-        self.is_read = True
-        self.changed.set()
 
     def _take(self, events: Sequence[Placed]) -> None:
         """Folds events, in order, and passes on what they did, and how far the view has come."""
@@ -450,9 +448,8 @@ def known_behind(complete_after: Callable[[int], Position | None], view: View, p
 
     ``complete_after``: that of the log from which the view was read; ``view``: as it was read, before it succeeds another one.
     """
-
-    def behind(partition: int, end: Position) -> Position:
+    known: list[Position] = []
+    for partition, end in enumerate(positions):
         complete = complete_after(partition)
-        return max(end if complete is None else min(complete, end), view.forgotten.get(partition, ""))
-
-    return tuple(behind(partition, end) for partition, end in enumerate(positions))
+        known.append(max(end if complete is None else min(complete, end), view.forgotten.get(partition, "")))
+    return tuple(known)

@@ -338,7 +338,7 @@ class Namespace:
 
         An attempt to load goes on.
         """
-        self._refuse(error)
+        self._answer(error)
         self._updates.turn_away(error)
 
     def forget(self) -> None:
@@ -356,33 +356,26 @@ class Namespace:
             return
         error = error or unavailable(self.name, Reason.LOG_UNAVAILABLE, "The namespace is being closed: try again.")
         self.phase, self.error = Phase.CLOSED, error
-        self._refuse(error)
+        self._answer(error)
         self._notify()
         self._updates.end(error)
         self._repairs.close()
         self._progress.stop()
         try:
-            await self._close_logs()
+            if self._task is not None:
+                await self._task.stop()
+            await self._closings.close(cancel=False)
+            if self.served is not None:
+                await close_quietly(self.name, self.served.log)
+                if self._common.checkpoints is not None:
+                    await self._common.checkpoints.finish(self.name, self.served)
         finally:
+            if self.served is not None:
+                self.served.let_go()
+            self.served = self._task = None  # without reference cycles
             self._updates.close(error)
             if self.hub is not None:
                 self.hub.wake_all()
-
-    async def _close_logs(self) -> None:
-        """Ends the attempt that is under way, and closes the log that serves, which finishes what it has accepted."""
-        if self._task is not None:
-            await self._task.stop()
-        await self._closings.close(cancel=False)
-        served = self.served
-        try:
-            if served is not None:
-                await close_quietly(self.name, served.log)
-                if self._common.checkpoints is not None:
-                    await self._common.checkpoints.finish(self.name, served)
-        finally:
-            if served is not None:
-                served.let_go()
-            self.served = self._task = None  # without reference cycles
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -462,7 +455,7 @@ class Namespace:
         except Exception:  # noqa: BLE001 - the caller gets INTERNAL, the log the reason
             _LOG.exception("loading %s failed", self.name)
             self._losses += 1
-            self._miss(_broken(self.name))
+            self._miss(self._unforeseen())
 
     async def _load(self) -> None:
         """Opens the log, reads it, and lets its view answer.
@@ -581,8 +574,7 @@ class Namespace:
         if older is not None:
             older.let_go()
         self._notify()
-        if (ready := self._take_ready()) is not None:
-            ready.set_result(None)
+        self._answer()
         self.hub.wake_all()
         self._progress.serve(log, follower.positions, opened_at)
         if self._watching:
@@ -651,7 +643,7 @@ class Namespace:
     def _miss(self, error: LogError) -> None:
         """Answers the waiting requests with the error of an attempt to load that has failed."""
         self._failed, self.phase, self.error = True, Phase.FAILED, error
-        self._refuse(error)
+        self._answer(error)
         self._common.activity.load_failed(self.name, error)
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self._updates.abandon(error)
@@ -662,7 +654,10 @@ class Namespace:
     def _broken(self, _: BaseException) -> None:
         """Ends the attempt, because the coroutine has failed."""
         if self._loading:
-            self._miss(_broken(self.name))
+            self._miss(self._unforeseen())
+
+    def _unforeseen(self) -> LogError:
+        return LogError(Reason.INTERNAL, f"{self.name} can't be loaded; this server's log has the reason.", kind=Kind.INTERNAL)
 
     def _abandon(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
         """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
@@ -699,22 +694,23 @@ class Namespace:
         if self.hub is not None:
             self.hub.wake_all()
 
-    def _refuse(self, error: PolicyError) -> None:
-        if (ready := self._take_ready()) is not None:
+    def _answer(self, error: PolicyError | None = None) -> None:
+        """Ends the wait of the callers that wait for the view to answer; with an error if there is one."""
+        ready, self._ready = self._ready, None
+        if ready is None or ready.done():
+            return
+        if error is None:
+            ready.set_result(None)
+        else:
             ready.set_exception(error)
             ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it
-
-    def _take_ready(self) -> asyncio.Future[None] | None:
-        ready, self._ready = self._ready, None
-        return ready if ready is not None and not ready.done() else None
 
 
 async def close_quietly(name: str, log: NamespaceLog | None) -> None:
     """Closes a log, if there is one; a failure is logged."""
-    if log is None:
-        return
     try:
-        await log.close()
+        if log is not None:
+            await log.close()
     except LogError as error:
         _LOG.warning("%s: closing the change log failed: %s", name, error.message)
     except (Exception, asyncio.CancelledError) as error:
@@ -729,8 +725,3 @@ async def _wait(event: asyncio.Event, seconds: float | None = None) -> None:
         async with asyncio.timeout(seconds):
             await event.wait()
     event.clear()
-
-
-def _broken(name: str) -> LogError:
-    sentence = f"{name} can't be loaded; this server's log has the reason."
-    return LogError(Reason.INTERNAL, sentence, kind=Kind.INTERNAL)
