@@ -309,7 +309,7 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        used = self._watching or self._holders or self._callers or self._updates.pending or self._updates.sequencer.chains
+        used = self._watching or self._holders or self._callers or self._updates.open or self._updates.sequencer.chains
         return bool(used) or self._loading or self._repairs.due > 0
 
     def idle_since(self) -> float:

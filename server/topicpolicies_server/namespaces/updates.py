@@ -24,7 +24,7 @@ import asyncio
 import logging
 import random
 import uuid
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
@@ -55,9 +55,10 @@ class Updates:
         self._common = common
         self._stages = common.activity.stages
         self._loop = asyncio.get_running_loop()
-        self._deadlines = Deadlines(self._loop, limits.update_timeout_seconds, self._expire)
-        self.pending = 0
-        """How many requests have no answer yet."""
+        self._seconds = limits.update_timeout_seconds
+        self.open: OrderedDict[Request, float] = OrderedDict()
+        """The requests that have no answer yet, and when their time is over, the oldest first: all have the same time."""
+        self._timer: asyncio.TimerHandle | None = None
         self.last_used = self._loop.time()
         """When the last one was answered, in seconds of the loop's clock."""
         self.arrivals: dict[Request, None] = {}
@@ -95,10 +96,10 @@ class Updates:
         ``on_answer`` may be called before this returns; it must return soon and must not raise. Returns whether some wait until the
         namespace is loaded.
         """
-        self.pending += len(requests)
-        now = perf_counter()
+        now, over_at = perf_counter(), self._loop.time() + self._seconds
         for request in requests:
             request.began, request.on_answer = now, on_answer
+            self.open[request] = over_at
         readiness, read_only = self._common.readiness, self._common.read_only
         error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
         for request in requests:
@@ -110,16 +111,14 @@ class Updates:
                 self._admit(request)
             else:
                 self.arrivals[request] = None
-            if not request.answered:
-                self._deadlines.add(request)
+        if self.open and self._timer is None:
+            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
         return not self._serves and bool(self.arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
-        if request.answered:
+        if self.open.pop(request, None) is None:
             return
-        request.answered = True
-        self.pending -= 1
         self.last_used = self._loop.time()
         self._common.activity.updated(request, answer)
         try:
@@ -129,14 +128,12 @@ class Updates:
 
     def give_up(self, request: Request) -> None:
         """Forgets a request whose caller does not wait for its answer any more."""
-        if not request.answered:
-            request.answered = True
-            self.pending -= 1
+        if self.open.pop(request, None) is not None:
             self._withdraw(request)
 
     def answer_now(self, request: Request, error: PolicyError) -> None:
         """Answers a request whose caller can't wait longer: with ``error`` if it certainly is not applied, else with an unknown outcome."""
-        if not request.answered:
+        if request in self.open:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
 
     def turn_away(self, error: PolicyError) -> None:
@@ -158,7 +155,9 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        left = self._deadlines.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        left = list(self.open)
         for request in left:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
@@ -289,6 +288,21 @@ class Updates:
 
     # --- the time of a request ------------------------------------------------------------------------------------
 
+    def _look(self) -> None:
+        """Answers the requests whose time is over. One timer serves all."""
+        self._timer = None
+        now = self._loop.time()
+        while self.open:
+            request, over_at = next(iter(self.open.items()))
+            if over_at > now:
+                self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
+                return
+            try:
+                self._expire(request)
+            except Exception:  # noqa: BLE001 (the others' time goes on)
+                _LOG.exception("a request whose time was over could not be answered")
+                self.open.pop(request, None)
+
     def _expire(self, request: Request) -> None:
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
@@ -305,48 +319,3 @@ class Updates:
             del self.arrivals[request]
             return True
         return self.sequencer.withdraw(request)
-
-
-class Deadlines:
-    """The requests that have no answer yet, the oldest first: all have the same time, so one timer serves all."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Request], None]) -> None:
-        """``seconds``: the time that each request has; ``expire``: called with a request whose time is over."""
-        self._loop = loop
-        self._seconds = seconds
-        self._expire = expire
-        self._open: deque[tuple[float, Request]] = deque()
-        """The requests, and when their time is over. Those that are answered are dropped once they are the oldest."""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, request: Request) -> None:
-        """Adds a request that waits for its answer."""
-        waiting = self._open
-        while waiting and waiting[0][1].answered:
-            waiting.popleft()
-        waiting.append((self._loop.time() + self._seconds, request))
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
-
-    def close(self) -> list[Request]:
-        """Ends all deadlines. Returns the requests that wait, the oldest first."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiting = [request for _, request in self._open if not request.answered]
-        self._open.clear()
-        return waiting
-
-    def _look(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        waiting = self._open
-        while waiting and (waiting[0][0] <= now or waiting[0][1].answered):
-            _, request = waiting.popleft()
-            if not request.answered:
-                try:
-                    self._expire(request)
-                except Exception:  # noqa: BLE001 (the others' time goes on)
-                    _LOG.exception("a request whose time was over could not be answered")
-        if waiting:
-            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

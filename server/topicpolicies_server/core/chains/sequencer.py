@@ -117,7 +117,7 @@ class Sequencer:
     def __init__(self, ids: str, shared: Callable[[], bool], *, most_in_flight: int = 64, most_waiting: int = 10_000) -> None:
         """Creates a sequencer without chains.
 
-        ``ids``: the first 20 hexadecimal digits of its events' ids, with dashes; ``shared``: whether others write the log too, so that
+        ``ids``: the first 20 of the 32 hexadecimal digits of its events' ids; ``shared``: whether others write the log too, so that
         answers which write nothing have to be confirmed; ``most_in_flight``: events of one key that may be in flight; ``most_waiting``:
         updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
         """
@@ -215,7 +215,7 @@ class Sequencer:
         self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
-        """Handles an event that was folded, of this process or another writer ."""
+        """Handles an event that was folded, of this process or of another writer."""
         chain = self._chains.get(event.key)
         if chain is not None:
             chain.folded(event, result, before, state)
