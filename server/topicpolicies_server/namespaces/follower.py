@@ -69,7 +69,6 @@ class Follower:
         self.hub: WatchHub | None = None
         """The watchers of the view; None: it does not answer yet, nor continues one that did."""
         self.unreadable = 0
-        """How many entries could not be read."""
         self.readback: ReadBack | None = None
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
         self.counted: tuple[int, int] | None = 0, 0

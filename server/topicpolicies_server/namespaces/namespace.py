@@ -303,14 +303,14 @@ class Namespace:
     @property
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
-        reading = self.reading
-        return self._repairs.due + (self._repairs.due_also(reading.view) if reading is not None and reading.is_read else 0)
+        due, reading = self._repairs.due, self.reading
+        return len(due) + (sum(key not in due for key, _ in reading.view.due()) if reading is not None and reading.is_read else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        used = self._watching or self._holders or self._callers or self._updates.open or self._updates.sequencer.chains
-        return bool(used) or self._loading or self._repairs.due > 0
+        in_use = self._watching or self._holders or self._callers
+        return bool(in_use or self._updates.open or self._updates.sequencer.chains or self._repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""

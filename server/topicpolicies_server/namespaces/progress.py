@@ -65,8 +65,8 @@ class Progress:
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
         """Where the view stands, by partition."""
-        self._waits: list[_Wait] = []
-        """In order."""
+        self.waits: list[_Wait] = []
+        """The callers, and questions, that wait for a position, in order."""
         self._numbers = itertools.count(1)
         self._tasks = TaskSet(name)
         self._unasked: list[Request] = []
@@ -97,20 +97,15 @@ class Progress:
     def moved(self, here: Sequence[Position]) -> None:
         """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
         self._here = here
-        if not self._waits:
+        if not self.waits:
             return
         for partition, position in enumerate(here):
-            begin = bisect_left(self._waits, (partition, "", 0, None))
-            end = bisect_right(self._waits, (partition, position, math.inf, None))
-            for *_, future in self._waits[begin:end]:
+            begin = bisect_left(self.waits, (partition, "", 0, None))
+            end = bisect_right(self.waits, (partition, position, math.inf, None))
+            for *_, future in self.waits[begin:end]:
                 if future is not None and not future.done():
                     future.set_result(None)
-            del self._waits[begin:end]
-
-    @property
-    def waits(self) -> int:
-        """How many callers, and questions, wait for a position."""
-        return len(self._waits)
+            del self.waits[begin:end]
 
     async def reached(self, view: View, key: PolicyKey, version: Position) -> None:
         """Returns once the view, which answers, has come to a version of a key.
@@ -135,14 +130,14 @@ class Progress:
         """
         future = asyncio.get_running_loop().create_future()
         wait: _Wait = partition, position, next(self._numbers), future
-        insort(self._waits, wait)
+        insort(self.waits, wait)
         try:
             async with asyncio.timeout(seconds):
                 await future
         finally:
-            at = bisect_left(self._waits, wait)
-            if at < len(self._waits) and self._waits[at] is wait:
-                del self._waits[at]
+            at = bisect_left(self.waits, wait)
+            if at < len(self.waits) and self.waits[at] is wait:
+                del self.waits[at]
 
     # --- the end of the log ---------------------------------------------------------------------------------------
 

@@ -48,7 +48,6 @@ class RepairQueue:
         self._loop = loop
         self._rate = Rate(per_second)
         self.paused = paused
-        """Whether repairs are paused."""
         self._heap: list[tuple[float, int, Repairs, PolicyKey]] = []
         """By time; also entries that do not count any more (``Repairs.counts``)."""
         self._numbers = itertools.count()
@@ -123,7 +122,8 @@ class Repairs:
         self._updates = updates
         self._chance = chance
         self._loop = asyncio.get_running_loop()
-        self._due: dict[PolicyKey, _Due] = {}
+        self.due: dict[PolicyKey, _Due] = {}
+        """The keys of the view that answers that need a repair."""
         self._queued: dict[PolicyKey, float] = {}
         """The keys that have an entry in the queue that counts, and its time."""
         self._log: NamespaceLog | None = None
@@ -134,15 +134,6 @@ class Repairs:
         self._tried: PolicyKey | None = None
         """The key whose repair is tried next, while the log takes nothing."""
 
-    @property
-    def due(self) -> int:
-        """How many keys of the view that answers need a repair."""
-        return len(self._due)
-
-    def due_also(self, view: View) -> int:
-        """Returns how many more keys need a repair in a view that has been read and does not answer yet."""
-        return sum(key not in self._due for key, _ in view.due())
-
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.
 
@@ -152,15 +143,15 @@ class Repairs:
             return
         if self._failures and cause is not None and _is_restatement(cause.event):
             self._release()
-        known = self._due.get(key) if self._due else None
+        known = self.due.get(key) if self.due else None
         if not state.due:
             if known is not None:
-                del self._due[key]
+                del self.due[key]
                 self._common.activity.repairs["cancelled"] += 1
             return
         now = self._loop.time()
         if known is None:
-            known = self._due[key] = _Due(now, cause)
+            known = self.due[key] = _Due(now, cause)
         elif known.at <= now:
             return  # it is held, or its wait is over
         if self._log is not None and not self._failures:
@@ -175,7 +166,7 @@ class Repairs:
     def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
-            self._due.clear()
+            self.due.clear()
             self._release()
         elif self._view is not None:
             for key, state in self._view.due():
@@ -195,17 +186,17 @@ class Repairs:
     def pause(self) -> None:
         """Holds what is due until a log serves again."""
         self._log = self._view = None
-        for due in self._due.values():
+        for due in self.due.values():
             due.at = 0.0
 
     def close(self) -> None:
         """Forgets what is due, until a log serves again."""
-        self._due.clear()
+        self.due.clear()
         self._log = self._view = None
 
     def counts(self, key: PolicyKey, at: float) -> bool:
         """Returns whether an entry of the queue is of a repair that would be published now if the queue let it."""
-        due = self._due.get(key)
+        due = self.due.get(key)
         return due is not None and 0 < due.at <= self._loop.time() and self._queued.get(key) == at
 
     def publish(self, key: PolicyKey, at: float) -> bool:
@@ -213,7 +204,7 @@ class Repairs:
         if self._queued.get(key) != at:
             return False
         del self._queued[key]
-        due, is_tried = self._due.get(key), key == self._tried
+        due, is_tried = self.due.get(key), key == self._tried
         if self._log is None or (self._failures and not is_tried):
             if due is not None:
                 due.at = 0.0
@@ -226,7 +217,7 @@ class Repairs:
         if due is not None and self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
         elif due is not None:
-            del self._due[key]
+            del self.due[key]
             try:
                 published = self._append(self._log, key, due.cause)
             except LogError as error:
@@ -234,7 +225,7 @@ class Repairs:
                     self._log_refusal(key, error)
                 elif self._updates.leads:
                     due.at = 0.0
-                    self._due[key] = due
+                    self.due[key] = due
                     self._try_later(key)
                     return False
             except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
@@ -269,14 +260,14 @@ class Repairs:
         """Holds all repairs, as the log takes nothing, and tries one after a while."""
         if self._tried is not None or self._log is None:
             return
-        self._tried = key if key in self._due else next(iter(self._due), None)
+        self._tried = key if key in self.due else next(iter(self.due), None)
         if self._tried is not None:
-            self._wait(self._tried, self._due[self._tried], min(self._delay() * 2**self._failures, BOUND_SECONDS))
+            self._wait(self._tried, self.due[self._tried], min(self._delay() * 2**self._failures, BOUND_SECONDS))
             self._failures = min(self._failures + 1, 8)
 
     def _release(self) -> None:
         self._failures, self._tried = 0, None
-        for key, due in self._due.items():
+        for key, due in self.due.items():
             if not due.at:
                 self._wait(key, due, self._delay())
 

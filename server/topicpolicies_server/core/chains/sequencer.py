@@ -56,7 +56,7 @@ from .answers import (
     reused,
     too_many,
 )
-from .link import EventReport, Link, State, event_of
+from .link import OUTSTANDING, EventReport, Link, State, event_of
 from .request import Outcome, Request, Result
 
 __all__ = [
@@ -123,7 +123,7 @@ class Sequencer:
         """
         self.view: View | None = None
         """What is known of the log: the view that answers, or answered last; None: none has, so nothing is known."""
-        self.shared = shared
+        self._shared = shared
         self.most_in_flight = most_in_flight
         self.most_waiting = most_waiting
         self.effects: deque[Effect] = deque()
@@ -270,7 +270,7 @@ class Sequencer:
     def require_confirmation(self, request: Request, version: Position) -> bool:
         """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
         left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
-        if request.confirmed or left_behind or not self.shared():
+        if request.confirmed or left_behind or not self._shared():
             return False
         request.needs_confirmation = True
         self.effects.append(Confirm(request))
@@ -595,7 +595,7 @@ class Chain:
     def _probe(self) -> None:
         """Makes sure that an append is outstanding whose outcome decides about the doubtful events: at need, appends the last one again."""
         for link in list(reversed(self._appended.values())):
-            if link.owed or self._append_again(link):
+            if link.state in OUTSTANDING or self._append_again(link):
                 return
 
     def _append_again(self, link: Link) -> bool:

@@ -171,11 +171,6 @@ class WatchHub:
         self.reading: set[Watcher] = set()
         """The watchers that take pages."""
 
-    @property
-    def watchers(self) -> int:
-        """How many watchers there are."""
-        return len(self._watchers)
-
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
