@@ -375,7 +375,10 @@ class Follower:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
             hub.publish(change)
-        self._updates.folded(event, folded, old, state)
+        sequencer = self._updates.sequencer
+        sequencer.folded(event, folded, old, state)
+        if sequencer.effects:
+            self._updates.perform()
         self._repairs.consider(event.key, state, placed)
 
     def _count(self) -> None:

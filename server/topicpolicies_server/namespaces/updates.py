@@ -1,9 +1,9 @@
 """The updates of one namespace: from their arrival to their answers.
 
 An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
-(``folded``: the sequencer settles its request). Where a log has one writer at a time, updates wait until it is known which process that is:
-this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at once: its
-outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
+(``perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
+that is: this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at
+once: its outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
 
 A request:
 
@@ -31,7 +31,7 @@ from time import perf_counter
 from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
-from ..core.fold.fold import Folded, KeyState
+from ..core.fold.fold import Folded
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event
 from ..core.reading.view import View
@@ -145,7 +145,7 @@ class Updates:
     def abandon(self, error: PolicyError) -> None:
         """Answers all requests with an error: the log is gone for good."""
         self.sequencer.abandon(error)
-        self._perform()
+        self.perform()
         self.turn_away(error)
 
     def end(self, error: PolicyError) -> None:
@@ -163,7 +163,7 @@ class Updates:
         for request in left:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
         self.sequencer.abandon(error)
-        self._perform()
+        self.perform()
         self._log = self.sequencer.view = None
 
     # --- reports of the log ---------------------------------------------------------------------------------------
@@ -173,16 +173,10 @@ class Updates:
         if self.sequencer.expects(event) and event.stamp is not None:
             self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
-    def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
-        """Settles what an event settles that was folded into the view that answers."""
-        self.sequencer.folded(event, folded, before, state)
-        if self.sequencer.effects:
-            self._perform()
-
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
         self.sequencer.failed(event, error, error.outcome_unknown)
-        self._perform()
+        self.perform()
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and admits the requests that have arrived."""
@@ -190,7 +184,7 @@ class Updates:
         self.leads = log.leadership.leads
         found, self._found = self._found, {}
         self.sequencer.reopened(found)
-        self._perform()
+        self.perform()
         self._admit_arrivals()
 
     def pause(self) -> None:
@@ -231,7 +225,7 @@ class Updates:
                     self._settle(request, self._common.capacity.refusal(request.key.topic))
                     return
                 self.sequencer.submit(request, state)
-                self._perform()
+                self.perform()
                 return
             log.contend()
             if leadership.leader:
@@ -250,7 +244,7 @@ class Updates:
 
     # --- effects --------------------------------------------------------------------------------------------------
 
-    def _perform(self) -> None:
+    def perform(self) -> None:
         """Carries out the sequencer's effects, and those that they lead to."""
         sequencer = self.sequencer
         effects = sequencer.effects
@@ -276,11 +270,11 @@ class Updates:
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
         self.sequencer.confirmed(requests)
-        self._perform()
+        self.perform()
 
     def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
         self.sequencer.confirmation_failed(requests, why)
-        self._perform()
+        self.perform()
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
