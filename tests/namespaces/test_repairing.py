@@ -157,7 +157,7 @@ def test_a_key_that_changes_while_its_repair_waits_is_repaired_once() -> None:
             await asyncio.sleep(0.1)
             bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=value)))
         await asyncio.sleep(0.1)
-        assert len(bench.registry.repairs._heap) < 5
+        assert len(bench.registry.repairs._queue) < 5
         bench.registry.repairs.resume()
         await asyncio.sleep(1)
         assert written(bench) == 1 and await bench.value() == 19
