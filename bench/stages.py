@@ -14,10 +14,9 @@ from topicpolicies_server.core.chains.sequencer import Append, Effect, Request, 
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState
 from topicpolicies_server.core.fold.operation import Folded
-from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies import documents, secrets
 from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.core.policies.events import Event, Placed, Remembered
+from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reading.readback import ReadBack
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.logs.avro import Codec
@@ -38,26 +37,6 @@ class Stage(NamedTuple):
     microseconds: float
 
 
-class _Outside:
-    """What a namespace knows outside of its chains: a view."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._ids = itertools.count()
-
-    def state(self, key: PolicyKey) -> KeyState | None:
-        return self._view.state(key)
-
-    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        return self._view.recent.find(key, request_id)
-
-    def shared(self) -> bool:
-        return False
-
-    def new_id(self) -> str:
-        return f"{next(self._ids):032x}"
-
-
 def measure(updates: int) -> list[Stage]:
     """Measures the stages of an update, in their order, over this many updates of one key."""
     stages: dict[str, float] = {}
@@ -75,7 +54,8 @@ def measure(updates: int) -> list[Stage]:
     read: list[Request] = timed("read the request", lambda each: requests.read_update(each, nobody)[1], parsed)
     view, context = None, FoldContext(sole_writer=True)
     view = View(context)
-    sequencer = Sequencer(_Outside(view))
+    sequencer = Sequencer("0" * 20, lambda: False)
+    sequencer.view = view
     readback = ReadBack(1, rows.directly_follows)
     readback.read([Placed(0, rows.position_of(1), None, 0)])
     codec = Codec()
@@ -91,14 +71,20 @@ def measure(updates: int) -> list[Stage]:
         changes.append(change)
         return placed.event, folded, None if before is None else before.document, view.state(placed.event.key)
 
+    def effects_of(report: Callable[..., None], *about: object) -> list[Effect]:
+        report(*about)
+        effects = list(sequencer.effects)
+        sequencer.effects.clear()
+        return effects
+
     for batch in _batches(read, _BATCH):
-        effects = timed("sequence: clone, mask, event", lambda each: sequencer.submit(each, view.state(each.key)), batch)
+        effects = timed("sequence: clone, mask, event", lambda each: effects_of(sequencer.submit, each, view.state(each.key)), batch)
         appended = [effect.event for each in effects for effect in each if isinstance(effect, Append)]
         timed("encode the event in Avro", codec.encode, appended)
         placed = [Placed(0, rows.position_of(next(places)), event, 0) for event in appended]
         taken = timed("read back by proof", lambda each: readback.acknowledged([each]), placed)
         folded = timed("fold, and put into the view", take, [one for each in taken for one in each])
-        told: list[list[Effect]] = timed("settle", lambda each: sequencer.folded(*each), folded)
+        told: list[list[Effect]] = timed("settle", lambda each: effects_of(sequencer.folded, *each), folded)
         settled += [(effect.request, effect) for each in told for effect in each if isinstance(effect, Settled)]
     timed("answer", lambda each: answers.change_answer(each[0], each[1].answer, wire), settled)  # type: ignore[arg-type]
     timed(

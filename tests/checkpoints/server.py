@@ -99,14 +99,14 @@ class Server:
 
 def loaded_from(registry: Registry) -> str:
     """Returns what the namespace was loaded from: "checkpoint" or "log"."""
-    follower = registry.get(NAMESPACE)._life.served
+    follower = registry.get(NAMESPACE).served
     assert follower is not None and follower.log is not None
     return "checkpoint" if follower.log.resumed else "log"
 
 
 def view_of(registry: Registry) -> View:
     """Returns the view that answers."""
-    follower = registry.get(NAMESPACE)._life.served
+    follower = registry.get(NAMESPACE).served
     assert follower is not None
     return follower.view
 

@@ -72,7 +72,7 @@ async def test_tokens_from_before_a_restart_are_resumed_or_refused_as_without_a_
     server = Server(tmp_path)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)
-        hub = registry.get(NAMESPACE)._life.hub
+        hub = registry.get(NAMESPACE).hub
         assert hub is not None
         token = hub.token
         await server.set(registry, a_key(2), 2)
@@ -80,7 +80,7 @@ async def test_tokens_from_before_a_restart_are_resumed_or_refused_as_without_a_
         later = hub.token
     async with server.running() as registry:
         await ready(registry)
-        hub = registry.get(NAMESPACE)._life.hub
+        hub = registry.get(NAMESPACE).hub
         assert hub is not None and loaded_from(registry) == "checkpoint"
         assert hub.token.log == later.log and hub.token.reaches(later)
         assert [head.key for head in hub.changed_since(token) or ()] == [a_key(2), a_key(1)]
@@ -123,7 +123,7 @@ async def test_what_the_logs_reader_has_not_confirmed_is_in_no_checkpoint(tmp_pa
     found = server.file.read_bytes()
     async with server.running() as registry:
         await server.set(registry, a_key(1), 7)
-        follower = registry.get(NAMESPACE)._life.served
+        follower = registry.get(NAMESPACE).served
         monkeypatch.setattr(follower, "is_confirmed", lambda positions: False)
     assert server.file.read_bytes() == found
 

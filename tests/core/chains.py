@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from typing import cast
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Append, Confirm, Effect, Request, Result, Sequencer
+from topicpolicies_server.core.chains.sequencer import Append, Confirm, Request, Result, Sequencer
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold
 from topicpolicies_server.core.fold.recent import RecentRequests
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reasons import Reason
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
@@ -34,21 +35,13 @@ class Bench:
         self.unconfirmed: list[Request] = []
         """The requests that wait for a confirmation."""
         self.others_write = shared
-        self._ids, self._requests = itertools.count(), itertools.count()
+        self._requests = itertools.count()
         self.recent = RecentRequests()
-        self.sequencer = Sequencer(self, depth=depth, queue=queue)
+        self.sequencer = Sequencer("event-", lambda: self.others_write, most_in_flight=depth, most_waiting=queue)
+        self.sequencer.view = cast("View", self)
 
     def state(self, key: PolicyKey) -> KeyState | None:
         return self.states.get(key)
-
-    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        return self.recent.find(key, request_id)
-
-    def shared(self) -> bool:
-        return self.others_write
-
-    def new_id(self) -> str:
-        return f"event-{next(self._ids)}"
 
     def request(
         self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
@@ -62,14 +55,16 @@ class Bench:
         return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
 
     def submit(self, request: Request) -> Request:
-        self.perform(self.sequencer.submit(request, self.states.get(request.key)))
+        self.sequencer.submit(request, self.states.get(request.key))
+        self.perform()
         return request
 
     def set(self, value: int | None, **rest: object) -> Request:
         return self.submit(self.request(value, **rest))  # type: ignore[arg-type]
 
-    def perform(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
+    def perform(self) -> None:
+        while self.sequencer.effects:
+            effect = self.sequencer.effects.popleft()
             if isinstance(effect, Append):
                 self.wanted.append(effect.event)
             elif isinstance(effect, Confirm):
@@ -88,7 +83,8 @@ class Bench:
         folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
         if event.stamp is not None:
             self.recent.note(event.key, event.stamp, folded, state)
-        self.perform(self.sequencer.folded(event, folded, before, state))
+        self.sequencer.folded(event, folded, before, state)
+        self.perform()
         return folded
 
     def land_all(self) -> None:
@@ -96,7 +92,8 @@ class Bench:
             self.land()
 
     def fail(self, event: Event, *, outcome_unknown: bool) -> None:
-        self.perform(self.sequencer.failed(event, LOST, outcome_unknown))
+        self.sequencer.failed(event, LOST, outcome_unknown)
+        self.perform()
 
     def result(self, request: Request) -> Result:
         answer = self.answers[request.request_id]
@@ -116,7 +113,8 @@ class Bench:
         """Confirms requests, by default all that wait for it: the view has read up to the end that the log had when they arrived."""
         chosen = requests or tuple(self.unconfirmed)
         self.unconfirmed = [request for request in self.unconfirmed if request not in chosen]
-        self.perform(self.sequencer.confirmed(chosen))
+        self.sequencer.confirmed(chosen)
+        self.perform()
 
     def elsewhere(self, value: int | None, *, field: str = FIELD, request_id: str = "", digest: str = "") -> None:
         """Appends another sidecar's update, which sets a field, and folds it."""

@@ -225,7 +225,8 @@ def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: B
 
 def test_a_failed_confirmation_fails_only_the_requests_that_waited_for_it(bench: Bench) -> None:
     same, dry, changing = bench.set(1), bench.set(1, validate_only=True), bench.set(5, field=CONSUMERS)
-    bench.perform(bench.sequencer.confirmation_failed([same, dry], UNKNOWN))
+    bench.sequencer.confirmation_failed([same, dry], UNKNOWN)
+    bench.perform()
     for request in (same, dry):
         assert UNKNOWN in bench.error(request).message
         assert bench.error(request).metadata == {"request_id": request.request_id}
@@ -238,7 +239,8 @@ def test_a_failed_confirmation_does_not_fail_a_request_that_was_confirmed_before
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
-    bench.perform(bench.sequencer.confirmation_failed([same], UNKNOWN))
+    bench.sequencer.confirmation_failed([same], UNKNOWN)
+    bench.perform()
     bench.land()
     assert bench.result(same).outcome is Outcome.APPLIED
 
@@ -273,7 +275,8 @@ def test_a_repeat_of_a_request_withdrawn_during_its_confirmation_gets_its_own_co
 
 def test_unconfirmed_requests_fail_when_the_namespace_is_abandoned(bench: Bench) -> None:
     same, dry = bench.set(1), bench.set(1, validate_only=True)
-    bench.perform(bench.sequencer.abandon(LOST))
+    bench.sequencer.abandon(LOST)
+    bench.perform()
     assert bench.error(same) is LOST and bench.error(dry) is LOST
     bench.confirm()
     assert bench.sequencer.chains == 0

@@ -487,7 +487,8 @@ def test_a_request_id_that_was_used_for_another_body_is_refused_when_the_log_is_
     bench.wanted.clear()
     state = bench.states[KEY]
     state.remembered = (*state.remembered, Remembered("same", "another body", "0002", "0001"))
-    bench.perform(bench.sequencer.reopened({}))
+    bench.sequencer.reopened({})
+    bench.perform()
     assert bench.error(mine).reason == "REQUEST_ID_REUSED"
 
 
@@ -573,7 +574,8 @@ def test_after_a_reopening_events_found_in_the_log_are_answered_and_the_others_a
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
     assert events[0].stamp is not None
-    bench.perform(bench.sequencer.reopened({events[0].stamp.event_id: FoundEvent(folded, None, state.document)}))
+    bench.sequencer.reopened({events[0].stamp.event_id: FoundEvent(folded, None, state.document)})
+    bench.perform()
     assert bench.result(found).version == "0001"
     assert list(bench.wanted) == events[1:]
     bench.log.append(events[0])
@@ -595,7 +597,8 @@ def test_after_a_reopening_a_found_event_is_answered_although_its_key_was_forgot
     before = state.document
     folded = fold(state, Placed(0, "0002", event, 2), FoldContext())
     assert event.stamp is not None
-    bench.perform(bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, before, state.document)}))
+    bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, before, state.document)})
+    bench.perform()
     if "refused" in what:
         assert (bench.error(asked).reason, bench.error(asked).metadata["version"]) == ("PRECONDITION_FAILED", ABSENT)
     else:
@@ -613,7 +616,8 @@ def test_after_a_reopening_a_skipped_update_is_answered_with_the_absence_at_its_
     folded = fold(state, Placed(0, "0003", event, 3), FoldContext())
     state.document, state.version = {FIELD: b""}, "0004"  # and another one created it again
     assert event.stamp is not None
-    bench.perform(bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, None, None)}))
+    bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, None, None)})
+    bench.perform()
     answer = bench.result(asked)
     assert (answer.outcome, answer.document, answer.version, answer.previous) == (Outcome.SKIPPED, None, "0002", "0002")
 
@@ -626,7 +630,8 @@ def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_n
     state = bench.states.setdefault(KEY, KeyState())
     folded = fold(state, Placed(0, "0001", events[1], 1), FoldContext())
     assert events[1].stamp is not None
-    bench.perform(bench.sequencer.reopened({events[1].stamp.event_id: FoundEvent(folded, None, state.document)}))
+    bench.sequencer.reopened({events[1].stamp.event_id: FoundEvent(folded, None, state.document)})
+    bench.perform()
     assert bench.error(lost).reason == "NOT_APPENDED"
     assert bench.result(there).version == "0001"
     assert not bench.wanted
@@ -638,7 +643,8 @@ def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_aft
     bench.wanted.popleft()
     bench.land()
     assert bench.open(lost) and bench.result(there).version == "0001"
-    bench.perform(bench.sequencer.reopened({}))
+    bench.sequencer.reopened({})
+    bench.perform()
     assert bench.error(lost).reason == "NOT_APPENDED"
     assert not bench.wanted and bench.sequencer.chains == 0
 
@@ -649,7 +655,8 @@ def test_a_request_overtaken_before_a_reopening_is_computed_again_on_the_later_e
     bench.wanted.popleft()
     bench.land()
     assert bench.result(other).version == "0001"
-    bench.perform(bench.sequencer.reopened({}))
+    bench.sequencer.reopened({})
+    bench.perform()
     bench.land_all()
     assert [bench.result(first).previous, bench.result(second).previous] == ["0001", "0002"], "in their order"
     assert bench.document() == TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=3)
@@ -660,14 +667,16 @@ def test_after_a_reopening_a_compacted_event_is_recognized_by_its_request_id(ben
     event = bench.wanted.popleft()
     state = bench.states.setdefault(KEY, KeyState())
     fold(state, Placed(0, "0001", event, 1), FoldContext())
-    bench.perform(bench.sequencer.reopened({}))
+    bench.sequencer.reopened({})
+    bench.perform()
     assert bench.result(request).version == "0001" and not bench.wanted
 
 
 def test_all_open_requests_fail_when_the_namespace_is_abandoned(bench: Bench) -> None:
     bench = Bench(depth=1)
     requests = [bench.set(value) for value in (1, 2, 3)]
-    bench.perform(bench.sequencer.abandon(LOST))
+    bench.sequencer.abandon(LOST)
+    bench.perform()
     assert all(bench.error(request) is LOST for request in requests)
     assert bench.sequencer.chains == 0
 

@@ -13,8 +13,7 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.namespaces.life import ASKED_SECONDS
-from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.namespace import ASKED_SECONDS, Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, error_of, simulate
 

@@ -284,7 +284,7 @@ def test_a_request_is_not_confirmed_if_the_view_does_not_reach_the_end_in_time()
         both.release()
         await asyncio.sleep(3)
         assert await both.mine.value() == 2, "a request that was not confirmed is not applied later either"
-        assert not both.mine.namespace._updates.under_way
+        assert not both.mine.namespace._updates.sequencer.chains
 
     pair(scenario)
 
@@ -322,11 +322,11 @@ def test_cancelled_dry_runs_are_not_kept_until_the_view_reaches_the_end() -> Non
         await both.theirs.set(2)
         given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
         await asyncio.sleep(0.05)
-        assert both.mine.namespace._progress.waits == 1 and not any(each.done() for each in given_up), "precondition: they wait"
+        assert len(both.mine.namespace._progress.waits) == 1 and not any(each.done() for each in given_up), "precondition: they wait"
         for each in given_up:
             each.cancel()
         await asyncio.sleep(2 * AGAIN_SECONDS)
-        assert both.mine.namespace._progress.waits == 0
+        assert both.mine.namespace._progress.waits == []
         both.release()
         assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
 

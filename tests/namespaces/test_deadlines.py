@@ -3,80 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
 
-import pytest
+from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.errors import PolicyError
 
-from tests.simulation.loop import SimulatedLoop
-from topicpolicies_server.core.chains.request import Request
-from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.namespaces.updates import Deadlines
+from .bench import KEY, NAMESPACE, OTHER, Bench, error_of, simulate
 
 SECONDS = 30.0
 LATE = 0.1 * SECONDS
 
 
-class Expiring:
-    """Deadlines, and the requests that have expired."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.deadlines = Deadlines(self.loop, SECONDS, self._expire)
-        self.expired: list[tuple[str, float]] = []
-
-    def _expire(self, request: Request) -> None:
-        request.answered = True
-        self.expired.append((request.request_id, self.loop.time()))
-
-    def add(self, *names: str) -> list[Request]:
-        requests = [Request(PolicyKey("persistent://a/b/c", Scope.LOCAL), None, name, "") for name in names]
-        for request in requests:
-            self.deadlines.add(request)
-        return requests
-
-
-def simulate(scenario: Callable[[Expiring], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await scenario(Expiring())
-
-    loop = SimulatedLoop(random.Random(1))
-    loop.run(main())
-    assert loop.failures == []
-
-
-def names(requests: list[Request]) -> list[str]:
-    return [request.request_id for request in requests]
-
-
-@pytest.mark.parametrize("together", [1, 64])
-def test_answered_requests_are_dropped_when_others_are_added(together: int) -> None:
-    async def scenario(world: Expiring) -> None:
+def test_answered_requests_are_not_kept() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(0)
+        bench.opened.answers[0].hold()
+        bench.opened.reads[0].hold()
+        waiting = bench.setting(1)
+        await asyncio.sleep(0.1)
         for number in range(1_000):
-            for request in reversed(world.add(*(f"{number}-{each}" for each in range(together)))):
-                request.answered = True
-        last = world.add("last")
-        assert [request for _, request in world.deadlines._open] == last
-        assert names(world.deadlines.close()) == names(last)
+            assert (await error_of(bench.set(number, key=OTHER, version="9"))).reason == "PRECONDITION_FAILED"
+        assert len(bench.namespace._updates.open) == 1
+        bench.opened.reads[0].release()
+        await waiting
+        assert not bench.namespace._updates.open
 
-    simulate(scenario)
+    simulate(scenario, update_timeout_seconds=SECONDS)
 
 
 def test_waiting_requests_expire_in_their_time_whatever_happens_to_others() -> None:
-    async def scenario(world: Expiring) -> None:
-        first, second = world.add("first", "second")
-        second.answered = True
-        await asyncio.sleep(1.0)
-        (third,) = world.add("third")
-        assert names(world.deadlines.close()) == ["first", "third"]
-        world.add("fourth", "fifth")[0].answered = True
-        for number in range(10):
-            world.add(str(number))[0].answered = True
-        assert not first.answered and not third.answered
-        began = world.loop.time()
-        await asyncio.sleep(SECONDS + 2 * LATE)
-        assert [name for name, _ in world.expired] == ["fifth"]
-        assert began + SECONDS <= world.expired[0][1] <= began + SECONDS + LATE
-        assert world.deadlines.close() == []
+    async def scenario(bench: Bench) -> None:
+        bench.log.hanging.add(NAMESPACE)
+        namespace, ended = bench.namespace, dict[Request, float]()
 
-    simulate(scenario)
+        def note(request: Request, answer: Result | PolicyError) -> None:
+            assert isinstance(answer, PolicyError) and answer.reason == "NOT_APPENDED"
+            ended[request] = bench.loop.time()
+
+        began = bench.loop.time()
+        first, second = bench.request(1), bench.request(2)
+        namespace.submit([first, second], note)
+        namespace.give_up(second)
+        await asyncio.sleep(1.0)
+        third = bench.request(3, key=KEY)
+        namespace.submit([third], note)
+        for number in range(10):
+            another = bench.request(number, key=OTHER)
+            namespace.submit([another], note)
+            namespace.give_up(another)
+        await asyncio.sleep(SECONDS + 2 * LATE)
+        assert list(ended) == [first, third]
+        for request, submitted in ((first, began), (third, began + 1)):
+            assert submitted + SECONDS <= ended[request] <= submitted + SECONDS + LATE
+        bench.log.hanging.clear()
+
+    simulate(scenario, update_timeout_seconds=SECONDS, load_timeout_seconds=3 * SECONDS)

@@ -13,7 +13,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.namespaces.life import Phase
+from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
@@ -68,7 +68,7 @@ def test_after_an_unexpected_error_in_an_attempt_the_namespace_is_loaded_again(w
             namespace._updates.turn_away = breaking(namespace._updates.turn_away)  # type: ignore[method-assign]
         else:
             bench.log.refusals = [GONE] * 3
-            namespace._life._pause = breaking(namespace._life._pause)  # type: ignore[method-assign]
+            namespace._pause = breaking(namespace._pause)  # type: ignore[method-assign]
         namespace.hold(bench)
         await asyncio.sleep(60)
         assert not broken, "precondition"
@@ -123,7 +123,7 @@ def test_a_log_is_opened_again_only_after_the_opening_before_was_closed() -> Non
         bench.opened.reads[0].hold()
         under_way = bench.setting(2)
         await asyncio.sleep(0.1)
-        follower = bench.namespace._life.served
+        follower = bench.namespace.served
         assert follower is not None
         follower.lost(LogError(Reason.LOG_UNAVAILABLE, "It was found to be inconsistent."))  # the log itself is still open
         assert (await under_way).previous == "11"

@@ -17,8 +17,7 @@ from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.life import ASKED_SECONDS
-from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.namespace import ASKED_SECONDS, Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
@@ -266,11 +265,11 @@ def test_if_the_reader_contradicts_an_event_taken_by_proof_the_log_is_read_again
         entries = bench.storage.namespace(NAMESPACE).entries[0]
         assert entries[1].event is not None and entries[1].event.stamp is not None
         other = entries[1].event._replace(stamp=entries[1].event.stamp._replace(event_id="another"))
-        follower = bench.namespace._life.served
+        follower = bench.namespace.served
         assert follower is not None
         follower.read([entries[0], entries[1]._replace(event=other)])
         assert await bench.value() == 2, "nothing is answered from the view that was contradicted"
-        assert len(bench.log.openings) == 2 and bench.namespace._life.served is not follower
+        assert len(bench.log.openings) == 2 and bench.namespace.served is not follower
 
     simulate(scenario)
 

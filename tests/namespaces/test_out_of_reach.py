@@ -7,7 +7,7 @@ import asyncio
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.namespaces.life import Phase
+from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 

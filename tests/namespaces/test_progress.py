@@ -15,7 +15,6 @@ from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.logs.change_log import NamespaceLog
-from topicpolicies_server.namespaces.activity import Usage
 from topicpolicies_server.namespaces.common import Rate
 from topicpolicies_server.namespaces.progress import Progress
 
@@ -37,18 +36,17 @@ class Log:
         return ""
 
 
-def progress(loop: SimulatedLoop, rate: Rate, usage: Usage) -> Progress:
+def progress(loop: SimulatedLoop, rate: Rate) -> Progress:
     common = SimpleNamespace(
         limits=Limits(bookmark_interval_seconds=2 * SECONDS), now=loop.milliseconds, context=FoldContext(), confirmations=rate
     )
-    return Progress("acme/orders", cast("Any", common), usage, lambda _: None, lambda *_: None)
+    return Progress("acme/orders", cast("Any", common), lambda _: None, lambda *_: None)
 
 
 def watched(loop: SimulatedLoop, log: object, here: list[Position], rate: Rate | None = None) -> Progress:
-    usage = Usage(loop)
-    usage.watching["somebody"] = None
-    made = progress(loop, rate or Rate(50.0), usage)
+    made = progress(loop, rate or Rate(50.0))
     made.serve(cast("NamespaceLog", log), here, 0)
+    made.watched()
     return made
 
 
@@ -121,17 +119,12 @@ def test_a_namespace_that_is_not_watched_any_more_is_not_asked() -> None:
     asked: list[tuple[float, int]] = []
 
     async def watch() -> None:
-        usage = Usage(loop)
-        usage.watching["somebody"] = None
-        made = progress(loop, Rate(50.0), usage)
-        made.serve(cast("NamespaceLog", Log(asked)), [""], 0)
+        made = watched(loop, Log(asked), [""])
         await asyncio.sleep(3 * SECONDS)
         before = len(asked)
-        usage.watching.clear()
         made.unwatched()
         await asyncio.sleep(10 * SECONDS)
         assert before >= 3 and len(asked) <= before + 1
-        usage.watching["somebody"] = None
         made.watched()
         await asyncio.sleep(SECONDS)
         assert len(asked) > before
@@ -210,7 +203,7 @@ def test_callers_that_gave_up_are_forgotten_although_an_earlier_one_still_waits(
     loop = SimulatedLoop(random.Random(1))
 
     async def scenario() -> None:
-        made = progress(loop, Rate(1.0), Usage(loop))
+        made = progress(loop, Rate(1.0))
         patient = asyncio.ensure_future(made._until(0, "5", 1_000))
         for _ in range(3):
             others = [asyncio.ensure_future(made._until(0, "9", 1)) for _ in range(100)]
@@ -219,10 +212,10 @@ def test_callers_that_gave_up_are_forgotten_although_an_earlier_one_still_waits(
                 for each in others:
                     each.cancel()
             await asyncio.gather(*others, return_exceptions=True)
-            assert made.waits == 1
+            assert len(made.waits) == 1
         made.moved(["5"])
         await patient
-        assert made.waits == 0
+        assert made.waits == []
 
     loop.run(scenario())
 
@@ -232,7 +225,7 @@ def test_each_caller_is_woken_at_its_position_whichever_others_gave_up() -> None
 
     async def scenario() -> None:
         chance = random.Random(3)
-        made = progress(loop, Rate(1.0), Usage(loop))
+        made = progress(loop, Rate(1.0))
         waits = {number: asyncio.ensure_future(made._until(number % 3, f"{number:04}", 50)) for number in range(600)}
         await asyncio.sleep(1)
         gone = set(chance.sample(sorted(waits), 400))
@@ -245,7 +238,7 @@ def test_each_caller_is_woken_at_its_position_whichever_others_gave_up() -> None
             assert {number for number, wait in waits.items() if wait.done() and not wait.cancelled()} == {
                 number for number in waits if number <= here and number not in gone
             }
-        assert made.waits == 0
+        assert made.waits == []
 
     loop.run(scenario())
 
@@ -254,13 +247,13 @@ def test_only_callers_for_partitions_that_no_longer_exist_time_out() -> None:
     loop = SimulatedLoop(random.Random(1))
 
     async def scenario() -> None:
-        made = progress(loop, Rate(1.0), Usage(loop))
+        made = progress(loop, Rate(1.0))
         gone, there = asyncio.ensure_future(made._until(2, "1", 5)), asyncio.ensure_future(made._until(0, "1", 5))
         await asyncio.sleep(1)
         made.moved(["1"])
         await there
         with pytest.raises(TimeoutError):
             await gone
-        assert made.waits == 0
+        assert made.waits == []
 
     loop.run(scenario())

@@ -26,12 +26,11 @@ class Passing(Repairs):
         self.wanted: set[PolicyKey] = set()
         self.passed: list[tuple[float, str]] = []
 
-    def counts(self, key: PolicyKey, at: float) -> bool:
-        del at
+    def counts(self, key: PolicyKey) -> bool:
         return key in self.wanted
 
-    def publish(self, key: PolicyKey, at: float) -> bool:
-        if not self.counts(key, at):
+    def publish(self, key: PolicyKey) -> bool:
+        if not self.counts(key):
             return False
         self.wanted.discard(key)
         self.passed.append((self._loop.time(), key.topic.rpartition("/")[2]))
@@ -46,7 +45,7 @@ def queued(
     queue, repairs = RepairQueue(loop, per_second, paused=paused), Passing(loop, publishes=publishes)
     for number in range(count):
         repairs.wanted.add(key(number))
-        queue.add(loop.time(), repairs, key(number))
+        queue.add(repairs, key(number))
     return loop, queue, repairs
 
 

@@ -157,7 +157,7 @@ def test_a_key_that_changes_while_its_repair_waits_is_repaired_once() -> None:
             await asyncio.sleep(0.1)
             bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=value)))
         await asyncio.sleep(0.1)
-        assert len(bench.registry.repairs._heap) < 5
+        assert len(bench.registry.repairs._queue) < 5
         bench.registry.repairs.resume()
         await asyncio.sleep(1)
         assert written(bench) == 1 and await bench.value() == 19
@@ -324,7 +324,7 @@ def test_a_repair_that_waits_while_the_log_is_opened_again_is_counted_once() -> 
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
         bench.opened.lose(LogError(LogState.LOST, "It can't be followed any more."))
         await asyncio.sleep(0.5)
-        assert namespace.phase is Phase.LOADING and namespace._life.reading is not None and namespace._life.reading.is_read, (
+        assert namespace.phase is Phase.LOADING and namespace.reading is not None and namespace.reading.is_read, (
             "precondition: the log was read, and the namespace does not answer yet"
         )
         assert namespace.repairs_due == 1

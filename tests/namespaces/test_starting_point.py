@@ -17,6 +17,7 @@ from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.follower import Follower
@@ -42,7 +43,7 @@ def kept(scenario: Callable[[Bench], Awaitable[None]], **options: Any) -> None:
 
 
 def served(bench: Bench) -> Follower:
-    follower = bench.namespace._life.served
+    follower = bench.namespace.served
     assert follower is not None
     return follower
 
@@ -147,14 +148,14 @@ def test_a_checkpoint_that_may_be_why_an_opening_failed_is_not_used_by_the_next_
         await bench.set(1)
         bench.registry._drop(bench.namespace)
         await bench.registry._closings.close(cancel=False)
-        finish, failures = Follower._finish_loading, [how]
+        finish, failures = View.loaded, [how]
         begin = Follower._begin_with
 
-        def finished(follower: Follower) -> None:
+        def finished(view: View) -> None:
             if failures:
                 failures.clear()
                 raise ValueError("what is read contradicts it")
-            finish(follower)
+            finish(view)
 
         def began(follower: Follower, restored: Any, log: Any) -> None:
             if failures:
@@ -164,7 +165,7 @@ def test_a_checkpoint_that_may_be_why_an_opening_failed_is_not_used_by_the_next_
 
         with pytest.MonkeyPatch.context() as patched:
             if how == "contradicted":
-                patched.setattr(Follower, "_finish_loading", finished)
+                patched.setattr(View, "loaded", finished)
             else:
                 patched.setattr(Follower, "_begin_with", began)
             with contextlib.suppress(PolicyError):  # an unexpected error is reported to the caller

@@ -23,7 +23,7 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.namespaces.updates import Deadlines
+from topicpolicies_server.namespaces.updates import Updates
 from topicpolicies_server.rpc import servicer as servicer_module
 from topicpolicies_server.rpc.decoding import changes_of
 from topicpolicies_server.rpc.handlers import SERVICE
@@ -251,7 +251,7 @@ async def test_changes_whose_submission_fails_unexpectedly_get_results(
     await server.registry.get("public/default").ready()
     topics = [TOPIC, f"{TOPIC}-2", TOPIC]
     with monkeypatch.context() as planted:
-        planted.setattr(Deadlines, "add", fail)
+        planted.setattr(Updates, "_admit", fail)
         broken = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 1))))).results
     assert [result.error.code for result in broken] == [grpc.StatusCode.INTERNAL.value[0]] * 3
     made = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 4))))).results

@@ -134,7 +134,7 @@ class Sidecar:
     def knows(self, key: PolicyKey) -> bool:
         """Whether it has seen every event that the log ever had of a key."""
         namespaces = self.registry.namespaces() if self.running else []
-        for follower in (each for namespace in namespaces for each in (namespace._life.reading, namespace._life.served)):
+        for follower in (each for namespace in namespaces for each in (namespace.reading, namespace.served)):
             if follower is not None and follower.log is not None:
                 state = follower.view.state(key)
                 if follower.log.complete_after(follower.log.partition_of(key)) == "" if state is None else state.since == "":
@@ -143,7 +143,7 @@ class Sidecar:
 
     def has_read_what_is_compacted(self, namespace: str) -> bool:
         """Whether it serves a namespace and has read everything up to the last compaction."""
-        follower = next((each._life.served for each in self.registry.namespaces() if each.name == namespace), None) if self.ready else None
+        follower = next((each.served for each in self.registry.namespaces() if each.name == namespace), None) if self.ready else None
         compacted = self._storage.namespace(namespace).compacted
         return follower is not None and all(end <= here for end, here in zip(compacted, follower.positions, strict=True))
 
@@ -151,8 +151,8 @@ class Sidecar:
         """Whether an event may yet come from it whose writer had not read what stands at these positions, one for each partition."""
         if not self.running:
             return False
-        lives = [each._life for each in self.registry.namespaces() if each.name == namespace]
-        open_ones = [each.positions for life in lives for each in (life.served, life.reading) if each is not None and each.positions]
+        open_here = [each for each in self.registry.namespaces() if each.name == namespace]
+        open_ones = [each.positions for one in open_here for each in (one.served, one.reading) if each is not None and each.positions]
         return any(any(map(operator.lt, found, positions)) for found in open_ones) or self.in_flight > 0
 
     def led_log(self, namespace: str) -> LedNamespaceLog | None:

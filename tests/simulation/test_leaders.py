@@ -18,7 +18,7 @@ from tests.validators.links import Link, chain
 from tests.validators.records import Answer, Broken, Change, Key
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Effect, Sequencer
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState
@@ -114,10 +114,10 @@ def turned_away_after_all(patch: pytest.MonkeyPatch) -> None:
     """A fenced leader refuses the requests whose outcome it does not know with NOT_LEADER."""
     original = Sequencer.failed
 
-    def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
+    def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> None:
         if error.state is LogState.FENCED:
-            return original(self, event, NotLeader(NAMESPACE, Leadership(False)), False)
-        return original(self, event, error, outcome_unknown)
+            error, outcome_unknown = NotLeader(NAMESPACE, Leadership(False)), False
+        original(self, event, error, outcome_unknown)
 
     patch.setattr(Sequencer, "failed", planted)
 

@@ -15,10 +15,9 @@ from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
 from topicpolicies_server.core.chains import answers as chain_answers
-from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import link as chain_link
-from topicpolicies_server.core.chains.chain import ChainContext
-from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
+from topicpolicies_server.core.chains import sequencer
+from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
@@ -56,7 +55,7 @@ def whole_documents(patch: pytest.MonkeyPatch) -> None:
         assert event.stamp is not None
         return event._replace(stamp=event.stamp._replace(mask=("*",), reads={}, operands={}))
 
-    patch.setattr(chain, "event_of", planted)
+    patch.setattr(sequencer, "event_of", planted)
 
 
 def acknowledgements_in_any_order(patch: pytest.MonkeyPatch) -> None:
@@ -123,7 +122,7 @@ def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
 def no_memory(patch: pytest.MonkeyPatch) -> None:
     """No request is remembered."""
     patch.setattr(KeyState, "remembers", lambda self, request_id: None)
-    patch.setattr(ChainContext, "known", lambda self, request, state: None)
+    patch.setattr(Sequencer, "known", lambda self, request, state: None)
 
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
@@ -135,7 +134,7 @@ def deletions_forget(patch: pytest.MonkeyPatch) -> None:
     """The requests of a deleted key are not remembered, although the log still has them."""
     original = KeyState.remembers
     patch.setattr(KeyState, "remembers", lambda self, request_id: None if self.document is None else original(self, request_id))
-    patch.setattr(ChainContext, "known", lambda self, request, state: None)
+    patch.setattr(Sequencer, "known", lambda self, request, state: None)
 
 
 def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +146,7 @@ def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
         assert event.stamp is not None
         return event._replace(stamp=event.stamp._replace(remembered=())) if event.document is None else event
 
-    for module in (chain, view):
+    for module in (sequencer, view):
         patch.setattr(module, "restatement", planted)
 
 
@@ -155,9 +154,9 @@ def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
     """A request whose event was not acknowledged is reported as failed."""
     original = Sequencer.failed
 
-    def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
+    def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> None:
         del outcome_unknown
-        return original(self, event, error, False)
+        original(self, event, error, False)
 
     patch.setattr(Sequencer, "failed", planted)
 
@@ -166,9 +165,9 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
     """validate_only is ignored."""
     original = Sequencer.submit
 
-    def planted(self: Sequencer, request: Request, state: KeyState | None) -> list[Effect]:
+    def planted(self: Sequencer, request: Request, state: KeyState | None) -> None:
         request.validate_only = False
-        return original(self, request, state)
+        original(self, request, state)
 
     patch.setattr(Sequencer, "submit", planted)
 
@@ -282,7 +281,7 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
     original = Namespace.get
 
     async def planted(self: Namespace, key: PolicyKey, at_least: Position = "") -> Head | None:
-        if (reading := self._life.reading) is not None and reading.log is not None:
+        if (reading := self.reading) is not None and reading.log is not None:
             return reading.view.head(key)
         return await original(self, key, at_least)
 
@@ -291,7 +290,7 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
 
 def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
     """Requests that write nothing are answered from the view without confirmation, however far it is behind."""
-    patch.setattr(ChainContext, "require_confirmation", lambda self, request, version: False)
+    patch.setattr(Sequencer, "require_confirmation", lambda self, request, version: False)
 
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,7 @@
 - ``registry``: all namespaces of a server
 - ``common``: what they have in common
 - ``capacity``: how much they may keep in memory together
-- ``namespace``: one namespace, as callers use it
-- ``life``: one coroutine that loads it, and loads it anew when its log is lost
+- ``namespace``: one namespace: loaded, and loaded anew when its log is lost; read and watched
 - ``follower``: one opening of its log, folded into a view
 - ``updates``: requests, from their arrival to their answers
 - ``progress``: how far the view has come: who waits for a position, and as of when it is complete

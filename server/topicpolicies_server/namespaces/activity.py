@@ -16,12 +16,10 @@ stage           it begins                                                  it en
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -81,44 +79,6 @@ class Figures(NamedTuple):
     """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
     complete_as_of_ms: int
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
-
-
-class Usage:
-    """The watchers, holders and waiting requests of one namespace: one that nothing uses may be closed."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.watching: dict[object, Callable[[], None] | None] = {}
-        """Watchers and observers, with what wakes those that follow the state of the namespace."""
-        self.holders: set[object] = set()
-        """Parts of the server that keep the namespace loaded."""
-        self.pending = 0
-        """How many requests have no answer yet."""
-        self.last_used = loop.time()
-        """When the namespace was used last, in seconds of the loop's clock."""
-
-    @property
-    def any(self) -> bool:
-        """Whether the namespace is watched, held, or awaited by a request."""
-        return bool(self.watching) or bool(self.holders) or self.pending > 0
-
-    def wake(self) -> None:
-        """Wakes the observers that follow the state of the namespace: it may have changed."""
-        for wake in filter(None, self.watching.values()):
-            wake()
-
-    def used(self) -> None:
-        """Notes that the namespace is used now."""
-        self.last_used = self._loop.time()
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Counts a request that waits, for as long as the context lasts."""
-        self.pending += 1
-        try:
-            yield
-        finally:
-            self.pending -= 1
 
 
 class Stages:

@@ -108,33 +108,3 @@ class Capacity:
     def _in_words(self) -> str:
         keys = f"{self.keys:,} policy keys of at most {self._most_keys:,} (max_loaded_keys)"
         return f"{keys}, {self.bytes:,} bytes of memory of at most {self._most_bytes:,} (max_loaded_document_bytes)"
-
-
-class Share:
-    """What one view keeps in memory, as far as it is counted in the capacity."""
-
-    def __init__(self, capacity: Capacity | None) -> None:
-        """Begins with nothing. ``capacity``: where the view is counted; None: nowhere, and anything may be kept."""
-        self._capacity = capacity
-        self._counted = (0, 0)
-
-    def count(self, keys: int, size: int) -> bool:
-        """Counts what the view keeps now: so many keys, with so many bytes of documents. Returns whether the count has changed."""
-        if self._capacity is None or self._counted == (keys, size):
-            return False
-        self._capacity.add(keys - self._counted[0], size - self._counted[1])
-        self._counted = keys, size
-        return True
-
-    def take_over(self, other: Share) -> None:
-        """Takes over what another share has counted."""
-        self._counted, other._counted = other._counted, (0, 0)
-
-    def give_back(self) -> None:
-        """Takes the view out of the count, for good."""
-        self.count(0, 0)
-        self._capacity = None
-
-    def refusal(self, what: str) -> LogError | None:
-        """Returns the error if there is no room for ``what``; None: there is."""
-        return self._capacity.refusal(what) if self._capacity is not None and self._capacity.is_exceeded() else None

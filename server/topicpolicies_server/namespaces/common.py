@@ -52,19 +52,14 @@ class Common:
     """The settings and services that every namespace of a server is given."""
 
     log: ChangeLog
-    """Opens change logs."""
     limits: Limits
-    """The server's limits."""
     context: FoldContext
-    """What the fold needs to know of the logs."""
     slots: FairLimiter
     """Bounds how many namespaces load at once."""
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""
     activity: Activity
-    """Counts and keeps what happens."""
     capacity: Capacity
-    """Bounds what is kept in memory."""
     confirmations: Rate
     """Bounds how often the ends of watched logs are asked for (``progress``)."""
     read_only: bool
@@ -72,7 +67,6 @@ class Common:
     history: History | None
     """Where everything that is folded is recorded; None: nowhere."""
     readiness: Readiness
-    """Whether the log can be reached."""
     checkpoints: Checkpoints | None
     """Checkpoints of views, so that loading need not begin at the log's beginning; None: there are none."""
 

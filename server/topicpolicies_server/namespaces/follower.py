@@ -2,7 +2,7 @@
 
 It calls the other parts of the namespace directly: for each event the watch hub, the requests and the repairs, then for all that came at
 once the history, and who waits for a position.
-``life`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
+``namespace`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
 its batch is taken. If a part fails on a report, the view is ahead of what that part knows, so the log counts as lost and is read anew.
@@ -30,7 +30,6 @@ from ..core.reasons import LogState, Reason
 from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
-from .capacity import Share
 from .common import Common
 from .repairs import Repairs
 from .updates import Updates
@@ -70,11 +69,10 @@ class Follower:
         self.hub: WatchHub | None = None
         """The watchers of the view; None: it does not answer yet, nor continues one that did."""
         self.unreadable = 0
-        """How many entries could not be read."""
         self.readback: ReadBack | None = None
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
-        self.share = Share(common.capacity)
-        """What this view adds to the server's ``capacity``."""
+        self.counted: tuple[int, int] | None = 0, 0
+        """The keys of this view, and the bytes of their documents, as the server's ``capacity`` counts them; None: it does not any more."""
         self.size = 0
         """Bytes of the view's documents."""
         self.unsaved = 0
@@ -159,7 +157,8 @@ class Follower:
             number = older.view.number if older is not None else 0
             self.view = View(self._context, complete, number, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
-        self._count()
+        if self.counted != (len(self.view), self.size):
+            self._count()
         if self._recorder is not None:
             self._record(self._recorder.opened, log)
         early, self._early = self._early, []
@@ -186,8 +185,11 @@ class Follower:
             self._recorder = None
 
     def forget(self) -> None:
-        """Stops counting the view in the server's ``capacity``."""
-        self.share.give_back()
+        """Stops counting the view in the server's ``capacity``, for good."""
+        if self.counted is not None:
+            keys, size = self.counted
+            self._common.capacity.add(-keys, -size)
+            self.counted = None
 
     def let_go(self) -> None:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
@@ -231,11 +233,19 @@ class Follower:
     def caught_up(self) -> None:
         """Notes that everything that was in the log at its opening has been read."""
         self._caught_up = True
-        if self.readback is not None and not self._retired:
-            try:
-                self._finish_loading()
-            except Exception as error:  # noqa: BLE001 (the log is read anew)
-                self.fail(error)
+        if self.readback is None or self._retired:
+            return
+        log = self.log
+        assert log is not None, "open"
+        try:
+            self.passed([end or "" for end in _complete_after(log)])
+            self.view.loaded()
+            if self._recorder is not None:
+                self._record(self._recorder.caught_up)
+            self.is_read = True
+            self.changed.set()
+        except Exception as error:  # noqa: BLE001 (the log is read anew)
+            self.fail(error)
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
@@ -297,7 +307,7 @@ class Follower:
         self.continues, self.view, self.hub = True, older.view, older.hub
         self.readback = ReadBack(log.partitions, log.follows, older.positions)
         self.size = older.size
-        self.share.take_over(older.share)
+        self.counted, older.counted = older.counted, (0, 0)
         self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
@@ -308,16 +318,6 @@ class Follower:
         self.size, self.unreadable = restored.size, restored.unreadable
         self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
         self._events = dict(enumerate(events))
-
-    def _finish_loading(self) -> None:
-        log = self.log
-        assert log is not None, "open"
-        self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
-        self.view.loaded()
-        if self._recorder is not None:
-            self._record(self._recorder.caught_up)
-        self.is_read = True
-        self.changed.set()
 
     def _take(self, events: Sequence[Placed]) -> None:
         """Folds events, in order, and passes on what they did, and how far the view has come."""
@@ -337,7 +337,8 @@ class Follower:
             positions = self.readback.positions
             self.hub.token = Token(self.log.identity, tuple(positions))
             self._updates.progress.moved(positions)
-        self._count()
+        if self.counted != (len(self.view), self.size):
+            self._count()
 
     def _fold(self, placed: Placed) -> None:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
@@ -374,17 +375,23 @@ class Follower:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
             hub.publish(change)
-        self._updates.folded(event, folded, old, state)
+        sequencer = self._updates.sequencer
+        sequencer.folded(event, folded, old, state)
+        if sequencer.effects:
+            self._updates.perform()
         self._repairs.consider(event.key, state, placed)
 
     def _count(self) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""
-        if not self.share.count(len(self.view), self.size):
+        if self.counted is None:
             return
+        capacity, (keys, size) = self._common.capacity, self.counted
+        self.counted = len(self.view), self.size
+        capacity.add(self.counted[0] - keys, self.counted[1] - size)
         if self._serves:
-            self._common.capacity.relieve(self._namespace)
-        elif self._is_first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
-            self.no_room = refusal
+            capacity.relieve(self._namespace)
+        elif self._is_first and not self._caught_up and capacity.is_exceeded():
+            self.no_room = capacity.refusal(self._namespace)
             self.retire()
             self.changed.set()
 
@@ -443,9 +450,8 @@ def known_behind(complete_after: Callable[[int], Position | None], view: View, p
 
     ``complete_after``: that of the log from which the view was read; ``view``: as it was read, before it succeeds another one.
     """
-
-    def behind(partition: int, end: Position) -> Position:
+    known: list[Position] = []
+    for partition, end in enumerate(positions):
         complete = complete_after(partition)
-        return max(end if complete is None else min(complete, end), view.forgotten.get(partition, ""))
-
-    return tuple(behind(partition, end) for partition, end in enumerate(positions))
+        known.append(max(end if complete is None else min(complete, end), view.forgotten.get(partition, "")))
+    return tuple(known)

@@ -1,38 +1,73 @@
-"""One namespace, as callers use it: updates, reads, watches, and what is reported of it.
+"""One namespace: its log is loaded on first use, once however many callers ask; followed; and loaded anew whenever it is lost.
 
-``life`` loads it and says whether a caller is answered, waits, or is refused; ``updates`` has the requests, ``repairs`` the repairs, the
-hub the watchers. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
+One coroutine is all of its life (``Namespace._run``): open the log, read it, let its view answer, wait until the log is lost; after a
+failed attempt, pause. Callers wait while it loads or pauses, and get the error of an attempt that fails. An attempt that makes progress
+goes on for as long as it takes; one without gives its slot to another namespace after a while, and is ended when nothing came for too long.
 
-Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
-their tokens, and updates in flight are settled by what is then read from the log.
+The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as a caller needs the namespace, but
+at least ``ASKED_SECONDS`` after the failure. So a caller learns how things are now; and however many callers want what does not exist, and
+however soon they leave again, the brokers are asked about it only a few times a second.
+
+A namespace has one open log at a time: before its log is opened anew, the former opening has been closed. Each opening has a follower, and
+only this coroutine lets one answer, or ends it: a superseded one can't. Watchers keep their tokens over an opening, and updates in flight
+are settled by what is then read from the log (``updates``).
+
+Nothing is answered from a view that has not finished loading. Everything between two awaits is one step: nothing awaits or sends while it
+holds shared state.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import enum
+import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from ..checkpoints import Restored
 from ..core.chains.answers import not_in_time
 from ..core.chains.sequencer import Request, Result
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import key_of
 from ..core.reading.view import Head, View
 from ..core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
-from ..core.reasons import Reason
-from ..logs.change_log import LogError
-from .activity import Figures, Usage
+from ..core.reasons import LogState, Reason
+from ..history.recorder import Recorder
+from ..logs.change_log import LogError, NamespaceLog, Start
+from ..tasks import RestartedTask, TaskSet, asked_to_end
+from .activity import Figures
 from .common import Common, unavailable
-from .life import Life, Phase
+from .follower import Follower, next_hub
 from .repairs import RepairQueue, Repairs
 from .updates import Updates
 
-__all__ = ["Namespace", "Phase"]
-
+_LOG = logging.getLogger(__name__)
+ASKED_SECONDS = 0.25
+"""The least time between the end of an attempt and the beginning of the next."""
+_FIRST_PAUSE = 1 / 100
+"""The first pause, as a fraction of the longest, if no caller shortens it."""
+_LOSSES = 5
+"""The number of losses in a row, while the log is read or right after it began to serve, at which callers get the error."""
+_BRIEF_SECONDS = 1.0
+"""A log that is lost so soon after it began to serve counts as one that could not be loaded."""
+_LOOKS = 4
+"""How often progress is checked within the time that an attempt may go without any."""
+_LASTING = Reason.LOG_FILE_UNUSABLE
+"""The reason of a loss that reading the log anew at once does not cure: waiting callers get the error."""
 _NAMES = 1_024
 """How many keys are looked at before other tasks have their turns."""
+
+
+class Phase(enum.Enum):
+    """The phase of a namespace that clients and health checks see."""
+
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+    CLOSED = "closed"
 
 
 class Namespace:
@@ -45,30 +80,59 @@ class Namespace:
         repairs: RepairQueue,
         chance: random.Random,
         *,
-        dismiss: Callable[[Namespace], bool] = lambda _: False,
+        dismiss: Callable[[Namespace], bool],
         predecessor: asyncio.Task[None] | None = None,
     ) -> None:
         """Begins to load the namespace.
 
-        ``dismiss``: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False. ``predecessor``:
-        as in ``Life``.
+        ``dismiss``: called when an attempt to load has failed; closes the namespace if nothing uses it, or returns False. ``predecessor``:
+        the task that closes this namespace's former instance, whose log must be closed before it is opened again.
         """
         self.name = name
+        self.phase = Phase.LOADING
+        """The phase that clients and health checks see."""
+        self.error: PolicyError | None = None
+        """Why the last attempt to load failed, the log was lost, or the namespace is closed; None: there is no such reason."""
+        self.reading: Follower | None = None
+        """The follower of the opening that is read; None: none is open yet, or its view answers."""
+        self.served: Follower | None = None
+        """The follower whose view answers, or answered last; None: none has, or the namespace has ended."""
+        self.view: View | None = None
+        """The view that answers, or answered last, also after the namespace has ended; None: none has."""
+        self.hub: WatchHub | None = None
+        """The watchers of that view."""
         self._common = common
-        self._usage = Usage(asyncio.get_running_loop())
-        self._updates = Updates(name, common, self._usage, chance)
+        self._chance = chance
+        self._dismiss = dismiss
+        self._predecessor = predecessor
+        self._loop = asyncio.get_running_loop()
+        self._updates = Updates(name, common, chance)
         self._progress = self._updates.progress
         self._repairs = Repairs(name, common, repairs, self._updates, chance)
-        self._life = Life(
-            name,
-            common,
-            self._usage,
-            self._updates,
-            self._repairs,
-            chance,
-            dismiss=lambda: not self.busy and dismiss(self),
-            predecessor=predecessor,
-        )
+        self._watching: dict[object, Callable[[], None] | None] = {}
+        """Watchers and observers, with what notifies those that follow the state of the namespace."""
+        self._holders: set[object] = set()
+        """Parts of the server that keep the namespace loaded."""
+        self._callers = 0
+        """How many reads wait."""
+        self._last_used = self._loop.time()
+        self._failed = False
+        """Whether the last attempt has failed, and the next one has not begun."""
+        self._ready: asyncio.Future[None] | None = None
+        """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
+        waits."""
+        self._asked = asyncio.Event()
+        """Set when a caller waits."""
+        self._longest_pause = common.limits.load_retry_seconds
+        self._pause_seconds = self._longest_pause * _FIRST_PAUSE
+        self._losses = 0
+        """How many attempts in a row have failed, or had their log lost as soon as it served."""
+        self._served_at = 0.0
+        self._doubted = False
+        """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
+        self._closings = TaskSet(name)
+        self._task: RestartedTask | None = RestartedTask(f"namespace {name}", self._run, failed=self._broken)
+        self._task.start()
 
     # --- requests, reads and watches --------------------------------------------------------------------------------
 
@@ -86,7 +150,7 @@ class Namespace:
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
         if self._updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
-            self._life.ask()
+            self._asked.set()
         try:
             settled = await answer
         except asyncio.CancelledError:
@@ -99,7 +163,7 @@ class Namespace:
     def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
         """Applies updates and deletes, in this order, and reports the answer to each once to ``on_answer`` (``Updates.submit``)."""
         if self._updates.submit(requests, on_answer):
-            self._life.ask()
+            self._asked.set()
 
     def give_up(self, request: Request) -> None:
         """Forgets a request whose caller does not wait for its answer any more."""
@@ -117,10 +181,11 @@ class Namespace:
         Raises:
             PolicyError: the log can't be read, or the view does not reach the version in time (DEADLINE_EXCEEDED).
         """
-        view, _ = await self._ready()
+        view, _ = await self._until_ready()
         if at_least:
-            await self._progress.reached(view, key, at_least)
-            view, _ = await self._ready()
+            with self._waiting():
+                await self._progress.reached(view, key, at_least)
+            view, _ = await self._until_ready()
         return view.head(key)
 
     async def page(
@@ -130,7 +195,7 @@ class Namespace:
 
         The page ends with the document that makes it ``most_bytes`` large.
         """
-        view, hub = await self._ready()
+        view, hub = await self._until_ready()
         changes, more = view.page(scopes, after, most, most_bytes)
         return changes, more, hub.token
 
@@ -139,7 +204,7 @@ class Namespace:
 
         Other tasks have their turns meanwhile, and what they change may be missing.
         """
-        view, _ = await self._ready()
+        view, _ = await self._until_ready()
         topics: set[str] = set()
         name = ""
         while names := view.named(name, _NAMES):
@@ -150,7 +215,7 @@ class Namespace:
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
-        return self._life.hub is not None and self._life.hub.is_beyond(token)
+        return self.hub is not None and self.hub.is_beyond(token)
 
     async def watch(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
         """Adds a watcher of this namespace, which has to be given back with ``unwatch``.
@@ -159,7 +224,7 @@ class Namespace:
             PolicyError: the log can't be read.
             OutOfRange: the token can't be resumed from.
         """
-        _, hub = await self._ready()
+        _, hub = await self._until_ready()
         watcher = hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
         return watcher
@@ -167,29 +232,29 @@ class Namespace:
     def unwatch(self, watcher: Watcher) -> None:
         """Removes a watcher."""
         self.unobserve(watcher)
-        if self._life.hub is not None:
-            self._life.hub.unsubscribe(watcher)
+        if self.hub is not None:
+            self.hub.unsubscribe(watcher)
 
     def observe(self, observer: object, wake: Callable[[], None] | None = None) -> None:
         """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``wake``: called when the phase may have changed."""
-        self._usage.watching[observer] = wake
+        self._watching[observer] = wake
         self._progress.watched()
 
     def unobserve(self, observer: object) -> None:
         """Ends an ``observe``."""
-        self._usage.watching.pop(observer, None)
-        self._usage.used()
-        if not self._usage.watching:
+        self._watching.pop(observer, None)
+        self._last_used = self._loop.time()
+        if not self._watching:
             self._progress.unwatched()
 
     def hold(self, holder: object) -> None:
         """Keeps the namespace loaded and repaired until ``release``; while it can't be loaded, attempts go on."""
-        self._usage.holders.add(holder)
+        self._holders.add(holder)
 
     def release(self, holder: object) -> None:
         """Ends a ``hold``."""
-        self._usage.holders.discard(holder)
-        self._usage.used()
+        self._holders.discard(holder)
+        self._last_used = self._loop.time()
 
     async def ready(self) -> None:
         """Returns when the namespace can answer.
@@ -197,29 +262,24 @@ class Namespace:
         Raises:
             PolicyError: it can't be loaded, or it is closed.
         """
-        await self._ready()
+        await self._until_ready()
 
     # --- what is reported of it -------------------------------------------------------------------------------------
 
     @property
-    def phase(self) -> Phase:
-        """The phase that clients and health checks see."""
-        return self._life.phase
-
-    @property
     def problem(self) -> str:
         """Why the last attempt to load failed, the log was lost, or the namespace is closed; empty: there is no such reason."""
-        return self._life.error.message if self._life.error is not None else ""
+        return self.error.message if self.error is not None else ""
 
     @property
     def cause(self) -> Reason:
         """The reason that belongs to ``problem``; NAMESPACE_LOADING if there is none."""
-        return self._life.error.reason if self._life.error is not None else Reason.NAMESPACE_LOADING
+        return self.error.reason if self.error is not None else Reason.NAMESPACE_LOADING
 
     @property
     def log_identity(self) -> str:
         """The identity of the log that serves, or served last; "" if none did."""
-        return self._life.hub.token.log if self._life.hub is not None else ""
+        return self.hub.token.log if self.hub is not None else ""
 
     @property
     def complete_as_of_ms(self) -> int:
@@ -238,54 +298,53 @@ class Namespace:
     @property
     def watchers(self) -> int:
         """How many watchers and observers there are."""
-        return len(self._usage.watching)
+        return len(self._watching)
 
     @property
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
-        reading = self._life.reading
-        return self._repairs.due + (self._repairs.due_also(reading.view) if reading is not None and reading.is_read else 0)
+        due, reading = self._repairs.due, self.reading
+        return len(due) + (sum(key not in due for key, _ in reading.view.due()) if reading is not None and reading.is_read else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        return self._usage.any or self._life.loading or self._repairs.due > 0 or self._updates.under_way
+        in_use = self._watching or self._holders or self._callers
+        return bool(in_use or self._updates.open or self._updates.sequencer.chains or self._repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
-        return self._usage.last_used
-
-    @property
-    def view(self) -> View | None:
-        """The view that answers, or answered last; None: none has."""
-        return self._life.view
+        return max(self._last_used, self._updates.last_used)
 
     def figures(self) -> Figures:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
-        sequencer, served = self._updates.sequencer, self._life.served
-        serves = self._life.phase is Phase.READY
+        sequencer, served = self._updates.sequencer, self.served
+        serves = self.phase is Phase.READY
         readback = served.readback if serves and served is not None else None
         return Figures(
             serves,
             sequencer.chains,
             sequencer.depth,
-            self._updates.arrived + sequencer.waiting,
+            len(self._updates.arrivals) + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
-            self.complete_as_of_ms if self._usage.watching else 0,
+            self.complete_as_of_ms if self._watching else 0,
         )
-
-    def cut_off(self, error: LogError) -> None:
-        """Notes that the log is out of reach: callers that wait for it get the error, and so do requests of which nothing was sent."""
-        self._life.cut_off(error)
-        self._updates.turn_away(error)
 
     # --- its end ----------------------------------------------------------------------------------------------------
 
+    def cut_off(self, error: LogError) -> None:
+        """Notes that the log is out of reach: callers that wait for it get the error, and so do requests of which nothing was sent.
+
+        An attempt to load goes on.
+        """
+        self._answer(error)
+        self._updates.turn_away(error)
+
     def forget(self) -> None:
         """Stops counting what the namespace keeps in memory, because it is about to be closed."""
-        if self._life.served is not None:
-            self._life.served.forget()
+        if self.served is not None:
+            self.served.forget()
 
     async def close(self, error: PolicyError | None = None) -> None:
         """Ends the namespace: callers are refused from now on, and so are requests of which nothing was sent.
@@ -293,37 +352,62 @@ class Namespace:
         What the log has accepted is finished, within the time that the log takes for that; what is left is answered OUTCOME_UNKNOWN.
         ``error``: what refused callers get; None: LOG_UNAVAILABLE.
         """
-        if self._life.phase is Phase.CLOSED:
+        if self.phase is Phase.CLOSED:
             return
         error = error or unavailable(self.name, Reason.LOG_UNAVAILABLE, "The namespace is being closed: try again.")
-        self._life.end(error)
+        self.phase, self.error = Phase.CLOSED, error
+        self._answer(error)
+        self._notify()
         self._updates.end(error)
         self._repairs.close()
         self._progress.stop()
         try:
-            await self._life.close()
+            if self._task is not None:
+                await self._task.stop()
+            await self._closings.close(cancel=False)
+            if self.served is not None:
+                await close_quietly(self.name, self.served.log)
+                if self._common.checkpoints is not None:
+                    await self._common.checkpoints.finish(self.name, self.served)
         finally:
+            if self.served is not None:
+                self.served.let_go()
+            self.served = self._task = None  # without reference cycles
             self._updates.close(error)
-            if self._life.hub is not None:
-                self._life.hub.wake_all()
+            if self.hub is not None:
+                self.hub.wake_all()
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    async def _ready(self) -> tuple[View, WatchHub]:
+    async def _until_ready(self) -> tuple[View, WatchHub]:
         """Returns the view and the hub once the view answers.
 
         Raises:
             PolicyError: the namespace can't be loaded, or it is closed.
         """
-        life = self._life
-        while (ready := life.admit()) is not None:
+        while self.phase is not Phase.READY or self.served is None or self.served.lost_by is not None:
+            if self.phase is Phase.CLOSED:
+                assert self.error is not None, "closed"
+                raise self.error
+            self._asked.set()
+            if self._ready is None:
+                self._ready = self._loop.create_future()
             if (error := self._common.readiness.refuses_waiting()) is not None:
                 raise error
-            with self._usage.waiting():
-                await asyncio.shield(ready)
-        self._usage.used()
-        assert life.view is not None and life.hub is not None, "admitted"
-        return life.view, life.hub
+            with self._waiting():
+                await asyncio.shield(self._ready)
+        self._last_used = self._loop.time()
+        assert self.view is not None and self.hub is not None, "it serves"
+        return self.view, self.hub
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Counts a caller that waits, for as long as the context lasts."""
+        self._callers += 1
+        try:
+            yield
+        finally:
+            self._callers -= 1
 
     async def _come_up_to(self, request: Request) -> None:
         """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
@@ -336,8 +420,308 @@ class Namespace:
         """
         try:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
-                view, _ = await self._ready()
+                view, _ = await self._until_ready()
                 if not self._updates.shared():
-                    await self._progress.reached(view, request.key, request.version)
+                    with self._waiting():
+                        await self._progress.reached(view, request.key, request.version)
         except TimeoutError:
             raise not_in_time(request) from None
+
+    # --- the coroutine --------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        if self._predecessor is not None:
+            await asyncio.wait({self._predecessor})
+            self._predecessor = None
+        while True:
+            if self._failed:
+                if not await self._pause():
+                    return
+                self._begin()
+            if self.phase is not Phase.READY:
+                await self._attempt()
+            if self.phase is Phase.READY:
+                await self._until_lost()
+
+    async def _attempt(self) -> None:
+        """Tries to load the namespace. Afterwards its view answers, or the attempt has failed, or the log was lost while it was read."""
+        try:
+            await self._load()
+        except LogError as error:
+            self._losses += 1
+            if error.state is not LogState.LOST or self._losses >= _LOSSES:
+                self._miss(error)
+            # else it was compacted or moved while it was read: waiting callers need not know
+        except Exception:  # noqa: BLE001 - the caller gets INTERNAL, the log the reason
+            _LOG.exception("loading %s failed", self.name)
+            self._losses += 1
+            self._miss(self._unforeseen())
+
+    async def _load(self) -> None:
+        """Opens the log, reads it, and lets its view answer.
+
+        Raises:
+            LogError: it can't be loaded now.
+        """
+        common, limits = self._common, self._common.limits
+        start: Start | None = None
+        follower: Follower | None = None
+        try:
+            await self._closings.close(cancel=False)
+            async with common.slots.place(self.name, progress=lambda: (follower and tuple(follower.positions)) or None):
+                if self.served is None and not common.capacity.has_room():
+                    raise common.capacity.refusal(self.name)
+                opened_at = common.now()
+                recorder = common.history.recorder(self.name) if common.history is not None else None
+                restored: Restored | None = None
+                if not self._doubted:
+                    start, restored = await self._starting_point(recorder)
+                context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
+                older, parts = self.served, (self._updates, self._repairs)
+                follower = self.reading = Follower(self.name, common, context, *parts, older, recorder, restored)
+                try:
+                    async with asyncio.timeout(limits.load_timeout_seconds):
+                        log = await common.log.open(self.name, follower, start)
+                        if log.resumed and restored is not None:
+                            _LOG.info("%s: its log is read on from the checkpoint", self.name)
+                        elif start is not None and not log.resumed:
+                            _LOG.info("%s: its log does not go on behind what is known of it: it is read from its beginning", self.name)
+                        follower.opened(log)
+                    await self._read(follower)
+                except TimeoutError:
+                    problem = f"nothing of its change log arrived within {limits.load_timeout_seconds:g} s"
+                    sentence = f"{problem}: try again, or raise load_timeout_seconds."
+                    raise unavailable(self.name, LogState.LOAD_TIMEOUT, sentence) from None
+            self._check(follower)
+            await self._until_all_seen(follower)
+            self._check(follower)
+            try:
+                self._serve(follower, opened_at)
+            except Exception as error:  # noqa: BLE001 (its log counts as lost)
+                follower.fail(error)
+                if follower is not self.served:
+                    self._check(follower)
+        except BaseException as failure:
+            self._abandon(follower, start, failure)
+            raise
+
+    async def _starting_point(self, recorder: Recorder | None) -> tuple[Start | None, Restored | None]:
+        """Returns where the next opening begins (None: at the log's beginning), and the restored checkpoint whose view it begins with.
+
+        It begins behind a view that answered, which is then continued; or else behind the last checkpoint; but the recorder has to know
+        everything up to there. The log decides in the end (``NamespaceLog.resumed``).
+        """
+        older, checkpoints = self.served, self._common.checkpoints
+        if checkpoints is None:
+            return None, None
+        restored, place = None, None
+        if older is not None:
+            place = older.place if older.trusted else None
+        else:
+            limits = self._common.limits
+            restored = await checkpoints.restored(self.name, self._common.context, seconds=limits.load_timeout_seconds)
+            place = restored.place if restored is not None else None
+        if place is None:
+            return None, None
+        if recorder is not None and not recorder.knows(place.start.identity, place.events):
+            _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self.name)
+            return None, None
+        return place.start, restored
+
+    async def _read(self, follower: Follower) -> None:
+        """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
+
+        Raises:
+            TimeoutError: nothing came for too long.
+        """
+        positions, looks = tuple(follower.positions), 0
+        while not (follower.is_read or follower.ended):
+            if looks == _LOOKS:
+                raise TimeoutError
+            await _wait(follower.changed, self._common.limits.load_timeout_seconds / _LOOKS)
+            come = tuple(follower.positions)
+            positions, looks = come, looks + 1 if come == positions else 0
+
+    async def _until_all_seen(self, follower: Follower) -> None:
+        """Waits until no event can be missing (``core/fold/joining``), or writers that have seen more of the log had time to restate it."""
+        until = self._loop.time() + self._common.limits.join_patience_seconds
+        while not follower.ended:
+            now = self._common.now()
+            all_seen_at, patience = follower.view.check_all_seen(now), until - self._loop.time()
+            if all_seen_at is None or patience <= 0:
+                return
+            await _wait(follower.changed, min(max(all_seen_at - now, 1) / 1000, patience))
+
+    def _check(self, follower: Follower) -> None:
+        """Raises the error of an opening that has ended: there is no room for what it loads, or its log was lost (LogError)."""
+        if follower.no_room is not None:
+            raise follower.no_room
+        if (error := follower.lost_by) is None:
+            return
+        self._lose(error)
+        if error.reason is _LASTING:
+            raise LogError(error.state or error.reason, error.message)
+        raise LogError(LogState.LOST, f"{error.message} Try again.")
+
+    def _serve(self, follower: Follower, opened_at: int) -> None:
+        """Lets the view of an opening answer, whose log was read to where it ended at ``opened_at``."""
+        common, older, log = self._common, self.served, follower.log
+        assert log is not None, "open"
+        self.hub = next_hub(self.hub, older, follower, common.limits)
+        follower.serve(self.hub)
+        self.served, self.reading, self.view = follower, None, follower.view
+        self.phase, self.error, self._doubted, self._served_at = Phase.READY, None, False, self._loop.time()
+        if older is not None:
+            older.let_go()
+        self._notify()
+        self._answer()
+        self.hub.wake_all()
+        self._progress.serve(log, follower.positions, opened_at)
+        if self._watching:
+            self._progress.watched()
+        self._updates.serve(log, follower.view)
+        self._repairs.serve(log, follower.view)
+        common.capacity.relieve(self.name)
+        if common.checkpoints is not None:
+            common.checkpoints.keep(self.name, follower)
+        if older is not None and not follower.continues:
+            common.activity.let_go()
+        common.activity.loaded(self.name)
+
+    async def _until_lost(self) -> None:
+        follower = self.served
+        assert follower is not None, "it serves"
+        while (error := follower.lost_by) is None:
+            await _wait(follower.changed)
+        self._close_log(follower)
+        self._lose(error)
+        if self._loop.time() - self._served_at >= _BRIEF_SECONDS:
+            self._losses, self._pause_seconds = 0, self._longest_pause * _FIRST_PAUSE
+            return
+        self._losses += 1
+        if self._losses >= _LOSSES:
+            self._miss(error)
+
+    async def _pause(self) -> bool:
+        """Waits between two attempts. Returns False if the namespace is closed instead, because nothing uses it."""
+        self._asked.clear()
+        await asyncio.sleep(ASKED_SECONDS)  # also before a dismissal: the next caller has the namespace loaded at once
+        if self._dismiss(self):
+            return False
+        left = self._pause_seconds * self._chance.uniform(0.5, 1.0) - ASKED_SECONDS
+        self._pause_seconds = min(self._pause_seconds * 2, self._longest_pause)
+        if left > 0 and not self._asked.is_set():
+            await _wait(self._asked, left)
+        return True
+
+    @property
+    def _loading(self) -> bool:
+        """Whether an attempt to load is under way, or about to begin."""
+        return not self._failed and self.phase in (Phase.LOADING, Phase.FAILED)
+
+    # --- what changes -----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Begins an attempt after one that failed. Watchers see no change before it has ended."""
+        self._failed = False
+        if not self._watching:
+            self.phase = Phase.LOADING
+        self._notify()
+
+    def _lose(self, error: LogError) -> None:
+        """Stops what needs the log, which can't be followed any more and is opened anew."""
+        if error.reason is not _LASTING:
+            _LOG.warning("%s: the change log was lost: %s", self.name, error.message)
+        self._doubted |= error.reason is Reason.LOG_FILE_UNUSABLE  # all of a damaged file has to be read
+        self.phase, self.error = Phase.LOADING, error
+        self._common.activity.losses[error.reason] += 1
+        self._progress.stop()
+        self._updates.pause()
+        self._repairs.pause()
+        self._wake()
+
+    def _miss(self, error: LogError) -> None:
+        """Answers the waiting requests with the error of an attempt to load that has failed."""
+        self._failed, self.phase, self.error = True, Phase.FAILED, error
+        self._answer(error)
+        self._common.activity.load_failed(self.name, error)
+        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
+            self._updates.abandon(error)
+            self._repairs.close()
+        self._updates.turn_away(error)
+        self._wake()
+
+    def _broken(self, _: BaseException) -> None:
+        """Ends the attempt, because the coroutine has failed."""
+        if self._loading:
+            self._miss(self._unforeseen())
+
+    def _unforeseen(self) -> LogError:
+        return LogError(Reason.INTERNAL, f"{self.name} can't be loaded; this server's log has the reason.", kind=Kind.INTERNAL)
+
+    def _abandon(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
+        """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
+        if start is not None:
+            timed_out = isinstance(failure, LogError) and failure.state is LogState.LOAD_TIMEOUT
+            resumed = follower is not None and follower.log is not None and follower.log.resumed
+            unforeseen = isinstance(failure, Exception) and not isinstance(failure, LogError)
+            self._doubted |= unforeseen or (resumed and follower is not None and (timed_out or not follower.trusted))
+        self.reading = None
+        if follower is None or follower is self.served:
+            return
+        follower.retire()
+        self._close_log(follower)
+        if follower.continues:  # its view is that of the opening before, and has come further
+            if self.served is not None:
+                self.served.let_go()
+            self.served = follower
+            if self._common.checkpoints is not None:
+                self._common.checkpoints.keep(self.name, follower)
+        else:
+            follower.let_go()
+
+    def _close_log(self, follower: Follower) -> None:
+        if follower.log is not None:
+            self._closings.begin(close_quietly(self.name, follower.log), "closing the change log")
+
+    def _notify(self) -> None:
+        """Notifies the observers that follow the state of the namespace: it may have changed."""
+        for wake in filter(None, self._watching.values()):
+            wake()
+
+    def _wake(self) -> None:
+        self._notify()
+        if self.hub is not None:
+            self.hub.wake_all()
+
+    def _answer(self, error: PolicyError | None = None) -> None:
+        """Ends the wait of the callers that wait for the view to answer; with an error if there is one."""
+        ready, self._ready = self._ready, None
+        if ready is None or ready.done():
+            return
+        if error is None:
+            ready.set_result(None)
+        else:
+            ready.set_exception(error)
+            ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it
+
+
+async def close_quietly(name: str, log: NamespaceLog | None) -> None:
+    """Closes a log, if there is one; a failure is logged."""
+    try:
+        if log is not None:
+            await log.close()
+    except LogError as error:
+        _LOG.warning("%s: closing the change log failed: %s", name, error.message)
+    except (Exception, asyncio.CancelledError) as error:
+        if asked_to_end(error):
+            raise
+        _LOG.exception("%s: closing the change log failed", name)  # whatever it is, the callers that wait have to be answered
+
+
+async def _wait(event: asyncio.Event, seconds: float | None = None) -> None:
+    """Waits until an event is set, or so many seconds; the event is not set any more afterwards."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()

@@ -34,7 +34,6 @@ from ..core.reading.view import View
 from ..core.reasons import Reason
 from ..logs.change_log import NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
-from .activity import Usage
 from .common import Common
 
 _LOG = logging.getLogger(__name__)
@@ -49,12 +48,7 @@ class Progress:
     """Follows how far the view of one namespace has come."""
 
     def __init__(
-        self,
-        name: str,
-        common: Common,
-        usage: Usage,
-        confirmed: Callable[[Sequence[Request]], None],
-        failed: Callable[[Sequence[Request], str], None],
+        self, name: str, common: Common, confirmed: Callable[[Sequence[Request]], None], failed: Callable[[Sequence[Request], str], None]
     ) -> None:
         """Asks nothing before a log serves.
 
@@ -64,7 +58,6 @@ class Progress:
         limits = common.limits
         self._name = name
         self._common = common
-        self._usage = usage
         self._confirmed = confirmed
         self._failed = failed
         self._patience = limits.update_timeout_seconds
@@ -72,8 +65,8 @@ class Progress:
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
         """Where the view stands, by partition."""
-        self._waits: list[_Wait] = []
-        """In order."""
+        self.waits: list[_Wait] = []
+        """The callers, and questions, that wait for a position, in order."""
         self._numbers = itertools.count(1)
         self._tasks = TaskSet(name)
         self._unasked: list[Request] = []
@@ -89,7 +82,6 @@ class Progress:
         self._log = log
         self._complete_as_of_ms = max(self._complete_as_of_ms, as_of)
         self.moved(here)
-        self.watched()
         for request in self._unasked:
             self._ask(log, log.partition_of(request.key))
 
@@ -105,20 +97,15 @@ class Progress:
     def moved(self, here: Sequence[Position]) -> None:
         """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
         self._here = here
-        if not self._waits:
+        if not self.waits:
             return
         for partition, position in enumerate(here):
-            begin = bisect_left(self._waits, (partition, "", 0, None))
-            end = bisect_right(self._waits, (partition, position, math.inf, None))
-            for *_, future in self._waits[begin:end]:
+            begin = bisect_left(self.waits, (partition, "", 0, None))
+            end = bisect_right(self.waits, (partition, position, math.inf, None))
+            for *_, future in self.waits[begin:end]:
                 if future is not None and not future.done():
                     future.set_result(None)
-            del self._waits[begin:end]
-
-    @property
-    def waits(self) -> int:
-        """How many callers, and questions, wait for a position."""
-        return len(self._waits)
+            del self.waits[begin:end]
 
     async def reached(self, view: View, key: PolicyKey, version: Position) -> None:
         """Returns once the view, which answers, has come to a version of a key.
@@ -131,8 +118,7 @@ class Progress:
         if self._here[partition] >= version or view.version(key) >= version:
             return
         try:
-            with self._usage.waiting():
-                await self._until(partition, version, self._patience)
+            await self._until(partition, version, self._patience)
         except TimeoutError:
             raise not_reached(self._name, version) from None
 
@@ -144,14 +130,14 @@ class Progress:
         """
         future = asyncio.get_running_loop().create_future()
         wait: _Wait = partition, position, next(self._numbers), future
-        insort(self._waits, wait)
+        insort(self.waits, wait)
         try:
             async with asyncio.timeout(seconds):
                 await future
         finally:
-            at = bisect_left(self._waits, wait)
-            if at < len(self._waits) and self._waits[at] is wait:
-                del self._waits[at]
+            at = bisect_left(self.waits, wait)
+            if at < len(self.waits) and self.waits[at] is wait:
+                del self.waits[at]
 
     # --- the end of the log ---------------------------------------------------------------------------------------
 
@@ -231,8 +217,8 @@ class Progress:
         return self._complete_as_of_ms
 
     def watched(self) -> None:
-        """Begins to ask, if the namespace is watched, a log serves, and other processes can write it."""
-        if self._checks is None and self._log is not None and self._usage.watching and not self._common.context.sole_writer:
+        """Begins to ask, for watchers, if a log serves and other processes can write it."""
+        if self._checks is None and self._log is not None and not self._common.context.sole_writer:
             log, seconds = self._log, self._between
             self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), longest_seconds=seconds)
             self._checks.start()

@@ -11,11 +11,9 @@ are held, one is tried after a while, and the others follow if that succeeds.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import logging
-import math
 import random
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from ..core.errors import Kind
@@ -41,36 +39,30 @@ _BUSY_SECONDS = 1.0
 
 
 class RepairQueue:
-    """The repairs of all namespaces of a server, by when they may be published, at a bounded rate."""
+    """The repairs of all namespaces of a server whose wait is over, in this order, at a bounded rate."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
         """``per_second``: the most repairs in a second, on average; ``paused``: whether nothing is published until ``resume``."""
         self._loop = loop
         self._rate = Rate(per_second)
         self.paused = paused
-        """Whether repairs are paused."""
-        self._heap: list[tuple[float, int, Repairs, PolicyKey]] = []
-        """By time; also entries that do not count any more (``Repairs.counts``)."""
-        self._numbers = itertools.count()
+        self._queue: OrderedDict[tuple[Repairs, PolicyKey], None] = OrderedDict()
+        """In order; also some that need not be published any more (``Repairs.counts``)."""
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        """When the timer runs. Not every loop's handles know: uvloop's for what is due at once do not."""
 
     @property
     def waiting(self) -> int:
         """How many repairs wait only because of the rate, or because repairs are paused. Safe to call from other threads."""
-        now = self._loop.time()
-        return sum(at <= now and repairs.counts(key, at) for at, _, repairs, key in list(self._heap))
+        return sum(repairs.counts(key) for repairs, key in list(self._queue))
 
-    def add(self, at: float, repairs: Repairs, key: PolicyKey) -> None:
-        """Has ``repairs.publish`` called at a time of the loop's clock, or later if the rate demands it."""
-        heapq.heappush(self._heap, (at, next(self._numbers), repairs, key))
+    def add(self, repairs: Repairs, key: PolicyKey) -> None:
+        """Has ``repairs.publish`` called, later if the rate demands it."""
+        self._queue[repairs, key] = None
         self._set_timer()
 
     def pause(self) -> None:
         """Publishes nothing until ``resume``."""
         self.paused = True
-        self._stop_timer()
 
     def resume(self) -> None:
         """Goes on after ``pause``."""
@@ -79,38 +71,36 @@ class RepairQueue:
 
     def close(self) -> None:
         """Forgets all repairs."""
-        self._heap.clear()
-        self._stop_timer()
-
-    def _set_timer(self) -> None:
-        if self.paused or not self._heap:
-            return
-        at = max(self._heap[0][0], self._rate.next_at)
-        if self._timer is None or at < self._timer_at:
-            self._stop_timer()
-            self._timer_at = at
-            self._timer = self._loop.call_at(at, self._publish)
-
-    def _publish(self) -> None:
-        self._stop_timer()
-        while self._heap and not self.paused and max(self._heap[0][0], self._rate.next_at) <= (now := self._loop.time()):
-            at, _, repairs, key = heapq.heappop(self._heap)
-            if repairs.publish(key, at):
-                self._rate.take(now)
-        self._set_timer()
-
-    def _stop_timer(self) -> None:
+        self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+
+    def _set_timer(self) -> None:
+        if self._timer is None and self._queue and not self.paused:
+            self._timer = self._loop.call_at(self._rate.next_at, self._publish)
+
+    def _publish(self) -> None:
+        self._timer = None
+        while self._queue and not self.paused and self._rate.next_at <= (now := self._loop.time()):
+            (repairs, key), _ = self._queue.popitem(last=False)
+            if repairs.publish(key):
+                self._rate.take(now)
+        self._set_timer()
 
 
 @dataclass(eq=False, slots=True)
 class _Due:
     since: float
     cause: Placed | None
-    at: float = 0.0
-    """When its wait is over; 0: it is held, because nothing can be published."""
+    timer: asyncio.TimerHandle | None = None
+    """Ends its wait; None: that is over, or it is held."""
+    held: bool = True
+    """Whether nothing can be published now."""
+
+    def hold(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer, self.held = None, True
 
 
 class Repairs:
@@ -123,9 +113,8 @@ class Repairs:
         self._updates = updates
         self._chance = chance
         self._loop = asyncio.get_running_loop()
-        self._due: dict[PolicyKey, _Due] = {}
-        self._queued: dict[PolicyKey, float] = {}
-        """The keys that have an entry in the queue that counts, and its time."""
+        self.due: dict[PolicyKey, _Due] = {}
+        """The keys of the view that answers that need a repair."""
         self._log: NamespaceLog | None = None
         self._view: View | None = None
         """The log that serves and its view; None: all repairs are held until one does."""
@@ -133,15 +122,6 @@ class Repairs:
         """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried."""
         self._tried: PolicyKey | None = None
         """The key whose repair is tried next, while the log takes nothing."""
-
-    @property
-    def due(self) -> int:
-        """How many keys of the view that answers need a repair."""
-        return len(self._due)
-
-    def due_also(self, view: View) -> int:
-        """Returns how many more keys need a repair in a view that has been read and does not answer yet."""
-        return sum(key not in self._due for key, _ in view.due())
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.
@@ -152,16 +132,16 @@ class Repairs:
             return
         if self._failures and cause is not None and _is_restatement(cause.event):
             self._release()
-        known = self._due.get(key) if self._due else None
+        known = self.due.get(key) if self.due else None
         if not state.due:
             if known is not None:
-                del self._due[key]
+                self.due.pop(key).hold()
                 self._common.activity.repairs["cancelled"] += 1
             return
         now = self._loop.time()
         if known is None:
-            known = self._due[key] = _Due(now, cause)
-        elif known.at <= now:
+            known = self.due[key] = _Due(now, cause)
+        elif known.timer is None:
             return  # it is held, or its wait is over
         if self._log is not None and not self._failures:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
@@ -175,7 +155,7 @@ class Repairs:
     def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
-            self._due.clear()
+            self._forget()
             self._release()
         elif self._view is not None:
             for key, state in self._view.due():
@@ -195,46 +175,41 @@ class Repairs:
     def pause(self) -> None:
         """Holds what is due until a log serves again."""
         self._log = self._view = None
-        for due in self._due.values():
-            due.at = 0.0
+        for due in self.due.values():
+            due.hold()
 
     def close(self) -> None:
         """Forgets what is due, until a log serves again."""
-        self._due.clear()
+        self._forget()
         self._log = self._view = None
 
-    def counts(self, key: PolicyKey, at: float) -> bool:
-        """Returns whether an entry of the queue is of a repair that would be published now if the queue let it."""
-        due = self._due.get(key)
-        return due is not None and 0 < due.at <= self._loop.time() and self._queued.get(key) == at
+    def counts(self, key: PolicyKey) -> bool:
+        """Returns whether a key in the queue has a repair that would be published now if the queue let it."""
+        due = self.due.get(key)
+        return due is not None and due.timer is None and not due.held
 
-    def publish(self, key: PolicyKey, at: float) -> bool:
-        """Publishes the repair of a key, if its wait is over and the queue's entry counts. Returns whether something was published."""
-        if self._queued.get(key) != at:
-            return False
-        del self._queued[key]
-        due, is_tried = self._due.get(key), key == self._tried
+    def publish(self, key: PolicyKey) -> bool:
+        """Publishes the repair of a key that comes out of the queue, if its wait is over. Returns whether something was published."""
+        due, is_tried = self.due.get(key), key == self._tried
         if self._log is None or (self._failures and not is_tried):
             if due is not None:
-                due.at = 0.0
+                due.hold()
             return False
-        if due is not None and due.at > (now := self._loop.time()):
-            self._wait(key, due, due.at - now)
+        if due is not None and due.timer is not None:  # it waits anew
             return False
         self._tried = None
         published = False
-        if due is not None and self._updates.busy(key):  # the outcome of its events has it considered again, mostly
+        if due is not None and self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
         elif due is not None:
-            del self._due[key]
+            del self.due[key]
             try:
                 published = self._append(self._log, key, due.cause)
             except LogError as error:
                 if not _passes(error):
                     self._log_refusal(key, error)
                 elif self._updates.leads:
-                    due.at = 0.0
-                    self._due[key] = due
+                    self.due[key] = due
                     self._try_later(key)
                     return False
             except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
@@ -247,7 +222,7 @@ class Repairs:
         view = self._view
         assert view is not None, "the log serves"
         known = view.state(key)
-        event = view.restatement(key, self._updates.new_id())
+        event = view.restatement(key, self._updates.sequencer.new_id())
         if event is None or known is None:
             return False
         published = not self._common.read_only
@@ -260,24 +235,31 @@ class Repairs:
         return self._chance.uniform(LEAST_SECONDS, MOST_SECONDS)
 
     def _wait(self, key: PolicyKey, due: _Due, seconds: float) -> None:
-        due.at = at = self._loop.time() + seconds
-        if at < self._queued.get(key, math.inf):
-            self._queued[key] = at
-            self._queue.add(at, self, key)
+        due.hold()
+        due.timer, due.held = self._loop.call_later(seconds, self._end_wait, key, due), False
+
+    def _end_wait(self, key: PolicyKey, due: _Due) -> None:
+        due.timer = None
+        self._queue.add(self, key)
+
+    def _forget(self) -> None:
+        for due in self.due.values():
+            due.hold()
+        self.due.clear()
 
     def _try_later(self, key: PolicyKey) -> None:
         """Holds all repairs, as the log takes nothing, and tries one after a while."""
         if self._tried is not None or self._log is None:
             return
-        self._tried = key if key in self._due else next(iter(self._due), None)
+        self._tried = key if key in self.due else next(iter(self.due), None)
         if self._tried is not None:
-            self._wait(self._tried, self._due[self._tried], min(self._delay() * 2**self._failures, BOUND_SECONDS))
+            self._wait(self._tried, self.due[self._tried], min(self._delay() * 2**self._failures, BOUND_SECONDS))
             self._failures = min(self._failures + 1, 8)
 
     def _release(self) -> None:
         self._failures, self._tried = 0, None
-        for key, due in self._due.items():
-            if not due.at:
+        for key, due in self.due.items():
+            if due.held:
                 self._wait(key, due, self._delay())
 
     def _log_refusal(self, key: PolicyKey, error: LogError) -> None:

@@ -1,9 +1,9 @@
 """The updates of one namespace: from their arrival to their answers.
 
 An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
-(``folded``: the sequencer settles its request). Where a log has one writer at a time, updates wait until it is known which process that is:
-this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at once: its
-outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
+(``perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
+that is: this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at
+once: its outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
 
 A request:
 
@@ -24,21 +24,19 @@ import asyncio
 import logging
 import random
 import uuid
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
-from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
+from ..core.chains.sequencer import Append, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
-from ..core.fold.fold import Folded, KeyState
-from ..core.names import PolicyKey
+from ..core.fold.fold import Folded
 from ..core.policies.documents import Settings
-from ..core.policies.events import Event, Remembered
+from ..core.policies.events import Event
 from ..core.reading.view import View
 from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NamespaceLog, NotLeader
-from .activity import Usage
 from .common import Common
 from .progress import Progress
 
@@ -51,15 +49,19 @@ _NOT_KNOWN = Leadership(False)
 class Updates:
     """The requests of one namespace that have no answer yet."""
 
-    def __init__(self, name: str, common: Common, usage: Usage, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, chance: random.Random) -> None:
         limits = common.limits
         self._name = name
         self._common = common
-        self._usage = usage
         self._stages = common.activity.stages
         self._loop = asyncio.get_running_loop()
-        self._deadlines = Deadlines(self._loop, limits.update_timeout_seconds, self._expire)
-        self._arrivals: dict[Request, None] = {}
+        self._seconds = limits.update_timeout_seconds
+        self.open: OrderedDict[Request, float] = OrderedDict()
+        """The requests that have no answer yet, and when their time is over, the oldest first: all have the same time."""
+        self._timer: asyncio.TimerHandle | None = None
+        self.last_used = self._loop.time()
+        """When the last one was answered, in seconds of the loop's clock."""
+        self.arrivals: dict[Request, None] = {}
         """The requests in state ARRIVED, in order."""
         self._found: dict[str, FoundEvent] = {}
         """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
@@ -67,15 +69,17 @@ class Updates:
         """Whether this process may append to the log that serves."""
         self._log: NamespaceLog | None = None
         """The log that serves, or served last; None: none has."""
-        self._view: View | None = None
-        """The view that answers, or answered last; None: none has."""
         self._serves = False
         """Whether the view answers."""
         self._closed: PolicyError | None = None
         """Why the namespace is closed; None: it is not."""
-        self._ids, self._number = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], 0
-        self.sequencer = Sequencer(self, depth=limits.max_in_flight_per_key, queue=limits.max_waiting_per_key)
-        self.progress = Progress(name, common, usage, self._confirmed, self._confirmation_failed)
+        self.sequencer = Sequencer(
+            uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
+            self.shared,
+            most_in_flight=limits.max_in_flight_per_key,
+            most_waiting=limits.max_waiting_per_key,
+        )
+        self.progress = Progress(name, common, self._confirmed, self._confirmation_failed)
         """How far the view has come."""
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -92,10 +96,10 @@ class Updates:
         ``on_answer`` may be called before this returns; it must return soon and must not raise. Returns whether some wait until the
         namespace is loaded.
         """
-        self._usage.pending += len(requests)
-        now = perf_counter()
+        now, over_at = perf_counter(), self._loop.time() + self._seconds
         for request in requests:
             request.began, request.on_answer = now, on_answer
+            self.open[request] = over_at
         readiness, read_only = self._common.readiness, self._common.read_only
         error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
         for request in requests:
@@ -106,18 +110,16 @@ class Updates:
             elif self._serves:
                 self._admit(request)
             else:
-                self._arrivals[request] = None
-            if not request.answered:
-                self._deadlines.add(request)
-        return not self._serves and bool(self._arrivals)
+                self.arrivals[request] = None
+        if self.open and self._timer is None:
+            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
+        return not self._serves and bool(self.arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
-        if request.answered:
+        if self.open.pop(request, None) is None:
             return
-        request.answered = True
-        self._usage.pending -= 1
-        self._usage.last_used = self._loop.time()
+        self.last_used = self._loop.time()
         self._common.activity.updated(request, answer)
         try:
             request.on_answer(request, answer)
@@ -126,25 +128,24 @@ class Updates:
 
     def give_up(self, request: Request) -> None:
         """Forgets a request whose caller does not wait for its answer any more."""
-        if not request.answered:
-            request.answered = True
-            self._usage.pending -= 1
+        if self.open.pop(request, None) is not None:
             self._withdraw(request)
 
     def answer_now(self, request: Request, error: PolicyError) -> None:
         """Answers a request whose caller can't wait longer: with ``error`` if it certainly is not applied, else with an unknown outcome."""
-        if not request.answered:
+        if request in self.open:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
 
     def turn_away(self, error: PolicyError) -> None:
         """Answers the requests that have only arrived with an error: nothing was done for them."""
-        arrivals, self._arrivals = self._arrivals, {}
+        arrivals, self.arrivals = self.arrivals, {}
         for request in arrivals:
             self._settle(request, error)
 
     def abandon(self, error: PolicyError) -> None:
         """Answers all requests with an error: the log is gone for good."""
-        self._perform(self.sequencer.abandon(error))
+        self.sequencer.abandon(error)
+        self.perform()
         self.turn_away(error)
 
     def end(self, error: PolicyError) -> None:
@@ -154,27 +155,16 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        left = self._deadlines.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        left = list(self.open)
         for request in left:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
-        self._perform(self.sequencer.abandon(error))
-        self._log = self._view = None
-
-    @property
-    def arrived(self) -> int:
-        """How many requests wait until the view answers, or until it is known which process writes the log."""
-        return len(self._arrivals)
-
-    @property
-    def under_way(self) -> bool:
-        """Whether the sequencer has any requests."""
-        return self.sequencer.chains > 0
-
-    def busy(self, key: PolicyKey) -> bool:
-        """Returns whether events of a key are in flight."""
-        return self.sequencer.busy(key)
+        self.sequencer.abandon(error)
+        self.perform()
+        self._log = self.sequencer.view = None
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
@@ -183,21 +173,18 @@ class Updates:
         if self.sequencer.expects(event) and event.stamp is not None:
             self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
-    def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
-        """Settles what an event settles that was folded into the view that answers (``Chain.folded``)."""
-        if effects := self.sequencer.folded(event, folded, before, state):
-            self._perform(effects)
-
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
-        self._perform(self.sequencer.failed(event, error, error.outcome_unknown))
+        self.sequencer.failed(event, error, error.outcome_unknown)
+        self.perform()
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and admits the requests that have arrived."""
-        self._log, self._view, self._serves = log, view, True
+        self._log, self.sequencer.view, self._serves = log, view, True
         self.leads = log.leadership.leads
         found, self._found = self._found, {}
-        self._perform(self.sequencer.reopened(found))
+        self.sequencer.reopened(found)
+        self.perform()
         self._admit_arrivals()
 
     def pause(self) -> None:
@@ -228,7 +215,7 @@ class Updates:
 
         A failure of one request concerns no other.
         """
-        log, view = self._log, self._view
+        log, view = self._log, self.sequencer.view
         assert log is not None and view is not None, "it serves"
         try:
             leadership = log.leadership
@@ -237,70 +224,78 @@ class Updates:
                 if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
                     self._settle(request, self._common.capacity.refusal(request.key.topic))
                     return
-                self._perform(self.sequencer.submit(request, state))
+                self.sequencer.submit(request, state)
+                self.perform()
                 return
             log.contend()
             if leadership.leader:
                 self._settle(request, NotLeader(self._name, leadership))
             else:
-                self._arrivals[request] = None
+                self.arrivals[request] = None
         except Exception:  # noqa: BLE001 (others go on)
             _LOG.exception("%s: an update failed", self._name)
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))  # its event may be in the log
 
     def _admit_arrivals(self) -> None:
-        arrivals, self._arrivals = self._arrivals, {}
+        arrivals, self.arrivals = self.arrivals, {}
         for request in arrivals:
             self._admit(request)
 
     # --- effects --------------------------------------------------------------------------------------------------
 
-    def _perform(self, effects: list[Effect]) -> None:
-        """Carries out effects, and those that they lead to: the list grows meanwhile."""
-        for effect in effects:
+    def perform(self) -> None:
+        """Carries out the sequencer's effects, and those that they lead to."""
+        sequencer = self.sequencer
+        effects = sequencer.effects
+        while effects:
+            effect = effects.popleft()
             if isinstance(effect, Settled):
                 self._settle(effect.request, effect.answer)
             elif isinstance(effect, Append):
                 event = effect.event
                 self._stages.appended(event, effect.request)
                 if self._closed is not None:  # the event is not sent
-                    effects += self.sequencer.failed(event, self._closed, False)
+                    sequencer.failed(event, self._closed, False)
                 elif self._serves and self._log is not None:
                     try:
                         self._log.append(event)
                     except LogError as error:
                         if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
-                            effects += self.sequencer.failed(event, error, error.outcome_unknown)
+                            sequencer.failed(event, error, error.outcome_unknown)
                         # else the log is lost, and will report so; it is then opened anew
                 # else the log is being opened anew, and what is in flight is appended once it serves
             else:
                 self.progress.confirm(effect.request)
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
-        self._perform(self.sequencer.confirmed(requests))
+        self.sequencer.confirmed(requests)
+        self.perform()
 
     def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        self._perform(self.sequencer.confirmation_failed(requests, why))
+        self.sequencer.confirmation_failed(requests, why)
+        self.perform()
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
         return not self._common.context.sole_writer and (self._log is None or self._log.shared)
 
-    def new_id(self) -> str:
-        """Makes the id of an event."""
-        self._number += 1
-        return f"{self._ids}{self._number - 1:012x}"
-
-    def state(self, key: PolicyKey) -> KeyState | None:
-        """Returns the fold's state of a key, in the view that answers or answered last."""
-        return self._view.state(key) if self._view is not None else None
-
-    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        """Returns an applied request by its id, as the view remembers it."""
-        return self._view.recent.find(key, request_id) if self._view is not None else None
-
     # --- the time of a request ------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Answers the requests whose time is over. One timer serves all."""
+        self._timer = None
+        now = self._loop.time()
+        while self.open:
+            request, over_at = next(iter(self.open.items()))
+            if over_at > now:
+                self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
+                return
+            try:
+                self._expire(request)
+            except Exception:  # noqa: BLE001 (the others' time goes on)
+                _LOG.exception("a request whose time was over could not be answered")
+                self.open.pop(request, None)
 
     def _expire(self, request: Request) -> None:
         if not self._withdraw(request):
@@ -314,52 +309,7 @@ class Updates:
 
     def _withdraw(self, request: Request) -> bool:
         """Withdraws a request that is not waited for any more. Returns whether it is certain not to be applied."""
-        if request in self._arrivals:
-            del self._arrivals[request]
+        if request in self.arrivals:
+            del self.arrivals[request]
             return True
         return self.sequencer.withdraw(request)
-
-
-class Deadlines:
-    """The requests that have no answer yet, the oldest first: all have the same time, so one timer serves all."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Request], None]) -> None:
-        """``seconds``: the time that each request has; ``expire``: called with a request whose time is over."""
-        self._loop = loop
-        self._seconds = seconds
-        self._expire = expire
-        self._open: deque[tuple[float, Request]] = deque()
-        """The requests, and when their time is over. Those that are answered are dropped once they are the oldest."""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, request: Request) -> None:
-        """Adds a request that waits for its answer."""
-        waiting = self._open
-        while waiting and waiting[0][1].answered:
-            waiting.popleft()
-        waiting.append((self._loop.time() + self._seconds, request))
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
-
-    def close(self) -> list[Request]:
-        """Ends all deadlines. Returns the requests that wait, the oldest first."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiting = [request for _, request in self._open if not request.answered]
-        self._open.clear()
-        return waiting
-
-    def _look(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        waiting = self._open
-        while waiting and (waiting[0][0] <= now or waiting[0][1].answered):
-            _, request = waiting.popleft()
-            if not request.answered:
-                try:
-                    self._expire(request)
-                except Exception:  # noqa: BLE001 (the others' time goes on)
-                    _LOG.exception("a request whose time was over could not be answered")
-        if waiting:
-            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

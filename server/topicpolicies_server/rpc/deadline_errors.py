@@ -12,7 +12,7 @@ from ..core.names import parse_namespace, parse_topic
 from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..health import Readiness
-from ..namespaces.life import Phase
+from ..namespaces.namespace import Phase
 from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
 

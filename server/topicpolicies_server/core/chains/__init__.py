@@ -3,6 +3,5 @@
 - ``request``: an update or a delete, and the answer to it
 - ``link``: a request that was computed, its event, and the state of that event on the way to the log and back
 - ``answers``: the answers that need no event, and the errors
-- ``chain``: the updates of one policy key, each computed on the result of the one before
-- ``sequencer``: the chains of a namespace
+- ``sequencer``: the chains of a namespace, each the updates of one policy key, computed one on the result of the other
 """

@@ -38,9 +38,13 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
     after = request.change.applied(before, violations)
     size = documents.size(after)
     if size > documents.MOST_BYTES:
-        violations.append(too_large(request))
+        most = f"{documents.MOST_BYTES:,} bytes"
+        problem = f"The document of {request.key.topic} would have more than {most}: name fewer subscriptions or clusters."
+        violations.append(Violation("policies", ViolationReason.DOCUMENT_TOO_LARGE, problem))
     elif size > MOST_ELEMENTS:  # an element has at least one byte
-        violations += [too_many_elements(path, count) for path, count in crowded(before, after)]
+        for path, count in crowded(before, after):
+            problem = f"{path} would have {count:,} elements; at most {MOST_ELEMENTS:,} are allowed: remove some first."
+            violations.append(Violation(f"policies.{path}", ViolationReason.TOO_MANY_ELEMENTS, problem))
     found = rules.judge(request.key, request.change, before, after, request.facts)
     if violations or found:
         return rules.refused(found, violations), None
@@ -85,12 +89,7 @@ def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
     """Returns the answer to the repeat of a request that was applied. The document is known only while it is still the head."""
     known = state is not None and state.version == remembered.version
     document = state.document if known and state is not None else None
-    return replay(document, remembered.version, remembered.previous, known=known)
-
-
-def replay(document: Settings | None, version: Position, previous: Position, *, known: bool) -> Result:
-    """Returns the answer to a repeat. ``known``: whether ``document`` is known to be the one after the first request."""
-    return Result(Outcome.APPLIED, document, version, previous, replayed=True, known=known, before_known=False)
+    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, replayed=True, known=known, before_known=False)
 
 
 def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
@@ -149,20 +148,6 @@ def conflict(request: Request, version: Position) -> PolicyError:
         problem = f"{of} already has a document, of version {version}: read it and decide anew."
     metadata = {"topic": request.key.topic, "scope": request.key.scope.name, "version": version}
     return PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, problem, metadata=metadata)
-
-
-def too_large(request: Request) -> Violation:
-    """The document after the change would be larger than ``documents.MOST_BYTES``, for which its receivers have room."""
-    problem = (
-        f"The document of {request.key.topic} would have more than {documents.MOST_BYTES:,} bytes: name fewer subscriptions or clusters."
-    )
-    return Violation("policies", ViolationReason.DOCUMENT_TOO_LARGE, problem)
-
-
-def too_many_elements(path: str, count: int) -> Violation:
-    """A list or map of the document, named by its path, would have more elements than ``documents.MOST_ELEMENTS``."""
-    problem = f"{path} would have {count:,} elements; at most {documents.MOST_ELEMENTS:,} are allowed: remove some first."
-    return Violation(f"policies.{path}", ViolationReason.TOO_MANY_ELEMENTS, problem)
 
 
 def contention(request: Request, attempts: int) -> PolicyError:

@@ -93,7 +93,8 @@ TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
     },
 }
 
-_OWED = frozenset({State.UNDER_WAY, State.OVERTAKEN, State.AGAIN})
+OUTSTANDING = frozenset({State.UNDER_WAY, State.OVERTAKEN, State.AGAIN})
+"""The outcome of an append is outstanding, which will decide about this event, and about all before it."""
 NO_REQUEST = Remembered("", "", "", "")
 
 
@@ -109,11 +110,6 @@ class Link:
     carried: Remembered = NO_REQUEST
     """The request as later events carry it (``event.carried``) while its version is not known."""
     state: State = State.WAITING
-
-    @property
-    def owed(self) -> bool:
-        """Whether the outcome of an append is outstanding. It will decide about this event, and about all before it."""
-        return self.state in _OWED
 
     def on(self, report: EventReport) -> State:
         """Applies a report about the event. Returns the state after it."""

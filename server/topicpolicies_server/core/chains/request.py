@@ -101,8 +101,6 @@ class Request:
     """Whether the view has since come to where the log ended after the request had arrived."""
     given_up: bool = False
     """Whether the caller has stopped waiting for the answer."""
-    answered: bool = False
-    """Whether the answer was given to the caller, or is no longer wanted."""
 
     @property
     def submitted(self) -> bool:

@@ -22,22 +22,41 @@ A request whose event does not count (it is not in the log, or was rejected beca
 again, behind what was computed meanwhile. Requests of one batch are applied in their order: if a later request of the batch has an
 event by then, the request fails instead.
 
+**A chain.** A request waits in the queue, becomes a link when it is computed (``link``), and leaves the chain with its answer. The chain
+computes requests while fewer than ``most_in_flight`` events are in flight. A request with a version waits for everything before it, and a
+request of a batch for those before it in that batch that may still have to be written. A chain exists only while it has a request.
+
 The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
-each report to the chain of the key, and returns effects: events to append, requests to confirm, and requests that are settled. It does no
-I/O and keeps no time. A chain exists only while it has a request.
+each report to the chain of the key, and adds to its ``effects``: events to append, requests to confirm, and requests that are settled. It
+does no I/O and keeps no time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
 
 from ..errors import PolicyError
-from ..fold.fold import Folded, KeyState
+from ..fold.fold import Folded, KeyState, Status, restatement
 from ..names import PolicyKey
 from ..policies.documents import Settings
-from ..policies.events import ABSENT, Event
-from .answers import judge_request, not_confirmed, outcome_not_known, repeated, reused, too_many
-from .chain import ATTEMPTS, DEPTH, QUEUE, Append, Chain, ChainContext, Confirm, Effect, FoundEvent, Known, Settled
+from ..policies.events import ABSENT, Event, Position, Remembered
+from ..reading.view import View
+from .answers import (
+    conflict,
+    contention,
+    judge_request,
+    not_appended,
+    not_confirmed,
+    outcome_not_known,
+    repeated,
+    reused,
+    too_many,
+)
+from .link import OUTSTANDING, EventReport, Link, State, event_of
 from .request import Outcome, Request, Result
 
 __all__ = [
@@ -54,17 +73,62 @@ __all__ = [
     "outcome_not_known",
 ]
 
+ATTEMPTS = 16
+"""How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
+
+
+class FoundEvent(NamedTuple):
+    """What the fold made of an event that was read back while the log was opened anew (``Sequencer.reopened``)."""
+
+    folded: Folded
+    before: Settings | None
+    """The document before the event."""
+    after: Settings | None
+    """The document after the event."""
+
+
+class Append(NamedTuple):
+    """Effect: hand an event to the log."""
+
+    event: Event
+    request: Request | None = None
+    """The request of the event, if this is its first append; None: the event is appended once more, or is of no request (a restatement)."""
+
+
+class Confirm(NamedTuple):
+    """Effect: look up where the log ends, not before now; call ``Sequencer.confirmed`` once the view has come there."""
+
+    request: Request
+
+
+class Settled(NamedTuple):
+    """Effect: a request has its answer."""
+
+    request: Request
+    answer: Result | PolicyError
+
+
+Effect: TypeAlias = Append | Confirm | Settled
+
 
 class Sequencer:
     """The chains of one namespace."""
 
-    def __init__(self, outside: Known, *, depth: int = DEPTH, queue: int = QUEUE) -> None:
+    def __init__(self, ids: str, shared: Callable[[], bool], *, most_in_flight: int = 64, most_waiting: int = 10_000) -> None:
         """Creates a sequencer without chains.
 
-        ``depth``: events of one key that may be in flight; ``queue``: updates of one key that may wait to be computed or confirmed, and dry
-        runs of all keys.
+        ``ids``: the first 20 of the 32 hexadecimal digits of its events' ids; ``shared``: whether others write the log too, so that
+        answers which write nothing have to be confirmed; ``most_in_flight``: events of one key that may be in flight; ``most_waiting``:
+        updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
         """
-        self._context = ChainContext(outside, depth, queue)
+        self.view: View | None = None
+        """What is known of the log: the view that answers, or answered last; None: none has, so nothing is known."""
+        self._shared = shared
+        self.most_in_flight = most_in_flight
+        self.most_waiting = most_waiting
+        self.effects: deque[Effect] = deque()
+        """What is to be done, in this order, by whoever calls a method; each effect is then taken out."""
+        self._ids, self._number = ids, 0
         self._chains: dict[PolicyKey, Chain] = {}
         self._dry: dict[Request, None] = {}
         """Dry runs that wait to be confirmed."""
@@ -90,31 +154,29 @@ class Sequencer:
         chain = self._chains.get(key)
         return chain is not None and chain.in_flight > 0
 
-    def submit(self, request: Request, state: KeyState | None) -> list[Effect]:
+    def submit(self, request: Request, state: KeyState | None) -> None:
         """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
-        context, chain = self._context, self._chains.get(request.key)
+        chain = self._chains.get(request.key)
         if request.validate_only:
             self._submit_dry(request, chain)
-            return context.take_effects()
+            return
         first = chain.find_original(request) if chain is not None else None
         if first is not None and first.digest == request.digest:
             first.repeats.append(request)
-            return []
-        if first is not None:
-            context.settle(request, reused(request))
-        elif (remembered := context.known(request, state)) is not None:
-            context.settle(request, repeated(request, state, remembered))
-        elif chain is not None and chain.waiting >= context.queue:
-            context.settle(request, too_many(request, context.queue))
+        elif first is not None:
+            self.effects.append(Settled(request, reused(request)))
+        elif (remembered := self.known(request, state)) is not None:
+            self.effects.append(Settled(request, repeated(request, state, remembered)))
+        elif chain is not None and chain.waiting >= self.most_waiting:
+            self.effects.append(Settled(request, too_many(request, self.most_waiting)))
         else:
             if chain is None:
-                chain = self._chains[request.key] = Chain(request.key, context)
+                chain = self._chains[request.key] = Chain(request.key, self)
             self._submitted += 1
             request.number, request.submitted_at = self._submitted, state.version if state is not None else ABSENT
             chain.add(request, state)
             if chain.idle:
                 del self._chains[request.key]
-        return context.take_effects()
 
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
@@ -129,53 +191,49 @@ class Sequencer:
         self._forget_idle(request.key)
         return certain
 
-    def confirmed(self, requests: Sequence[Request]) -> list[Effect]:
+    def confirmed(self, requests: Sequence[Request]) -> None:
         """Handles a view that has come to where the log ended after these requests had arrived: computes them again."""
         for request in requests:
             request.confirmed = True
             if request in self._dry:
                 del self._dry[request]
-                self._context.settle(request, self._validated(request, self._chains.get(request.key)))
-        return self._advance(requests)
+                self.effects.append(Settled(request, self._validated(request, self._chains.get(request.key))))
+        self._advance(requests)
 
-    def confirmation_failed(self, requests: Sequence[Request], why: str) -> list[Effect]:
+    def confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
         """Handles requests that could not be confirmed, and why: those that still have no event fail, with nothing done."""
         left: dict[PolicyKey, list[Request]] = {}
         for request in requests:
             if request in self._dry:
                 del self._dry[request]
-                self._context.settle(request, not_confirmed(request, why))
+                self.effects.append(Settled(request, not_confirmed(request, why)))
             elif request.unconfirmed and not request.validate_only:
                 left.setdefault(request.key, []).append(request)
         for key, unconfirmed in left.items():
             if (chain := self._chains.get(key)) is not None:
                 chain.give_up(unconfirmed, why)
-        return self._advance(requests)
+        self._advance(requests)
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> list[Effect]:
-        """Handles an event that was folded, of this process or another writer (``Chain.folded``)."""
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+        """Handles an event that was folded, of this process or of another writer."""
         chain = self._chains.get(event.key)
-        if chain is None:
-            return []
-        chain.folded(event, result, before, state)
-        if chain.idle:
-            del self._chains[event.key]
-        return self._context.take_effects()
+        if chain is not None:
+            chain.folded(event, result, before, state)
+            if chain.idle:
+                del self._chains[event.key]
 
-    def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
+    def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append. ``outcome_unknown``: the event may be in the log all the same."""
-        if not self.expects(event) or event.stamp is None:
-            return []
-        self._chains[event.key].failed(event.stamp.event_id, error, outcome_unknown)
-        self._forget_idle(event.key)
-        return self._context.take_effects()
+        if self.expects(event) and event.stamp is not None:
+            self._chains[event.key].failed(event.stamp.event_id, error, outcome_unknown)
+            self._forget_idle(event.key)
 
     def expects(self, event: Event) -> bool:
         """Whether an event is one of a chain, not folded yet, whose request waits for it."""
         chain = self._chains.get(event.key)
         return chain is not None and event.stamp is not None and chain.expects(event.stamp.event_id)
 
-    def reopened(self, found: Mapping[str, FoundEvent]) -> list[Effect]:
+    def reopened(self, found: Mapping[str, FoundEvent]) -> None:
         """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
 
         ``found``: by event id.
@@ -183,30 +241,54 @@ class Sequencer:
         for key, chain in list(self._chains.items()):
             chain.reopened(found)
             self._forget_idle(key)
-        return self._context.take_effects()
 
-    def abandon(self, error: PolicyError) -> list[Effect]:
+    def abandon(self, error: PolicyError) -> None:
         """Settles all requests with an error and drops all chains."""
         for chain in self._chains.values():
             chain.abandon(error)
         for request in self._dry:
-            self._context.settle(request, error)
+            self.effects.append(Settled(request, error))
         self._chains.clear()
         self._dry.clear()
-        return self._context.take_effects()
+
+    # --- called by chains -------------------------------------------------------------------------------------------
+
+    def new_id(self) -> str:
+        """Makes the id of an event, a UUID."""
+        self._number += 1
+        return f"{self._ids}{self._number:012x}"
+
+    def state(self, key: PolicyKey) -> KeyState | None:
+        """Returns the fold's state of a key; None: nothing is known of the key."""
+        return self.view.state(key) if self.view is not None else None
+
+    def known(self, request: Request, state: KeyState | None) -> Remembered | None:
+        """Returns the record of an applied request with the same id; None: none is known."""
+        remembered = state.remembers(request.request_id) if state is not None else None
+        return remembered or (self.view.recent.find(request.key, request.request_id) if self.view is not None else None)
+
+    def require_confirmation(self, request: Request, version: Position) -> bool:
+        """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
+        left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
+        if request.confirmed or left_behind or not self._shared():
+            return False
+        request.needs_confirmation = True
+        self.effects.append(Confirm(request))
+        return True
+
+    # ----------------------------------------------------------------------------------------------------------------
 
     def _submit_dry(self, request: Request, chain: Chain | None) -> None:
-        context = self._context
-        if len(self._dry) >= context.queue:
-            context.settle(request, too_many(request, context.queue))
-        elif context.require_confirmation(request, ABSENT):
+        if len(self._dry) >= self.most_waiting:
+            self.effects.append(Settled(request, too_many(request, self.most_waiting)))
+        elif self.require_confirmation(request, ABSENT):
             self._dry[request] = None
         else:
-            context.settle(request, self._validated(request, chain))
+            self.effects.append(Settled(request, self._validated(request, chain)))
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
         """Returns the answer to a dry run: what the request would do at the end of its chain."""
-        state = self._context.outside.state(request.key)
+        state = self.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
         # A precondition names the head's version, so the request is judged on the head, not on what is in flight behind it.
@@ -214,14 +296,336 @@ class Sequencer:
         answer, after = judge_request(request, before, version)
         return answer if answer is not None else Result(Outcome.WOULD_APPLY, after, version, version, before=before)
 
-    def _advance(self, requests: Iterable[Request]) -> list[Effect]:
+    def _advance(self, requests: Iterable[Request]) -> None:
         for key in dict.fromkeys(request.key for request in requests):
             if (chain := self._chains.get(key)) is not None:
-                chain.advance(self._context.outside.state(key))
+                chain.advance(self.state(key))
                 self._forget_idle(key)
-        return self._context.take_effects()
 
     def _forget_idle(self, key: PolicyKey) -> None:
         chain = self._chains.get(key)
         if chain is not None and chain.idle:
             del self._chains[key]
+
+
+class Chain:
+    """The requests of one policy key that have no answer yet."""
+
+    __slots__ = ("_appended", "_key", "_links", "_newest", "_newest_valid", "_queue", "_requests", "_sequencer")
+
+    def __init__(self, key: PolicyKey, sequencer: Sequencer) -> None:
+        self._key = key
+        self._sequencer = sequencer
+        self._links: deque[Link] = deque()
+        """The requests that were computed, in order."""
+        self._appended: dict[str, Link] = {}
+        """The links that have an event, by its id, in order."""
+        self._queue: OrderedDict[Request, None] = OrderedDict()
+        """The requests that are to be computed, in order."""
+        self._requests: dict[str, Request] = {}
+        """Queued requests and requests with a link, by request id."""
+        self._newest: Settings | None = None
+        """The document after all links, if ``_newest_valid``."""
+        self._newest_valid = False
+
+    # --- requests and queries -----------------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether the chain has no links and no queued requests."""
+        return not self._links and not self._queue
+
+    @property
+    def in_flight(self) -> int:
+        """How many events of this chain are appended and not yet read back."""
+        return len(self._appended)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests of this chain have no event."""
+        return len(self._queue) + len(self._links) - len(self._appended)
+
+    def expects(self, event_id: str) -> bool:
+        """Returns whether an event is one of this chain that is in flight."""
+        return event_id in self._appended
+
+    def find_original(self, request: Request) -> Request | None:
+        """Returns the request with the same id; None: there is none, or all callers gave it up and it has no event, so it does nothing."""
+        first = self._requests.get(request.request_id)
+        return None if first is not None and first.abandoned and not self._has_event(first) else first
+
+    def add(self, request: Request, state: KeyState | None) -> None:
+        """Adds a new request. ``state``: the fold's present state of the key."""
+        self._requests[request.request_id] = request
+        links = self._links
+        waits = self._queue or (links and (links[0].state is State.WAITING or request.conditional))
+        if not waits and len(self._appended) < self._sequencer.most_in_flight:
+            self._compute(request, state, at_front=False)
+        else:
+            self._queue[request] = None
+            self.advance(state)
+
+    def withdraw(self, request: Request) -> bool:
+        """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
+        first = self._requests.get(request.request_id)
+        if first is None or not first.abandoned:
+            return False
+        if first not in self._queue:  # a link that waits to be confirmed stays, and then ends unwritten (``_is_over``)
+            return not self._has_event(first)
+        del self._queue[first]
+        del self._requests[request.request_id]
+        return True
+
+    def newest(self, head: Settings | None) -> Settings | None:
+        """Returns the head with all events applied to it that are on their way: the document that the next request is computed on."""
+        if not self._newest_valid:
+            document = head
+            for link in self._appended.values():
+                change = link.request.change
+                if link.state is not State.OVERTAKEN:
+                    with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
+                        document = change.apply(document) if change is not None else None
+            self._newest, self._newest_valid = document, True
+        return self._newest
+
+    # --- reports --------------------------------------------------------------------------------------------------
+
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+        """Handles an event of the key that was folded, this chain's or another writer's.
+
+        ``before``: the document before the event; ``state``: the fold's state after it.
+        """
+        link = self._appended.get(event.stamp.event_id) if event.stamp is not None else None
+        if link is None:
+            if not result.changed:
+                return
+            self._newest_valid = False  # another writer's change: the next request is computed on it
+        else:
+            if result.status is not Status.APPLIED:
+                self._newest_valid = False
+            self._conclude(link, result, before, state.document if state is not None else None, state)
+        if self._links or self._queue:
+            self.advance(state)
+
+    def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
+        """Handles a failed append of an event of this chain. ``outcome_unknown``: the event may be in the log all the same."""
+        link = self._appended[event_id]
+        self._newest_valid = False
+        state = link.on(EventReport.NOT_ACKNOWLEDGED if outcome_unknown else EventReport.NOT_THERE)
+        if state is not State.DOUBTFUL:
+            self._unlink(link)
+        if state is State.LOST:
+            self._again(link.request, not_appended(link.request))
+        elif state is not State.DOUBTFUL:
+            self._settle(link.request, outcome_not_known(link.request) if state is State.UNKNOWN else error)
+        self._probe()
+        self.advance(self._sequencer.state(self._key))
+
+    def reopened(self, found: Mapping[str, FoundEvent]) -> None:
+        """Handles a reopened log. ``found``: what was read, by event id. Events that were not found are appended again, under their ids."""
+        self._newest_valid = False
+        state = self._sequencer.state(self._key)
+        lost: list[Request] = []
+        for link in list(self._appended.values()):
+            if link.event_id not in self._appended:
+                continue  # a later event was found, which has decided about this one
+            if (event_found := found.get(link.event_id)) is not None:
+                self._conclude(link, *event_found, state)
+                continue
+            remembered = self._sequencer.known(link.request, state)
+            if remembered is not None:
+                self._unlink(link)
+                self._settle(link.request, repeated(link.request, state, remembered))
+            elif link.on(EventReport.MISSED) is State.LOST:
+                self._unlink(link)
+                lost.append(link.request)
+        for request in reversed(lost):
+            self._again(request, not_appended(request))
+        for link in list(self._appended.values()):
+            self._append_again(link)
+        self.advance(state)
+
+    def give_up(self, requests: Iterable[Request], why: str) -> None:
+        """Settles those of ``requests`` that are links without an event: they are not confirmed."""
+        unconfirmed = set(requests)
+        left = [link for link in self._links if link.state is State.WAITING and link.request in unconfirmed]
+        gone = set(left)
+        self._links = deque(link for link in self._links if link not in gone)
+        for link in left:
+            self._settle(link.request, not_confirmed(link.request, why))
+
+    def abandon(self, error: PolicyError) -> None:
+        """Settles all requests with an error. The caller discards the chain."""
+        for request in [*(link.request for link in self._links), *self._queue]:
+            self._settle(request, error)
+
+    def advance(self, state: KeyState | None) -> None:
+        """Computes what can be computed, first the links without an event that nothing in flight precedes any more."""
+        links, queue, most_in_flight = self._links, self._queue, self._sequencer.most_in_flight
+        while True:
+            while links and links[0].state is State.WAITING and not links[0].request.unconfirmed:
+                # Everything before it is settled: it is computed again, on the head itself.
+                request = links.popleft().request
+                if links:
+                    self._compute(request, state, at_front=True)
+                else:
+                    self._put_back(request)
+                links = self._links
+            if not queue or len(self._appended) >= most_in_flight:
+                return
+            if links and next(iter(queue)).conditional:
+                return
+            if not self._compute(queue.popitem(last=False)[0], state, at_front=False):
+                return
+
+    # --- computing --------------------------------------------------------------------------------------------------
+
+    def _compute(self, request: Request, state: KeyState | None, *, at_front: bool) -> bool:
+        """Settles a request or makes it a link; False: it is queued again. ``at_front``: it was the first link, and others follow it."""
+        head = state.document if state is not None else None
+        version = state.version if state is not None else ABSENT
+        if (version != request.submitted_at or request.given_up) and self._is_over(request, state, version):
+            return True
+        if at_front:  # everything before it is settled: it is answered by the head, or else computed at the end of the chain
+            answer, _ = judge_request(request, head, version)
+            if answer is not None:
+                if self._sequencer.require_confirmation(request, version):
+                    self._links.appendleft(Link(request, None))
+                else:
+                    self._settle(request, answer)
+                return True
+        if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
+            self._settle(request, not_appended(request))
+            return True
+        before = self.newest(head) if self._appended else head
+        answer, after = judge_request(request, before, version)
+        if answer is not None:
+            if not self._sequencer.require_confirmation(request, version) and not self._links:
+                self._settle(request, answer)
+                return True
+            self._links.append(Link(request, None))  # the answer holds only if the events in flight succeed
+        elif not at_front and request.batch is not None and self._waits_for_its_batch(request):
+            self._put_back(request)
+            return False
+        else:
+            self._append(request, state, before, after)
+            if request.batch is not None:
+                request.batch[request.key] = request.number
+        if at_front and request.batch is not None:
+            self._put_behind(request)
+        return True
+
+    def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
+        """Settles a request that must not be computed any more. Returns whether it is one."""
+        if version != request.submitted_at and (remembered := self._sequencer.known(request, state)) is not None:
+            self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
+            return True
+        if request.abandoned:  # it waited to be confirmed, and its caller learned meanwhile that nothing was done
+            self._settle(request, not_appended(request))
+            return True
+        return False
+
+    def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
+        event_id = self._sequencer.new_id()
+        event = event_of(request, event_id, state, before, after, self._appended)
+        carried = Remembered(request.request_id, request.digest, "", "")
+        self._appended[event_id] = link = Link(request, event, event_id, carried, State.UNDER_WAY)
+        self._links.append(link)
+        self._newest, self._newest_valid = after, True
+        self._sequencer.effects.append(Append(event, request))
+
+    def _again(self, request: Request, error: PolicyError) -> None:
+        """Puts a request whose event is lost or does not count back into the queue, or settles it with ``error`` if it must not go on."""
+        if request.overtaken_in_batch or request.abandoned or request.attempts == ATTEMPTS:
+            self._settle(request, error)
+        else:
+            request.attempts += 1
+            self._put_back(request)
+
+    def _put_back(self, request: Request) -> None:
+        self._queue[request] = None
+        self._queue.move_to_end(request, last=False)
+
+    def _waits_for_its_batch(self, request: Request) -> bool:
+        """Returns whether an earlier request of the same batch is still to be confirmed, and so may have to be written first."""
+        waiting = (link.request for link in self._links if link.state is State.WAITING)
+        return any(each.batch is request.batch and each.number < request.number and each.unconfirmed for each in waiting)
+
+    def _put_behind(self, request: Request) -> None:
+        """Moves the links without an event of a request's batch behind the request, so that the batch's order is kept."""
+        waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
+        later = [link for link in waiting if link.request.batch is request.batch]
+        if later:
+            moved = set(later)
+            self._links = deque([*(link for link in self._links if link not in moved), *later])
+
+    # --- events in flight -------------------------------------------------------------------------------------------
+
+    def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
+        """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
+        if link is not self._links[0]:
+            self._pass(link)
+        self._unlink(link)
+        request, sequencer = link.request, self._sequencer
+        if result.status is Status.APPLIED:
+            self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
+            if request.change is None and self.idle and state is not None:
+                sequencer.effects.append(Append(restatement(self._key, state, sequencer.new_id())))
+            return
+        version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
+        if result.status is Status.DUPLICATE:
+            found = Remembered(request.request_id, request.digest, result.version, result.previous)
+            self._settle(request, repeated(request, state, sequencer.known(request, state) or found))
+        elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
+            skipped = Result(Outcome.SKIPPED, None, result.version, result.version)
+            self._settle(request, conflict(request, result.version) if request.exists else skipped)
+        elif result.status is Status.REJECTED_READS:
+            self._again(request, contention(request, ATTEMPTS))
+        else:
+            self._settle(request, conflict(request, version))
+
+    def _pass(self, folded: Link) -> None:
+        """Reports to the links before a folded one that a later event was folded before theirs."""
+        for link in reversed(list(takewhile(lambda link: link is not folded, self._links))):
+            self._newest_valid = self._newest_valid and link.state in (State.WAITING, State.OVERTAKEN)
+            if link.state is not State.WAITING and link.on(EventReport.PASSED) is State.LOST:
+                self._unlink(link)
+                self._again(link.request, not_appended(link.request))
+
+    def _probe(self) -> None:
+        """Makes sure that an append is outstanding whose outcome decides about the doubtful events: at need, appends the last one again."""
+        for link in list(reversed(self._appended.values())):
+            if link.state in OUTSTANDING or self._append_again(link):
+                return
+
+    def _append_again(self, link: Link) -> bool:
+        """Appends a doubtful event again. If no caller waits, its outcome stays unknown instead; a repeat of the request learns it."""
+        assert link.event is not None, "it is doubtful"
+        if link.request.abandoned:
+            self._unlink(link)
+            self._settle(link.request, outcome_not_known(link.request))
+            return False
+        link.on(EventReport.APPENDED_AGAIN)
+        self._sequencer.effects.append(Append(link.event))
+        return True
+
+    def _unlink(self, link: Link) -> None:
+        if link is self._links[0]:
+            self._links.popleft()
+        else:
+            self._links.remove(link)
+        del self._appended[link.event_id]
+
+    def _has_event(self, request: Request) -> bool:
+        return any(link.request is request for link in self._appended.values())
+
+    def _settle(self, request: Request, answer: Result | PolicyError) -> None:
+        """Adds the effects that answer a request and its repeats."""
+        effects = self._sequencer.effects
+        effects.append(Settled(request, answer))
+        if request.repeats:
+            replayed = answer._replace(replayed=True) if isinstance(answer, Result) else answer
+            effects.extend(Settled(repeat, replayed) for repeat in request.repeats)
+            request.repeats = []
+        if self._requests.get(request.request_id) is request:
+            del self._requests[request.request_id]

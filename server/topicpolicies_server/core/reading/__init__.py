@@ -6,6 +6,5 @@
 - ``view``: the heads of one namespace; built from the modules above
 - ``readback``: one order for the events that are acknowledged and those that are read
 - ``tokens``: what a watcher wants, where it stands, and from where it can resume
-- ``ring``: the recent changes
-- ``watch``: the hub, which passes the changes of a view on to all watchers, and what each watcher is owed
+- ``watch``: the ring of recent changes, the hub, which passes the changes of a view on to all watchers, and what each watcher is owed
 """

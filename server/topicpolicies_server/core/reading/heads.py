@@ -74,16 +74,6 @@ class Head:
         """The position of the event that made this head; of an absence without an event, where the view stood that found it."""
         return self.placed.position if self.placed is not None else self.version
 
-    @property
-    def is_correction(self) -> bool:
-        """Whether this head corrects one that watchers were sent with the same version, or a greater one.
-
-        A reader that compares versions would ignore the correction. To be read before ``forget_before``. A change from one absence to
-        another corrects nothing.
-        """
-        still_absent = self.document is None and self.before is not None and self.before.document is None
-        return self.version <= self.previous and not still_absent
-
     def forget_before(self) -> None:
         """Drops the document before this one: heads are kept for long."""
         self.before = self.with_before = None

@@ -176,7 +176,8 @@ class View:
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
-        self.limit()
+        if len(self._in_use.cells) > self._in_use.most:
+            self.limit()
         cell = self._use(name_of(key))
         return cell.state if cell is not None else None
 
@@ -243,7 +244,8 @@ class View:
         event = placed.event
         if event is None:
             return _NO_EVENT
-        self.limit()
+        if len(self._in_use.cells) > self._in_use.most:
+            self.limit()
         cell = self._use(name_of(event.key))
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)

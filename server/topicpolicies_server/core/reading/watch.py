@@ -16,7 +16,7 @@ fallen out of the ring, it goes on as from a token.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring, or may have been compacted away
 before the log was opened anew. LATEST: deletions are forgotten, events up to where it stands may be gone (``tokens.Horizon``), or a head
-was corrected with a version that watchers were sent already (``Head.is_correction``): readers that compare versions would keep the wrong
+was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the wrong
 document.
 """
 
@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import ge
 from typing import Any, NamedTuple, NoReturn
@@ -34,12 +34,15 @@ from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
 from .cell import key_of
 from .heads import Head
-from .ring import RING, Ring
 from .tokens import Horizon, Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .view import Trace, View
 
 __all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
 
+RING = 8192
+"""How many changes a ring keeps, by default."""
+RING_BYTES = 20 << 20
+"""How many bytes of documents a ring keeps, about; they take thrice as much memory with those before them, and serialized."""
 KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
 LOOKS = 1_024
@@ -74,6 +77,73 @@ class Page(NamedTuple):
     """See ``Batch``."""
 
 
+class Ring:
+    """The recent changes of one namespace, up to a bound, the oldest first. Their places count all changes that the ring ever had."""
+
+    def __init__(self, most: int, positions: Sequence[Position]) -> None:
+        """``positions``: by partition, the position after which the ring will get every change."""
+        self._most = most
+        self._changes: deque[Head] = deque()
+        self._newest: dict[PolicyKey, int] = {}
+        """The place of each key's newest change."""
+        self._bytes = 0
+        self.first = 0
+        """The place of the oldest change."""
+        self.end = 0
+        """The place after the newest change."""
+        self.horizon = list(positions)
+        """By partition, the position after which the ring has every change."""
+
+    def __iter__(self) -> Iterator[Head]:
+        return iter(self._changes)
+
+    def append(self, change: Head) -> None:
+        """Adds the next change. Changes that are dropped for it forget the document before them, because heads are kept for long."""
+        while self._changes and (len(self._changes) >= self._most or self._bytes + change.size > RING_BYTES):
+            self._drop()
+        self._newest[change.key] = self.end
+        self._changes.append(change)
+        self._bytes += change.size
+        self.end += 1
+
+    def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[list[Head], int]:
+        """Returns at most ``most`` changes of some scopes from a place on, and the place of the next one that is not among them.
+
+        ``every``: also those that newer changes of the same key have superseded.
+        """
+        changes, newest, first = self._changes, self._newest, self.first
+        taken: list[Head] = []
+        for place in range(at, self.end):
+            change = changes[place - first]
+            if change.key.scope in scopes and (every or newest[change.key] == place):
+                if len(taken) == most:
+                    return taken, place
+                taken.append(change)
+        return taken, self.end
+
+    def has_lost(self, change: Head) -> bool:
+        """Returns whether a change was dropped."""
+        return not self._changes or change.number < self._changes[0].number
+
+    def clear(self) -> None:
+        """Drops all changes."""
+        self._changes.clear()
+        self._newest.clear()
+        self._bytes = 0
+        self.first = self.end
+
+    def _drop(self) -> None:
+        if self._newest[self._changes[0].key] == self.first:
+            del self._newest[self._changes[0].key]
+        gone = self._changes.popleft()
+        self._bytes -= gone.size
+        self.first += 1
+        gone.forget_before()
+        if gone.placed is not None:
+            partition = gone.placed.partition
+            self.horizon[partition] = max(self.horizon[partition], gone.placed.position)
+
+
 class WatchHub:
     """The watchers of one namespace, and the ring of its recent changes."""
 
@@ -98,16 +168,14 @@ class WatchHub:
         """Runs of the ring that were taken since the last change: the changes, the place behind them, and what was made of them."""
         self._pages: OrderedDict[tuple[frozenset[Scope], PolicyKey | None, int, Token | None], Page] = OrderedDict()
         """Pages that were taken, and of which no key has changed since."""
-        self._reading: set[Watcher] = set()
+        self.reading: set[Watcher] = set()
         """The watchers that take pages."""
-
-    @property
-    def watchers(self) -> int:
-        """How many watchers there are."""
-        return len(self._watchers)
 
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
+
+        A head may correct one that watchers were sent with the same version, or a greater one: a reader that compares versions would ignore
+        it. A change from one absence to another corrects nothing.
 
         ``token`` must still say where the view stood before it.
         """
@@ -116,7 +184,7 @@ class WatchHub:
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
-        if change.is_correction:
+        if change.version <= change.previous and not _is_still_absent(change):
             self._horizon.begin(change.partition, change.position)
             for watcher in self._watchers:
                 watcher.correct(change)
@@ -146,7 +214,7 @@ class WatchHub:
         else:
             self._horizon = Horizon(since)
             self.ring.clear()
-        self.ring.complete_after(token.positions)
+        self.ring.horizon = list(token.positions)
         self._pages.clear()
         for watcher in self._watchers:
             if not same_log:
@@ -204,13 +272,9 @@ class WatchHub:
     def release(self, watcher: Watcher) -> None:
         """Notes that a watcher needs no pages, nor to be notified. No page is kept when no watcher needs it."""
         self._waiting.get(watcher.selection.scopes, {}).pop(watcher, None)
-        self._reading.discard(watcher)
-        if not self._reading:
+        self.reading.discard(watcher)
+        if not self.reading:
             self._pages.clear()
-
-    def keep_pages(self, watcher: Watcher) -> None:
-        """Notes that a watcher will take pages."""
-        self._reading.add(watcher)
 
     def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[Sequence[Head], int, dict[Hashable, Any]]:
         """Returns the run of the ring from a place on (``Ring.run``), and what was made of it (``Batch.made``)."""
@@ -276,7 +340,7 @@ class WatchHub:
         known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self.ring.horizon))
         if not known:
             raise OutOfRange("the token is older than what is still known here", older=True)
-        if self.view.context.sole_writer and self.behind(token):
+        if self.view.context.sole_writer and not self.token.reaches(token):
             raise OutOfRange("the token is ahead of the log")
 
     def _was_told_otherwise(self, change: Head) -> bool:
@@ -296,11 +360,11 @@ class WatchHub:
             return False
         if len(token.positions) > len(self.token.positions):
             return True
-        return self.view.context.sole_writer and self.behind(token.widened(len(self.token.positions)))
+        return self.view.context.sole_writer and not self.token.reaches(token)
 
-    def behind(self, token: Token) -> bool:
-        """Returns whether the view has yet to reach a token (of a faster sidecar on the same log)."""
-        return not self.token.reaches(token)
+
+def _is_still_absent(change: Head) -> bool:
+    return change.document is None and change.before is not None and change.before.document is None
 
 
 class Watcher(ABC):
@@ -473,7 +537,7 @@ class NamespaceWatcher(Watcher):
         self._next, self._scan, self._scans = hub.ring.end, _Scan(since, hub.token), True
         if since is not None:
             self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
-        hub.keep_pages(self)
+        hub.reading.add(self)
 
 
 class _Scan:
