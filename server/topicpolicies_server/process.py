@@ -104,8 +104,6 @@ async def until_told_to_stop(
 ) -> None:
     """Waits for SIGTERM or SIGINT, and handles the other signals meanwhile. A second SIGTERM or SIGINT then has its default effect.
 
-    On a system without such signals (Windows), waits until it is cancelled.
-
     SIGUSR1 and SIGUSR2 pause and resume ``repairs``; SIGHUP calls ``read_anew``. ``listening`` is called once the signals are handled: as
     soon as a server says that it runs, it may be told to stop.
     """
@@ -125,9 +123,8 @@ async def until_told_to_stop(
         read_anew()
 
     stopping = (signal.SIGTERM, signal.SIGINT)
-    with contextlib.suppress(NotImplementedError):
-        for each in stopping:
-            loop.add_signal_handler(each, asked.set)
+    for each in stopping:
+        loop.add_signal_handler(each, asked.set)
     for number, handler in zip(CONTROL_SIGNALS, (reload, pause, resume), strict=False):
         _install(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
     try:
@@ -136,9 +133,8 @@ async def until_told_to_stop(
         _LOG.info("stopping: finishing what was accepted")
     finally:
         ignore_control_signals()
-        with contextlib.suppress(NotImplementedError):
-            for each in stopping:
-                loop.remove_signal_handler(each)
+        for each in stopping:
+            loop.remove_signal_handler(each)
 
 
 # --- signals --------------------------------------------------------------------------------------------------------

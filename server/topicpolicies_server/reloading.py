@@ -142,7 +142,10 @@ class Reloader:
             return
         changed = not problem and value != source.present
         if changed:
-            problem = _problem_of(lambda: source.take(value))
+            try:
+                source.take(value)
+            except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
+                problem = _in_words(error)
         if problem:
             if at_request or problem != source.problem:
                 self.failures += 1
@@ -158,30 +161,24 @@ class Reloader:
 
 def _read(source: _Source) -> tuple[_Signature, Any, str]:
     """Reads a source when its files have settled; returns their signature, the value, and why it can't be used ("" if it can)."""
-    value: Any = None
     signature: _Signature = ()
+    value: Any = None
     problem = ""
-
-    def read() -> None:
-        nonlocal value
-        value = source.read()
-
     for _ in range(_MOST_SETTLING):
         signature = source.signatures()
         time.sleep(_SETTLING_SECONDS)
-        problem = _problem_of(read)
+        try:
+            value, problem = source.read(), ""
+        except Exception as error:  # noqa: BLE001 (as above)
+            problem = _in_words(error)
         if source.signatures() == signature:
             break
     return signature, value, problem
 
 
-def _problem_of(step: Callable[[], None]) -> str:
-    """Runs a step; returns why it failed, in one line, or "" if it succeeded."""
-    try:
-        step()
-    except (OSError, ValueError) as error:
+def _in_words(error: Exception) -> str:
+    """Why files can't be used, in one line. The text of an error that is not foreseen may hold a secret."""
+    if isinstance(error, (OSError, ValueError)):
         return " ".join(str(error).split()) or type(error).__name__
-    except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
-        _LOG.debug("reading files again failed", exc_info=error)
-        return type(error).__name__
-    return ""
+    _LOG.debug("reading files again failed", exc_info=error)
+    return type(error).__name__

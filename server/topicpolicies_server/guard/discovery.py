@@ -136,12 +136,11 @@ class Discovery:
                 await asyncio.sleep(self._soon)
 
     async def _search_tenants(self) -> None:
-        now = asyncio.get_running_loop().time
-        tenants = frozenset(name for name in self._named if "*" not in name)
-        named = tenants
+        now, list_at = asyncio.get_running_loop().time, 0.0
+        named = tenants = frozenset(name for name in self._named if "*" not in name)
         while True:
             began = now()
-            if named != self._named:
+            if named != self._named and began >= list_at:
                 try:
                     listed = _names("tenants", await self._ask("tenants", "tenants"))
                     tenants = named | {name for name in listed if self._tenants_matching.fullmatch(name)}
@@ -149,7 +148,7 @@ class Discovery:
                 except LogError as error:
                     self._warn(error)
                     if error.state is LogState.ADMIN_REFUSED:
-                        began = now() + _RARELY_SECONDS
+                        list_at = began + _RARELY_SECONDS
             for tenant in sorted(tenants):
                 await self._search(tenant)
             while now() < began + (self._soon if self._loaded is None else _RARELY_SECONDS):  # noqa: ASYNC110 (it is time that passes)

@@ -41,10 +41,7 @@ class Guard:
         self._discovery = discovery
         self._held: dict[str, Namespace] = {}
         runs = {"finding out which namespaces to guard": discovery.run, "guarding the namespaces that were found": self._follow}
-        self._tasks = [
-            RestartedTask(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS, failed=self._failed)
-            for name, run in runs.items()
-        ]
+        self._tasks = [RestartedTask(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS) for name, run in runs.items()]
 
     @property
     def guarded(self) -> int:
@@ -80,10 +77,6 @@ class Guard:
                 tries = 0
             except TimeoutError:
                 tries += 1
-
-    def _failed(self, _: BaseException) -> None:
-        """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``RestartedTask``."""
-        _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
     async def _keep(self, names: AbstractSet[str], *, tell: bool) -> None:
         """Loads namespaces that are to be guarded, as far as there is room. Others have their turns between: there may be thousands."""

@@ -51,5 +51,3 @@ class Access(NamedTuple):
     limits: PulsarLimits
     advertised: Callable[[], str] | None = None
     """Set if logs are to have one writer at a time: returns where clients reach this process."""
-    invalidate_facts: Callable[[], None] = lambda: None
-    """Called when an event is refused because of ``facts``, so that the facts are requested again."""

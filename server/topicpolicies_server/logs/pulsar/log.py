@@ -155,7 +155,7 @@ class PulsarLog:
             raise LogError(Reason.TOPIC_POLICIES_ELSEWHERE, facts.unread, kind=Kind.FAILED_PRECONDITION)
         if layout is None:
             layout = await self._topics.expected(namespace, facts.default_partitions)
-        access = Access(self._client, self._admin, self._topics, facts, self._limits, self._advertised, self._facts.invalidate)
+        access = Access(self._client, self._admin, self._topics, facts, self._limits, self._advertised)
         return PulsarNamespaceLog(access, layout, sink, self._forget), exists
 
     def _reopen_for(self, facts: PulsarFacts) -> None:

@@ -134,11 +134,7 @@ class PulsarNamespaceLog:
             raise NotLeader(self.namespace, leadership)
         if (outstanding := self._outstanding) >= self._access.limits.in_flight:
             raise busy(outstanding)
-        try:
-            self._writers[self.partition_of(event.key)].append(event)
-        except LogError as error:
-            self._note_refusal(error)
-            raise
+        self._writers[self.partition_of(event.key)].append(event)
 
     def cut_off(self, error: LogError) -> None:
         """Fails the events that wait for a producer: the brokers are out of reach."""
@@ -215,7 +211,6 @@ class PulsarNamespaceLog:
         """Reports an event that failed. A leader whose producer has failed, or whose event has an unknown outcome, gives up leadership."""
         if self._candidate is not None and (error.outcome_unknown or error.state in _PRODUCER_FAILED):
             self._candidate.step_down(error)
-        self._note_refusal(error)
         self._sink.append_failed(event, error)
         self._settled.set()
 
@@ -281,10 +276,6 @@ class PulsarNamespaceLog:
     def _make_sure_it_is_open(self) -> None:
         if self._ended is not None:
             raise LogError(self._ended.state or self._ended.reason, self._ended.message, kind=self._ended.kind)
-
-    def _note_refusal(self, error: LogError) -> None:
-        if error.state is LogState.DIALECT:
-            self._access.invalidate_facts()
 
     @property
     def _outstanding(self) -> int:

@@ -61,9 +61,7 @@ class CurrentFacts:
     """The newest facts about the cluster.
 
     They are requested again after ``every_seconds``, or after ``soonest_seconds`` if there was no answer; then those that were known stay
-    valid. After an event was refused, they are requested at once, but no sooner than ``soonest_seconds`` after the last request. After a
-    change, the next request waits for ``every_seconds`` whatever is refused: while brokers are upgraded one after the other, their answers
-    alternate, and logs are not opened again more often than that.
+    valid.
     """
 
     def __init__(
@@ -82,8 +80,8 @@ class CurrentFacts:
         self._every = every_seconds
         self._soonest = min(soonest_seconds, every_seconds)
         self._asking = asyncio.Lock()
-        self._due_at = self._earliest = 0.0
-        """When the next request is due; and when it is, if an event is refused. Monotonic seconds."""
+        self._due_at = 0.0
+        """When the next request is due, in monotonic seconds."""
 
     async def get(self) -> PulsarFacts:
         """Returns the facts, and requests them first if they are too old.
@@ -95,10 +93,6 @@ class CurrentFacts:
             if self.newest is None or time.monotonic() >= self._due_at:
                 return await self._ask()
             return self.newest
-
-    def invalidate(self) -> None:
-        """Notes that an event was refused because of the facts."""
-        self._due_at = min(self._due_at, self._earliest)
 
     @property
     def due(self) -> bool:
@@ -113,11 +107,10 @@ class CurrentFacts:
 
     async def _ask(self) -> PulsarFacts:
         before = self.newest
-        self._due_at = self._earliest = time.monotonic() + self._soonest
+        self._due_at = time.monotonic() + self._soonest
         facts = self.newest = await self._learn()
-        now, changed = time.monotonic(), not facts.fits(before)
-        self._due_at, self._earliest = now + self._every, now + (self._every if changed else self._soonest)
-        if changed:
+        self._due_at = time.monotonic() + self._every
+        if not facts.fits(before):
             self._changed(facts)
         return facts
 
