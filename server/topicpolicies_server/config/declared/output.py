@@ -29,7 +29,7 @@ OPTIONS = (
     Option(
         name="log_format",
         kind=Kind.CHOICE,
-        help="The format of all lines on standard error, those of libraries included.",
+        help="The format of the lines of the log on standard error.",
         section=_SECTION,
         default=LogFormat.TEXT.value,
         metavar="text|logfmt|json",
