@@ -20,6 +20,8 @@ def test_no_line_is_lost_on_a_descriptor_that_was_set_to_non_blocking() -> None:
     writing.start()
     assert pipe.lines(b"49999") == lines
     writing.join(PATIENCE)
+    os.close(pipe.writing)
+    pipe.reader.close()
 
 
 def test_a_partly_written_line_is_ended_before_the_next_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

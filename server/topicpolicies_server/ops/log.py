@@ -93,7 +93,7 @@ class Queued(QueueHandler):
 
 
 class Writer(logging.Handler):
-    """Writes formatted records to a descriptor, on one thread, without locks: a write that blocks must not delay the end of the process."""
+    """Writes records to a descriptor, on one thread, without locks: a write that blocks must not delay the end of the process."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Writer(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a record. A line that can't be written is lost: there is no other place to report that."""
-        left = f"{record.getMessage()}\n".encode(errors="backslashreplace")
+        left = f"{self.format(record)}\n".encode(errors="backslashreplace")
         with contextlib.suppress(OSError):
             while left:
                 left = left[os.write(self._descriptor, left) :]
