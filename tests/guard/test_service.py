@@ -18,8 +18,8 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.guard.guard import GuardService
 from topicpolicies_server.logs.pulsar import PulsarLog
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.metrics import Endpoint
 from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.ops.http import Endpoint
 from topicpolicies_server.process import until_stopped
 
 PARTS = {"metrics": (Endpoint, "close"), "guard": (Guard, "stop"), "registry": (Registry, "close"), "log": (PulsarLog, "close")}

@@ -18,10 +18,10 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import Action, Event
-from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.readiness import Readiness
 
 NAMESPACE = "acme/orders"
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)

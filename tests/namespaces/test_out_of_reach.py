@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.readiness import Readiness
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 

@@ -17,9 +17,9 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetEffectivePolicyRequest, GetPolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.health import State
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
+from topicpolicies_server.readiness import State
 from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.lateness import Lateness
 from topicpolicies_server.rpc.server import Server

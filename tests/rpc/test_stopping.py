@@ -29,8 +29,8 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
-from topicpolicies_server.metrics import Endpoint
 from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.ops.http import Endpoint
 from topicpolicies_server.rpc.errors import DETAILS_KEY
 from topicpolicies_server.rpc.server import Server
 

@@ -16,7 +16,7 @@ from tests.telemetry.collector import Collector
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, TelemetryConfig, parse_address
-from topicpolicies_server.metrics import ServerCollector
+from topicpolicies_server.ops.metrics import ServerCollector
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.tracing import Tracing
 from topicpolicies_server.telemetry.spans import Ended, Span, spans_of

@@ -12,7 +12,7 @@ import pytest
 from tests.telemetry.collector import Collector, texts, wait_until
 from topicpolicies_server.core.traces import StageTimes
 from topicpolicies_server.histograms import Histogram
-from topicpolicies_server.metrics.families import counters, durations, gauge
+from topicpolicies_server.ops.metrics import counters, durations, gauge
 from topicpolicies_server.telemetry import collector as collecting
 from topicpolicies_server.telemetry import sender as sending
 from topicpolicies_server.telemetry.collector import headers_of

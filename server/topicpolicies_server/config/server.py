@@ -153,7 +153,7 @@ class ProcessConfig:
     log_level: LogLevel = option(LogLevel.INFO, section=_LOGGING)
     """The least severe level that is logged on standard error."""
     log_format: LogFormat = option(LogFormat.TEXT, section=_LOGGING)
-    """The format of all lines on standard error, those of libraries included."""
+    """The format of the lines of the log on standard error."""
     metrics_listen: Address | None = option(None, section=_NETWORK, default_text="nowhere", example='"127.0.0.1:9464"', url=True)
     """Where to serve metrics (Prometheus) and probes, over HTTP without TLS: /metrics, /livez, /readyz."""
     limits: Limits = field(default=Limits())

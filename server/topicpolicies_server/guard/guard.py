@@ -15,11 +15,12 @@ from functools import partial
 from ..config import GuardConfig, insecure
 from ..core.errors import PolicyError
 from ..core.fold.fold import FoldContext
-from ..health import LogProbe, Pulse, report
-from ..metrics import Endpoint, ServerCollector
 from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..ops.http import Endpoint
+from ..ops.metrics import ServerCollector
+from ..readiness import LogProbe, Pulse, report
 from ..reloading import Reloader
 from ..tasks import RestartedTask
 from .discovery import Discovery, discovery

@@ -11,9 +11,9 @@ from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
 from ..core.reasons import LogState, Reason
 from ..fair_limit import FairLimiter
-from ..health import Readiness
 from ..history import History
 from ..logs.change_log import ChangeLog, LogError
+from ..readiness import Readiness
 from .activity import Activity
 from .capacity import Capacity
 

@@ -18,9 +18,9 @@ from ..config import Limits
 from ..core.errors import PolicyError, stopping, too_much
 from ..core.fold.fold import FoldContext
 from ..fair_limit import FairLimiter
-from ..health import Readiness, Transition
 from ..history import History
 from ..logs.change_log import ChangeLog
+from ..readiness import Readiness, Transition
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .capacity import Capacity

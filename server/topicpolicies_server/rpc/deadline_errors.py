@@ -11,10 +11,10 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import parse_namespace, parse_topic
 from ..core.policies.events import Position
 from ..core.reasons import Reason
-from ..health import Readiness
 from ..namespaces.namespace import Phase
 from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
+from ..readiness import Readiness
 
 UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
 """The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""

@@ -30,9 +30,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ..access import Permission
 from ..core.errors import PolicyError, too_much
 from ..core.names import parse_namespace
-from ..health import Readiness, State, Transition
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
+from ..readiness import Readiness, State, Transition
 from .call import Call
 from .permitting import Permitting
 from .rationing import principal

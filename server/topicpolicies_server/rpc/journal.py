@@ -37,10 +37,9 @@ from ..config import CallRecordConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import Scope
-from ..lines import STANDARD_ERROR, UnwrittenError, line_maker
-from ..lines.formats import logfmt_value, moment
+from ..ops.log import line_maker, logfmt_value, moment
 from .call import CHANGES, Call
-from .recordfile import RecordFile
+from .recordfile import STANDARD_ERROR, RecordFile, UnwrittenError
 
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
@@ -221,7 +220,7 @@ class Journal:
 
 
 class _Writing:
-    """Formats lines. They are the same as those of ``lines.line_maker``, at a quarter of the cost."""
+    """Formats lines. They are the same as those of ``ops.log.line_maker``, at a quarter of the cost."""
 
     def __init__(self, form: LogFormat) -> None:
         """``form``: JSON or logfmt."""

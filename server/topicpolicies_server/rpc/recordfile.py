@@ -1,15 +1,79 @@
-"""A file that lines are appended to. If it is moved away or deleted, as by logrotate, a new file is created under its name."""
+"""Where the record of calls is written: standard error, or a file that lines are appended to.
+
+If the file is moved away or deleted, as by logrotate, a new one is created under its name.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import select
 import stat
+import threading
 from pathlib import Path
 
-from ..lines import Sink
-
 _MODE = 0o600
+
+
+class UnwrittenError(OSError):
+    """Not all of the given lines could be written."""
+
+    def __init__(self, cause: OSError, lines: int) -> None:
+        """``lines``: how many lines were written whole."""
+        super().__init__(cause.errno, cause.strerror or str(cause))
+        self.lines = lines
+
+
+class Sink:
+    """Writes lines to the descriptor of a file or a pipe. It does not close the descriptor."""
+
+    def __init__(self, descriptor: int, *, torn: bool = False) -> None:
+        """``torn``: whether the file's present content ends in the middle of a line."""
+        self.descriptor = descriptor
+        self._torn = torn
+        self._lock = threading.Lock()
+
+    def put(self, raw: bytes) -> None:
+        """Writes lines, which include their line ends; blocks until they are written.
+
+        If only a part of a line could be written, a line end is written before the next line.
+
+        Raises:
+            UnwrittenError: not all of the lines could be written.
+        """
+        with self._lock:
+            torn = self._torn
+            whole = b"\n" + raw if torn else raw
+            left = memoryview(whole)
+            try:
+                while left:
+                    left = left[_write(self.descriptor, left) :]
+            except OSError as error:
+                written = whole[: len(whole) - len(left)]
+                raise UnwrittenError(error, max(0, written.count(b"\n") - torn)) from error
+            finally:
+                if done := len(whole) - len(left):
+                    self._torn = whole[done - 1 : done] != b"\n"
+
+    def write(self, raw: bytes) -> None:
+        """Writes lines like ``put``. Lines that can't be written are lost: there is no other place to report that."""
+        with contextlib.suppress(OSError):
+            self.put(raw)
+
+
+def _write(descriptor: int, raw: memoryview) -> int:
+    """Writes a part, and returns its length. Waits if the descriptor is non-blocking, which another process that shares it may have set."""
+    try:
+        return os.write(descriptor, raw)
+    except BlockingIOError:
+        room = select.poll()
+        room.register(descriptor, select.POLLOUT)
+        room.poll()
+        return 0
+
+
+STANDARD_ERROR = Sink(2)
 
 
 class RecordFile:
@@ -28,7 +92,7 @@ class RecordFile:
         """Appends lines, which include their line ends.
 
         Raises:
-            OSError: the lines can't be written, or not all of them (``lines.UnwrittenError``).
+            OSError: the lines can't be written, or not all of them (``UnwrittenError``).
         """
         if not self._stands_there():
             sink = self._open()

@@ -23,11 +23,11 @@ from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, Serv
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
-from ..health import LogProbe, Pulse, Readiness, report
 from ..history import Bounds, check_history, open_history
-from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
-from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
+from ..ops.http import Endpoint
+from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
+from ..readiness import LogProbe, Pulse, Readiness, report
 from ..reloading import Reloader
 from .calls import Calls
 from .certificates import Certificates

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from ..config import TelemetryConfig
-from ..metrics import ServerCollector
+from ..ops.metrics import ServerCollector
 from .calls import Calls
 from .tracing import Tracing
 

@@ -14,7 +14,6 @@ from pulsar import Result
 from tests.logs.recorder import Recorder
 from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.health import log_probe
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError, Reached
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
@@ -24,6 +23,7 @@ from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.topics import Layout
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.reading.reader import LogReader
+from topicpolicies_server.readiness import _ANSWER_SECONDS
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ async def test_only_a_few_of_many_disconnected_logs_are_checked_and_hanging_chec
     with monkeypatch.context() as patched:
         patched.setattr(log_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
         await asyncio.gather(log._reach_brokers(), return_exceptions=answers is False)
-    assert time.monotonic() - began < log_probe._ANSWER_SECONDS
+    assert time.monotonic() - began < _ANSWER_SECONDS
     assert len(asked) == 4
     await log.close()
 

@@ -57,7 +57,7 @@ class Brokers:
             Check(
                 "token.accepted",
                 "the brokers accept the server's token",
-                "Give the server a token that the brokers' key has signed and that has not expired: --pulsar-token-file, --pulsar-oauth2-...",
+                "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an issuer.",
                 self._token_accepted,
                 needs="broker.admin",
             ),

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ...config import PulsarLogConfig, ServerConfig
-from ...config.making import server_config
+from ...config.building import server_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
 from ..exits import ExitCode, reporting

@@ -5,30 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shlex
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+
+from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, PreconditionFailed, TopicPolicies
 
 from ...config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
 from ..exits import ExitCode, reporting
 from ..settings import Output, settings
-from ..showing.rendering import console
-from .demo_run import TOPIC, Report
-from .demo_run import run as run_clients
 from .running import reporting_problems, starting
 
-if TYPE_CHECKING:
-    from ...rpc.server import Server
+TOPIC = "persistent://public/default/demo"
+_SETTINGS = ("max_producer_per_topic", "max_consumer_per_topic", "max_unacked_messages_on_consumer", "message_ttl_in_seconds")
+_COUNTER = "max_subscriptions_per_topic"
+_COUNTING = 8
+"""One client in this many increments the shared counter, on the condition that the document has not changed; the others set a setting."""
+
+_Made: TypeAlias = tuple[ChangeResult, str, int]
+"""An acknowledged update: its answer, and the setting and value that it requested."""
 
 
 def demo(
@@ -43,9 +47,8 @@ def demo(
 ) -> None:
     """Show a server at work: many clients, one topic, no lost update.
 
-    It starts a server on the embedded log; no broker is needed. The clients change different settings and subscriptions of one topic,
-    and some increment one shared counter, while a watch follows. It shows the proof that no update was lost. Then it serves on, so that
-    you can try the other commands.
+    It starts a server on the embedded log; no broker is needed. The clients change the same five settings of one topic, one of them a
+    counter, while a watch follows. It shows the proof that no update was lost. Then it serves on, so that you can try the other commands.
 
     \b
     Examples:
@@ -57,42 +60,114 @@ def demo(
         directory = data if data is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="topicpolicies-demo-")))
         with starting("the demo", output):
             directory.mkdir(parents=True, exist_ok=True)
+        log = directory / "demo.db"
         with reporting_problems(output):
-            log = directory / "demo.db"
             config = ServerConfig(
                 log=EmbeddedLogConfig(path=log), listen=parse_address(listen), history=HistoryConfig(path=history_beside(log))
             )
+        kept = "The data is temporary, and deleted at the end." if data is None else f"The data is kept in {data}."
         with reporting(output), starting("the demo", output, config.listen) as started:
-            report = _run(_demonstrate(config, clients, updates, output, started, serve_on=not once))
-    if report.problems:
+            problems = asyncio.run(_demonstrate(config, clients, updates, output, started, "" if once else kept))
+    if problems:
         raise typer.Exit(ExitCode.ERROR)
 
 
 async def _demonstrate(
-    config: ServerConfig, clients: int, updates: int, output: Output, started: Callable[[], None], *, serve_on: bool
-) -> Report:
+    config: ServerConfig, clients: int, updates: int, output: Output, started: Callable[[], None], kept: str
+) -> Sequence[str]:
+    """Starts a server, runs the clients, shows the result, and returns what contradicts that no update was lost.
+
+    ``kept``: what becomes of the data; empty: do not serve on.
+    """
     from ...rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
 
     async with Server(config) as server:
         started()
-        with _progress(clients * updates, output) as progress:
-            report = await run_clients(server.address, clients=clients, updates_per_client=updates, progress=progress)
-        _show(report, output)
-        if serve_on:
-            await _serve_on(server)
-    return report
+        report = await _run(server.address, clients, updates)
+        if output is Output.JSON:
+            typer.echo(json.dumps(report))
+        else:
+            per_second = report["updates"] / report["seconds"]
+            typer.echo(
+                f"{clients} clients have made {report['updates']:,} updates of {TOPIC}\n"
+                f"in {report['seconds']:.1f} s ({per_second:,.0f} per second), with {report['conflicts']:,} conflicts, tried again;"
+                f" a watch has received {report['watched']:,} changes.\n"
+                f"Updates lost: {'; '.join(report['problems']) or 'none. Their answers form one chain of versions, without a gap.'}"
+            )
+        if kept:
+            await _serve_on(server.address, kept)
+    return report["problems"]  # type: ignore[no-any-return]
 
 
-async def _serve_on(server: Server) -> None:
+async def _run(address: str, clients: int, updates: int) -> dict[str, Any]:
+    """Runs the clients and a watch at the same time, and returns what they did and what the proof found."""
+    made: list[_Made] = []
+    watched: list[str] = []
+    conflicts = 0
+
+    async def work(client: AsyncClient, number: int) -> None:
+        nonlocal conflicts
+        for each in range(updates):
+            if number % _COUNTING:
+                setting, value = _SETTINGS[number % len(_SETTINGS)], 1 + number * updates + each  # no value twice: each is a change
+                made.append((await client.update(TOPIC, {setting: value}), setting, value))
+                continue
+            while True:
+                document = await client.get(TOPIC)
+                value = document.policies.max_subscriptions_per_topic + 1
+                try:
+                    made.append((await client.update(TOPIC, {_COUNTER: value}, version=document.version), _COUNTER, value))
+                    break
+                except PreconditionFailed:
+                    conflicts += 1
+
+    async with contextlib.AsyncExitStack() as stack:
+        everyone = [await stack.enter_async_context(AsyncClient(address, actor=f"client-{number:02}")) for number in range(clients)]
+        beginning = (await everyone[0].delete(TOPIC)).version
+        watch = await stack.enter_async_context(everyone[0].watch(topics=[TOPIC], mode=WATCH_MODE_EVERY))
+        while not (await anext(watch)).bookmark.synced:
+            pass
+
+        async def follow() -> None:
+            while len(watched) < clients * updates:
+                event = await anext(watch)
+                if event.HasField("change"):
+                    watched.append(event.change.document.version)
+
+        following = asyncio.ensure_future(follow())
+        began = time.perf_counter()
+        await asyncio.gather(*(work(client, number) for number, client in enumerate(everyone)))
+        seconds = round(time.perf_counter() - began, 3)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(following, 60)
+    problems = _problems(beginning, made, watched)
+    return {"updates": len(made), "conflicts": conflicts, "watched": len(watched), "seconds": seconds, "problems": problems}
+
+
+def _problems(version: str, made: Sequence[_Made], watched: Sequence[str]) -> list[str]:
+    """Returns what contradicts that no update was lost: an answer that was not made from the one before by its own change alone."""
+    found, document = list[str](), TopicPolicies()
+    for result, setting, value in sorted(made, key=lambda each: each[0].version):
+        if setting == _COUNTER and value != document.max_subscriptions_per_topic + 1:
+            found.append(f"version {result.version} counted to {value} after {document.max_subscriptions_per_topic}")
+        setattr(document, setting, value)
+        if result.previous_version != version or result.document.policies != document:
+            found.append(f"version {result.version} was not made from {version}")
+        version, document = result.version, result.document.policies
+    if list(watched) != sorted(result.version for result, _, _ in made):
+        found.append("the watch has not received exactly the acknowledged versions, in order")
+    return found
+
+
+async def _serve_on(address: str, kept: str) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(each, stop.set)
-    call = command() if server.address == DEFAULT_LISTEN else f"{command()} --server {server.address}"
+            asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    call = command() if address == DEFAULT_LISTEN else f"{command()} --server {address}"
     for line in (
         "",
-        f"Serving on {server.address} until Ctrl-C. In another terminal:",
+        f"Serving on {address} until Ctrl-C. {kept} In another terminal:",
         f"  {call} get {TOPIC}",
         f"  {call} update {TOPIC} max_producer_per_topic=5",
         f"  {call} watch public/default",
@@ -102,66 +177,6 @@ async def _serve_on(server: Server) -> None:
 
 
 def command() -> str:
-    """Returns how this program is called in a terminal: by its name if that is on the PATH, else by its path."""
-    program = shutil.which("topicpolicies", path=str(Path(sys.executable).parent))
-    found = shutil.which("topicpolicies")
-    if program is None:
-        return "topicpolicies" if found else f"{shlex.quote(sys.executable)} -m topicpolicies_server"
-    if found is not None and Path(found).samefile(program):
-        return "topicpolicies"
-    here, path = Path.cwd(), Path(program)
-    near = path.is_relative_to(here) and path.parent != here
-    return shlex.quote(str(path.relative_to(here) if near else path))
-
-
-@contextlib.contextmanager
-def _progress(total: int, output: Output) -> Iterator[Callable[[Report], None]]:
-    """Shows the progress of the demo, on a terminal and without JSON. Yields the function that updates it."""
-    told = console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:>6,.0f} of {task.total:,.0f}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=told, disable=output is Output.JSON or not told.is_terminal, refresh_per_second=10) as bar:
-        acknowledged = bar.add_task("acknowledged", total=total)
-        watched = bar.add_task("watched", total=total)
-
-        def show(report: Report) -> None:
-            bar.update(acknowledged, completed=report.updates, description=f"acknowledged ({report.conflicts:,} conflicts)")
-            bar.update(watched, completed=report.watched)
-
-        yield show
-
-
-def _show(report: Report, output: Output) -> None:
-    if output is Output.JSON:
-        figures = asdict(report) | {"updates_per_second": round(report.updates_per_second, 1)}
-        typer.echo(json.dumps(figures | {"lost": len(report.problems) > 0}))
-        return
-    table = Table(show_header=False)
-    for name, value in (
-        ("clients on one topic", f"{report.clients}"),
-        ("updates acknowledged", f"{report.updates:,}"),
-        ("conflicts, tried again", f"{report.conflicts:,}"),
-        ("changes watched", f"{report.watched:,}"),
-        ("links checked", f"{report.links:,}"),
-        ("updates lost", "none" if not report.problems else "see below"),
-        ("seconds", f"{report.seconds:.2f}"),
-        ("updates per second", f"{report.updates_per_second:,.0f}"),
-    ):
-        table.add_row(name, value)
-    console().print(table)
-    for problem in report.problems:
-        typer.echo(f"Contradiction: {problem}", err=True)
-
-
-def _run(demonstration: Coroutine[object, object, Report]) -> Report:
-    """Runs the demo on uvloop if it is installed, as the server does."""
-    try:
-        import uvloop  # noqa: PLC0415
-    except ImportError:
-        return asyncio.run(demonstration)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(demonstration)
+    """Returns how this program is called in a terminal in the same folder: by its name if that is on the PATH, else by its path."""
+    program, found = Path(sys.executable).with_name("topicpolicies"), shutil.which("topicpolicies")
+    return "topicpolicies" if found == str(program) or not program.exists() else shlex.quote(os.path.relpath(program))

@@ -13,7 +13,7 @@ import typer
 from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
 from ...escaping import printable
-from ...lines import set_up_logging
+from ...ops.log import set_up_logging
 from ..exits import ExitCode, report_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses

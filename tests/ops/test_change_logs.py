@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.metrics.test_metrics import shown
 from tests.namespaces.bench import VANISHED, Bench, simulate
+from tests.ops.test_metrics import shown
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.metrics import ServerCollector
-from topicpolicies_server.metrics.change_logs import MOST_NAMED, _furthest
+from topicpolicies_server.ops.metrics import MOST_NAMED, ServerCollector, furthest
+from topicpolicies_server.readiness import Readiness
 
 GONE = LogError(LogState.UNREACHABLE, "No broker answers.")
 
@@ -69,5 +68,5 @@ def test_the_lag_of_a_namespace_is_shown_while_it_is_watched() -> None:
 
 
 def test_only_a_bounded_number_of_namespaces_is_named_and_those_are_the_furthest_behind() -> None:
-    named = _furthest({f"acme/{number}": float(number) for number in range(1_000)})
+    named = furthest({f"acme/{number}": float(number) for number in range(1_000)})
     assert len(named) == MOST_NAMED and min(named.values()) == 1_000 - MOST_NAMED

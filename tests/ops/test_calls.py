@@ -13,7 +13,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest, UpdatePolicyRequest, WatchPoliciesRequest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.metrics import CallCounts
+from topicpolicies_server.ops.metrics import CallCounts
 
 from .scraping import PATIENCE, TOPIC, showing
 

@@ -21,8 +21,7 @@ from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
 from topicpolicies_server.history.writer import Writer
 from topicpolicies_server.logs.change_log import Connections
-from topicpolicies_server.metrics import ServerCollector
-from topicpolicies_server.metrics.storage import of_history
+from topicpolicies_server.ops.metrics import ServerCollector, of_history
 
 from .scraping import PATIENCE, TOPIC, showing
 from .test_metrics import shown

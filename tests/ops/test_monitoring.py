@@ -20,7 +20,7 @@ from topicpolicies_server.access.issuers import KeysKnown
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
-from topicpolicies_server.metrics import CallCounts, ServerCollector, ServerSources
+from topicpolicies_server.ops.metrics import CallCounts, ServerCollector, ServerSources
 from topicpolicies_server.reloading import Reloader
 
 from .scraping import Scrape, showing

@@ -12,9 +12,8 @@ import pytest
 from tests.logs.pulsar.conftest import eventually
 from tests.memory_log import MemoryLog
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.health import LogProbe, Pulse, State, report
-from topicpolicies_server.health import pulse as pulse_module
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
+from topicpolicies_server.readiness import STUCK_SECONDS, LogProbe, Pulse, State, report
 
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 
@@ -46,7 +45,7 @@ def probe(log: object, patience: float = 0.2) -> LogProbe:
 
 
 async def test_an_outage_of_the_log_and_its_end_are_each_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "topicpolicies_server.health")
+    caplog.set_level(logging.INFO, "topicpolicies_server.readiness")
     log = FakeLog()
     probing = probe(log)
     await probing.start()
@@ -65,18 +64,6 @@ async def test_an_outage_of_the_log_and_its_end_are_each_logged_in_one_line(capl
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
-async def test_the_first_answer_of_a_log_that_failed_at_first_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "topicpolicies_server.health")
-    log = FakeLog()
-    log.error = GONE
-    probing = probe(log, 60.0)
-    await probing.start()
-    log.error = None
-    await eventually(lambda: probing.readiness.ready)
-    await probing.stop()
-    assert [record.getMessage() for record in caplog.records] == ["ready: the change log can be reached"]
-
-
 @pytest.mark.parametrize("error", [RuntimeError("unexpected failure"), asyncio.CancelledError()])
 async def test_an_unexpected_failure_of_the_probe_counts_as_no_answer_and_the_probe_continues(error: BaseException) -> None:
     log = FakeLog()
@@ -90,7 +77,7 @@ async def test_an_unexpected_failure_of_the_probe_counts_as_no_answer_and_the_pr
 
 
 async def test_a_log_that_hangs_counts_as_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("topicpolicies_server.readiness._ANSWER_SECONDS", 0.1)
     log = FakeLog()
     log.hangs = True
     probing = probe(log)
@@ -100,56 +87,8 @@ async def test_a_log_that_hangs_counts_as_out_of_reach(monkeypatch: pytest.Monke
     await probing.stop()
 
 
-async def test_a_probe_that_was_late_because_its_process_was_stopped_does_not_count_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.2)
-    log = FakeLog()
-    probing = probe(log)
-    await probing.start()
-    log.hangs = True
-    await eventually(lambda: log.asked > 1)
-    time.sleep(1.5)  # noqa: ASYNC251 - blocks the event loop, as if the process was stopped
-    log.hangs = False
-    asked = log.asked
-    await eventually(lambda: log.asked > asked + 1)
-    assert probing.readiness.ready and probing.readiness.transitions == 1, "the log was reported as out of reach"
-    await probing.stop()
-
-
-async def test_repeated_stops_of_the_process_with_answers_in_between_do_not_count_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.3)
-    log = FakeLog()
-    probing = probe(log)
-    await probing.start()
-    for _ in range(3):
-        log.hangs = True
-        asked = log.asked
-        await eventually(lambda before=asked: log.asked > before)  # type: ignore[misc]
-        time.sleep(1.5)  # noqa: ASYNC251 - blocks the event loop, as if the process was stopped
-        log.hangs = False
-        asked = log.asked
-        await eventually(lambda before=asked: log.asked > before + 1)  # type: ignore[misc]
-    assert probing.readiness.ready and probing.readiness.transitions == 1, "the log was cut off although it answered between the pauses"
-    await probing.stop()
-
-
-async def test_repeated_stops_of_the_process_without_answers_in_between_count_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr("topicpolicies_server.health.log_probe._LATE_SECONDS", 0.05)
-    log = FakeLog()
-    log.hangs = True
-    probing = probe(log)
-    await probing.start()
-    for _ in range(40):
-        if probing.readiness.cut_off:
-            break
-        time.sleep(0.2)  # noqa: ASYNC251
-        await asyncio.sleep(0.05)
-    assert probing.readiness.cut_off
-    await probing.stop()
-
-
 async def test_the_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.health.log_probe._FIRST_SECONDS", 0.1)
+    monkeypatch.setattr("topicpolicies_server.readiness._FIRST_SECONDS", 0.1)
     log = FakeLog()
     log.hangs = True
     probing = probe(log, 3.0)
@@ -168,7 +107,7 @@ async def test_a_log_that_cannot_be_asked_counts_as_in_reach() -> None:
 async def test_an_event_loop_that_has_not_turned_for_too_long_is_reported_as_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     probing, pulse = probe(MemoryLog()), Pulse()
     assert all(not check.problem for check in report(probing.readiness, pulse).ready)
-    monkeypatch.setattr(time, "monotonic", lambda: pulse._beat_at + pulse_module.STUCK_SECONDS + 1)
+    monkeypatch.setattr(time, "monotonic", lambda: pulse._beat_at + STUCK_SECONDS + 1)
     (loop,) = report(probing.readiness, pulse).live
     assert loop.problem == "The event loop has not turned for 31 s."
     monkeypatch.undo()

@@ -6,8 +6,8 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.health import Readiness, State, Transition
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.readiness import Readiness, State, Transition
 
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 UNASKED = LogError(LogState.ADMIN_UNREACHABLE, "The admin API gives no answer.")

@@ -1,19 +1,25 @@
-"""The formats of log lines: every record is exactly one line."""
+"""Log lines: every record is exactly one line, and logging does not wait for the reader."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
-from typing import Any
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.config import LogFormat
-from topicpolicies_server.lines.formats import Plain, Structured, line_maker, moment
+from topicpolicies_server.ops import log as log_module
+from topicpolicies_server.ops.log import Plain, Queued, Structured, Writer, line_maker, moment
 
+PATIENCE = 20.0
 _PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
 
 
@@ -90,3 +96,81 @@ def test_times_are_formatted_in_utc_with_milliseconds(seconds: float, text: str)
 def test_plain_values_are_not_quoted_in_logfmt() -> None:
     line = line_maker(LogFormat.LOGFMT)({"topic": "persistent://a/b/c", "ms": 1.5, "say": 'a "word"', "empty": "", "key": "a=b"})
     assert line == 'topic=persistent://a/b/c ms=1.5 say="a \\"word\\"" empty="" key="a=b"'
+
+
+class Pipe:
+    """A pipe that is read only on request."""
+
+    def __init__(self) -> None:
+        reading, self.writing = os.pipe()
+        self.reader: BinaryIO = os.fdopen(reading, "rb")
+
+    def lines(self, until: bytes) -> list[bytes]:
+        """Reads all lines up to and including ``until``."""
+        found = []
+        for line in self.reader:
+            found.append(line.rstrip(b"\n"))
+            if found[-1] == until:
+                break
+        return found
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    """A pipe that is not read yet."""
+    made = Pipe()
+    yield made
+    os.close(made.writing)
+    made.reader.close()
+
+
+def logger_to(handler: logging.Handler) -> logging.Logger:
+    logger = logging.getLogger("a.logger")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.handlers = [handler]
+    return logger
+
+
+def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "MOST", 100)
+    handler = Queued(Writer(pipe.writing))
+    logger = logger_to(handler)
+
+    def log() -> None:
+        for number in range(3_000):
+            logger.info("%d %s", number, "x" * 1000)
+
+    logging_thread = threading.Thread(target=log, daemon=True)
+    logging_thread.start()
+    logging_thread.join(PATIENCE)
+    assert not logging_thread.is_alive() and handler.lost > 0
+    read: list[bytes] = []
+    reading = threading.Thread(target=lambda: read.extend(pipe.lines(b"the end")), daemon=True)
+    reading.start()
+    handler.flush()
+    logger.info("the end")
+    reading.join(PATIENCE)
+    lost = sum(int(line.split()[0]) for line in read if line.endswith(b"than they could be written"))
+    assert lost and len([line for line in read if line.endswith(b"x")]) + lost == 3_000
+
+
+def test_flushing_to_a_pipe_that_is_not_read_ends_after_a_bounded_time(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "_FLUSH_SECONDS", 0.1)
+    handler = Queued(Writer(pipe.writing))
+    logger_to(handler).info("x" * 1_000_000)
+    flushing = threading.Thread(target=handler.flush, daemon=True)
+    flushing.start()
+    flushing.join(PATIENCE)
+    assert not flushing.is_alive()
+    pipe.lines(b"x" * 1_000_000)
+
+
+def test_waiting_lines_are_written_by_the_flush_at_the_end_of_the_process(tmp_path: Path) -> None:
+    file = (tmp_path / "lines").open("wb", buffering=0)
+    with file:
+        handler = Queued(Writer(file.fileno()))
+        for number in range(2_000):
+            logger_to(handler).info("%d", number)
+        handler.flush()  # as logging does at the end of the process
+    assert (tmp_path / "lines").read_text().split() == [str(number) for number in range(2_000)]

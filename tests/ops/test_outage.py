@@ -13,7 +13,7 @@ import httpx
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.broker.fixtures import MakeBroker
-from tests.metrics.scraping import Scrape
+from tests.ops.scraping import Scrape
 from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 from tests.rpc.conftest import refused

@@ -1,1 +1,0 @@
-"""Tests of the lines that a process writes to its log."""
