@@ -15,8 +15,9 @@ pytest_plugins = ["tests.broker.compacting", "tests.broker.shared", "tests.broke
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-# Brokers, Spark and builds run for seconds here, and the second compiler takes half of their processor time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# Brokers, Spark and builds run for seconds here, and the second compiler takes half of their processor time; a garbage collector with
+# several threads, a fifth of the rest.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # PySpark starts Java by a fork that runs Python before it executes Java. gRPC's handlers of forks, which such a child does not need,
 # sometimes ended it if the process had served calls before.

@@ -38,5 +38,6 @@ def spark() -> Iterator[SparkSession]:
             made.conf.set("spark.sql.codegen.wholeStage", "false")
             made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             made.conf.set("spark.sql.shuffle.partitions", "1")
+            made.conf.set("spark.sql.leafNodeDefaultParallelism", "1")
             register(made)
             yield made

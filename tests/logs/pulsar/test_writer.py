@@ -128,12 +128,14 @@ async def test_an_opening_that_completes_after_its_events_timed_out_serves_the_n
     writing.gate.clear()
     writing.append("late")
     await writing.until(lambda: writing.outcomes)
+    writing.append("later")  # when no event waits any more
+    await writing.until(lambda: len(writing.outcomes) == 2)
     writing.gate.set()
     await writing.until(lambda: writing.opened)
     writing.append("next")
     (await writing.until_sent("next")).acknowledge()
-    await writing.until(lambda: len(writing.outcomes) == 2)
-    assert writing.outcomes == [("late", "LOG_UNAVAILABLE certain"), ("next", "stored")]
+    await writing.until(lambda: len(writing.outcomes) == 3)
+    assert writing.outcomes == [("late", "LOG_UNAVAILABLE certain"), ("later", "LOG_UNAVAILABLE certain"), ("next", "stored")]
     assert writing.attempts == 1
 
 

@@ -19,8 +19,9 @@ SETTLED_SECONDS = 90.0
 
 MOST_PAUSE_SECONDS = 0.05
 """The longest pause between two updates of a client: sidecars that are started meanwhile need the processors too."""
-UPDATES_AT_A_TIME = 300
-"""The most updates between two calls of ``allow_more``: without a limit, the log of a slowly starting sidecar would grow while it reads."""
+UPDATES_AT_A_TIME = 160
+"""The most updates between two calls of ``allow_more``, enough for half a second: without a limit, the log of a slowly starting sidecar
+would grow while it reads."""
 
 
 class Caller:

@@ -15,7 +15,7 @@ from tests.promises.shared.interrupted import Plan
 from .restarts import VERSION, restarts
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420)]
-PLAN = Plan(seconds=25.0, restart_every=9.0, compact_every=5.0, quiet=75.0, topics=10)
+PLAN = Plan(seconds=17.0, restart_every=6.0, compact_every=4.0, quiet=75.0, topics=10)
 
 
 async def test_a_guard_restarted_under_a_storm_loses_nothing(broker_of: BrokerOf, tmp_path: Path) -> None:

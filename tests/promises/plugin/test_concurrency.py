@@ -13,7 +13,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = [pytest.mark.broker]
 
-_ROUNDS = 30
+_ROUNDS = 15
 _FIELDS = {
     "maxProducers": "max_producer_per_topic",
     "maxConsumers": "max_consumer_per_topic",

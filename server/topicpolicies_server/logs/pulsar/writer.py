@@ -269,8 +269,9 @@ class PartitionWriter:
         self._used = time.monotonic()
         return True
 
-    def _until_next_expiry(self) -> float | None:
-        return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else None
+    def _until_next_expiry(self) -> float:
+        """Returns the seconds in which nothing expires, not even an event that comes meanwhile."""
+        return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else self._patience
 
     def _expire(self, failure: LogError) -> None:
         now = time.monotonic()
