@@ -24,6 +24,7 @@ from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
+from topicpolicies_server.rpc import listening
 from topicpolicies_server.rpc.certificates import read_pem
 from topicpolicies_server.rpc.server import Server
 
@@ -186,6 +187,33 @@ async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_c
             shutil.copyfile(other.trust, files.clients)
             await until(lambda: is_accepted(new))
             assert not await is_accepted(old)
+
+
+async def test_a_client_of_an_authority_that_was_removed_loses_its_open_connection_when_that_is_old(
+    files: Files, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "CONNECTION_SECONDS", 2.0)
+    monkeypatch.setattr(listening, "LAST_SECONDS", 1.0)
+    other = Authority(tmp_path / "other")
+    files.put(authority.issue("server"))
+    shutil.copyfile(authority.trust, files.clients)
+    async with Server(config(files.tls(mutual=True))) as server, Connection(server, authority.trust, authority.issue("old")) as stub:
+        await stub.GetServerInfo(pb.GetServerInfoRequest())
+        shutil.copyfile(other.trust, files.clients)
+        async with asyncio.timeout(_SECONDS):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for _ in stub.WatchPolicies(pb.WatchPoliciesRequest(namespaces=["public/default"])):
+                    pass
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+        async def is_refused() -> bool:
+            try:
+                await stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                return error.code() is grpc.StatusCode.UNAVAILABLE
+            return False
+
+        await until(is_refused)
 
 
 async def test_a_key_that_does_not_match_leaves_the_old_pair_in_force_and_is_logged_once(

@@ -19,7 +19,6 @@ Every call:
 
 Doors (each may refuse a call), and what ends streams later:
 
-- ``trusting``: is the authority of the client's certificate still trusted?
 - ``identifying``: who is the caller?
 - ``expiring``, ``leaving``: ends streams when credentials have expired
 - ``rationing``: the limits of each principal

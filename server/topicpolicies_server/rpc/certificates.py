@@ -1,7 +1,7 @@
 """The server's certificate, its key, and the authorities of client certificates, which are read again while the server runs.
 
 gRPC asks for them at each handshake, on threads of its own, and is given what has been read and checked already. An open connection keeps
-what it was made with, but the calls on it are checked against the authorities that are in force (``trusting``).
+what it was made with; where clients have certificates it is closed after ten minutes (``listening``), so that its client shows one again.
 """
 
 from __future__ import annotations
@@ -72,8 +72,6 @@ class Certificates:
         """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
         self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
         """The configuration that gRPC has not fetched yet, if there is one. Its threads take it in one atomic step."""
-        self._authority = self._first.authority
-        self._trusted: Callable[[bytes], None] | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials for one address of a server."""
@@ -81,23 +79,14 @@ class Certificates:
         fetch: Callable[[], Any] = self._fetch  # gRPC's types do not say that it may be None
         return grpc.dynamic_ssl_server_credentials(_configuration(self._first), fetch, require_client_authentication=strict)
 
-    def follow(self, reloader: Reloader, trusted: Callable[[bytes], None] | None = None) -> None:
-        """Has the files read again from now on.
-
-        Args:
-            reloader: reads them.
-            trusted: called with the authorities of client certificates, as PEM, whenever they have changed; None: not called.
-        """
-        self._trusted = trusted
+    def follow(self, reloader: Reloader) -> None:
+        """Has ``reloader`` read the files again from now on."""
         tls = self._tls
         files = [each for each in (tls.certificate_file, tls.key_file, tls.client_ca_file) if each is not None]
         reloader.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
 
     def _take(self, pem: Pem) -> None:
         self._next.append(_configuration(pem))
-        if self._trusted is not None and pem.authority is not None and pem.authority != self._authority:
-            self._trusted(pem.authority)
-        self._authority = pem.authority
         self.ends_at = _end_of(pem.certificate)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
@@ -172,12 +161,6 @@ def _check_authority(path: Path, content: bytes) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=content.decode("ascii", errors="replace"))
     except (ssl.SSLError, ValueError) as error:
         raise OSError(f"{path} has no certificates of an authority in PEM ({_reason(error)})") from None
-    from ..access.trust import certificates_of  # noqa: PLC0415 - as in rpc.server: cryptography takes a tenth of a second to import
-
-    try:
-        certificates_of(content)
-    except ValueError as error:
-        raise OSError(f"{path} can't be used: {error}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
 from typing import Self
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -71,8 +70,6 @@ class Server:
         self._servicer: Servicer | None = None
         self._probe: LogProbe | None = None
         self._journal: Journal | None = None
-        self._trusted: Callable[[bytes], None] | None = None
-        """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
 
@@ -140,7 +137,7 @@ class Server:
             show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
-        listening = Listening(limits)
+        listening = Listening(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         parts.push_async_callback(listening.close)
         server = listening.server
         history = HistoryServicer(servicer, registry, limits, admission)
@@ -214,13 +211,8 @@ class Server:
         """Returns the calls in progress (none yet), with the doors that each passes and the observers that are notified of it."""
         config = self.config
         calls = Calls(config.limits.max_concurrent_calls)
-        if config.tls is not None and config.tls.client_ca_file is not None:
-            from .trusting import Trusting  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
-
-            trusting = Trusting()
-            calls.doors, calls.observers, self._trusted = (trusting,), (trusting.ends,), trusting.take
         if config.authentication.enabled:
-            from ..access.opening import Opened  # noqa: PLC0415 - as above
+            from ..access.opening import Opened  # noqa: PLC0415 - as in open_log
             from .expiring import Expiring  # noqa: PLC0415
             from .identifying import Identifying  # noqa: PLC0415
 
@@ -294,7 +286,7 @@ class Server:
         certificates = Certificates(config.tls) if config.tls is not None else None
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
-            certificates.follow(self.reloader, self._trusted)
+            certificates.follow(self.reloader)
             self._sources.certificate_ends = lambda: certificates.ends_at
 
     def _adds_cache(self, sizes: CacheSizes) -> None:
