@@ -111,7 +111,7 @@ async def server(table: Table, tmp_path: Path) -> AsyncIterator[Server]:
         log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), history=HistoryConfig(path=tmp_path / "history.db")
     )
     async with Server(config) as running:
-        running.calls.doors = (believe,)
+        running.calls.identify = believe
         yield running
 
 

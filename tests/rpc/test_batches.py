@@ -40,7 +40,7 @@ async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
         log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), call_record=record, log_format=LogFormat.JSON
     )
     async with Server(config) as running:
-        running.calls.doors = (believe,)
+        running.calls.identify = believe
         yield running
 
 
@@ -62,8 +62,9 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: sent.append(event))
     spans: list[Ended] = []
     tracing = Tracing(spans.append, 1.0)
-    server.calls.observers += (tracing,)
-    server.calls.change_observers += (tracing,)
+    server.calls.began = tracing.began
+    server.calls.observers = (*server.calls.observers, tracing)
+    server.calls.change_observers = (*server.calls.change_observers, tracing)
     async with grpc.aio.insecure_channel(server.address) as channel:
         call = async_stub(channel).BatchUpdatePolicies(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)), metadata=of("admin"))
         async with asyncio.timeout(PATIENCE):

@@ -127,7 +127,7 @@ async def test_a_health_watch_beyond_the_limit_is_refused_until_another_one_ends
 
 @pytest.mark.parametrize("limits", [Limits(max_health_watches=4)])
 async def test_at_the_limit_a_health_watch_takes_the_place_of_one_of_the_caller_with_the_most(server: Server, asked: Asked) -> None:
-    server.calls.doors = (believe,)
+    server.calls.identify = believe
     watches = []
     for caller in ("", "", "", "", "reader", "reader"):
         watches.append(asked.watch(caller=caller))

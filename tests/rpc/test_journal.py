@@ -43,7 +43,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.rpc import journal as journal_module
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.journal import Journal
 from topicpolicies_server.rpc.recordfile import RecordFile
 from topicpolicies_server.rpc.server import Server
@@ -110,10 +110,7 @@ def fields(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
 async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration_and_request_id(
     recording: Recording, client: AsyncStub
 ) -> None:
-    async def door(call: Call) -> None:
-        call.caller = Caller("proxy", Way.TOKEN, "alice")
-
-    recording.server.calls.doors = (door,)
+    recording.server.calls.identify = lambda _: Caller("proxy", Way.TOKEN, "alice")
     await client.UpdatePolicy(update(1, request_id=ID, actor="ceo"))
     await refused(client.UpdatePolicy(update(2, precondition=Precondition(version="0"))))
     await client.DeletePolicy(DeletePolicyRequest(topic=TOPIC, validate_only=True))
@@ -340,13 +337,12 @@ async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyon
     monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5, raising=False)
     known = Caller("alice", Way.TOKEN)
 
-    def door(call: Call) -> None:
-        pairs = dict(call.metadata)
-        if "who" not in pairs:
+    def identify(call: Call) -> Caller:
+        if "who" not in dict(call.metadata):
             raise invalid("The caller is unknown.")
-        call.caller = known
+        return known
 
-    recording.server.calls.doors = (door,)
+    recording.server.calls.identify = identify
     began, count = time.monotonic(), 60
     for number in range(count):
         await refused(client.UpdatePolicy(update(1)))

@@ -32,7 +32,7 @@ async def asking(slow: Slow) -> AsyncIterator[Server]:
     assert slow.asked == 0
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server:
-        server.calls.doors = (believe,)
+        server.calls.identify = believe
         yield server
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
-from .call import Call
-from .errors import Context
+from .calls import Call
 from .requests import Author
 
 _NOBODY = Author()
 
 
-def author_of(context: Context) -> Author:
+def author_of(context: Call) -> Author:
     """Returns the author of a call: its verified caller, and the trace that its metadata names."""
     caller, trace = context.caller, context.trace
     if trace is None:
@@ -24,7 +23,7 @@ def author_of(context: Context) -> Author:
     return _NOBODY
 
 
-def context_of(context: Context | Call) -> TraceContext:
+def context_of(context: Call) -> TraceContext:
     """Returns the trace context of a call's metadata (W3C Trace Context).
 
     More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.

@@ -33,9 +33,9 @@ from ..core.names import parse_namespace
 from ..health import Readiness, State, Transition
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
-from .call import Call
+from .calls import Call
 from .permitting import Permitting
-from .rationing import principal
+from .quotas import principal
 
 _LONGEST_NAME = 512
 _LOOK_SECONDS = 1.0
@@ -49,7 +49,7 @@ class _Watch(NamedTuple):
     """An open health watch."""
 
     who: Hashable
-    """The principal or address that it belongs to (``rationing.principal``)."""
+    """The principal or address that it belongs to (``quotas.principal``)."""
     changed: asyncio.Event
     """Set when the readiness of the server has changed."""
 
@@ -165,7 +165,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             raise error
         oldest = next(call for call, watch in self._watches.items() if watch.who == fullest)
         del self._watches[oldest]
-        oldest.expire(error)
+        oldest.leave(error)
 
     def _wake(self, _: Transition) -> None:
         for watch in self._watches.values():

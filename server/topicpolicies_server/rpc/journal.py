@@ -39,7 +39,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import Scope
 from ..lines import STANDARD_ERROR, UnwrittenError, line_maker
 from ..lines.formats import logfmt_value, moment
-from .call import CHANGES, Call
+from .calls import CHANGES, Call
 from .recordfile import RecordFile
 
 _LOG = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class Journal:
             self._note(
                 _Noted(
                     time.time(),
-                    call.seconds,
+                    time.perf_counter() - call.started,
                     "call",
                     call.method,
                     call.caller,

@@ -13,11 +13,14 @@ BEGUN      close       CLOSED     calls that are left are ended at once
 
 from __future__ import annotations
 
+import logging
+
 import grpc
 
 from ..config import Address, Limits
-from .decoding import RECEIVED_TIMES
 
+RECEIVED_TIMES = 4
+"""A message of up to so many times the limit is received, to be refused with a reason; gRPC itself refuses larger ones, without one."""
 _LEAST_PENDING = 3_000
 """The least number of calls that may have arrived and not begun; it is the default of gRPC's hard limit."""
 HANDSHAKE_SECONDS = 10.0
@@ -93,3 +96,15 @@ def _grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
         ],
         maximum_concurrent_rpcs=2 * limits.max_concurrent_calls,  # calls beyond our limit still begin, to be refused with a reason
     )
+
+
+def keep_quiet() -> None:
+    """Keeps gRPC's server from logging that a peer has gone while its answer was sent, with a traceback, for the whole process.
+
+    Any caller with a short deadline could cause that as often as it likes.
+    """
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_worth_a_line)
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], grpc.aio.InternalError)

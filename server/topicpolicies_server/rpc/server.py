@@ -11,6 +11,7 @@ import logging
 import time
 from typing import Self
 
+import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
@@ -28,7 +29,7 @@ from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
 from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
 from ..reloading import Reloader
-from .calls import Calls
+from .calls import LAST_SECONDS, Calls
 from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
@@ -36,15 +37,11 @@ from .health import HealthService
 from .history_service import HistoryServicer
 from .info import info
 from .journal import Journal
-from .listening import Listening
+from .listening import Listening, keep_quiet
 from .log_opening import open_log
-from .peers import keep_quiet
 from .permitting import Permitting
-from .rationing import ration
 from .servicer import Servicer
-from .stopping import stop_calls
 from .telemetry import open_telemetry
-from .unread import Unread
 from .watching.authorizations import Authorizations
 
 _LOG = logging.getLogger(__name__)
@@ -141,8 +138,8 @@ class Server:
         parts.push_async_callback(listening.close)
         server = listening.server
         history = HistoryServicer(servicer, registry, limits, admission)
-        server.add_generic_rpc_handlers(handlers(servicer, history, limits.max_message_bytes))
-        others = LibraryServices(server, calls, limits.max_message_bytes)
+        server.add_generic_rpc_handlers(handlers(servicer, history, calls))
+        others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, permitting)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
@@ -150,13 +147,10 @@ class Server:
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
-        parts.push_async_callback(stop_calls, server, servicer, limits.drain_seconds)
+        parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
         await listening.start()
-        unread = Unread(calls)
-        parts.push_async_callback(unread.close)
-        unread.start()
         self.reloader.start()
 
     async def stop(self) -> None:
@@ -208,12 +202,11 @@ class Server:
         return registry, probe
 
     def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
-        """Returns the calls in progress (none yet), with the doors that each passes and the observers that are notified of it."""
+        """Returns the calls in progress (none yet), with what identifies their callers and who observes them."""
         config = self.config
-        calls = Calls(config.limits.max_concurrent_calls)
+        calls = Calls(config.limits)
         if config.authentication.enabled:
             from ..access.opening import Opened  # noqa: PLC0415 - as in open_log
-            from .expiring import Expiring  # noqa: PLC0415
             from .identifying import Identifying  # noqa: PLC0415
 
             opened = Opened(config.authentication)
@@ -222,18 +215,14 @@ class Server:
             self._sources.issuers = opened.identification.keys
             for source in opened.sources:
                 self.reloader.add(*source)
-            expiring = Expiring()
-            calls.doors += Identifying(opened.identification), expiring
-            calls.observers += (expiring,)
-        rationing = ration(calls, config.limits)
-        if rationing is not None:
-            self._adds_cache(rationing.kept)
+            calls.identify = Identifying(opened.identification)
+        if calls.quotas is not None:
+            self._adds_cache(calls.quotas.kept)
         if config.call_record.which is not Recorded.OFF:
             self._journal = journal = Journal(config.call_record, config.log_format, authenticated=config.authenticated)
             self._sources.unrecorded = lambda: journal.dropped
             parts.push_async_callback(asyncio.to_thread, journal.close)
-            calls.observers += (journal,)
-            calls.change_observers += (journal,)
+            calls.observers = calls.change_observers = (journal,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -266,7 +255,7 @@ class Server:
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
         counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
-        calls.observers += (counts,)
+        calls.observers = (*calls.observers, counts)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
             sender = open_telemetry(self.config.telemetry, calls, collector)
@@ -292,3 +281,33 @@ class Server:
     def _adds_cache(self, sizes: CacheSizes) -> None:
         """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
         self._sources.caches = (*self._sources.caches, sizes)
+
+
+_MOMENT_SECONDS = 0.1
+"""Seconds for which health watches can still send NOT_SERVING before they are ended."""
+
+
+async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
+    """Ends all calls of a server, and stops the server, in this order.
+
+    1. Watches end, each with a last bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
+    2. Calls in progress have ``seconds`` to finish. A peer that does not read is not waited for.
+    3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, else with OUTCOME_UNKNOWN.
+    4. All other calls are ended with SHUTTING_DOWN.
+    5. The peers of the calls that are left do not read: their connections are closed.
+    """
+    calls = servicer.calls
+    servicer.watches.stop()
+    await calls.refuse()
+    closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
+    try:
+        await calls.drained(seconds)
+        servicer.give_up()
+        await calls.drained(LAST_SECONDS)
+        await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
+        await calls.end_all()
+        await asyncio.wait({closed}, timeout=LAST_SECONDS)  # gRPC sends answers after their methods have returned
+    finally:
+        await server.stop(None)
+        await closed
+        await servicer.watches.closed()

@@ -29,7 +29,7 @@ from topicpolicies_server.config import Address, AuthenticationConfig, Authoriza
 from topicpolicies_server.config.authentication import TokenConfig
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc.servicer import Servicer, answering
+from topicpolicies_server.rpc.servicer import Servicer
 
 UNWELL = 10
 
@@ -257,7 +257,6 @@ def test_a_wrong_clock_of_the_server_is_found(doctor: Terminal) -> None:
 def test_a_change_that_is_not_read_back_is_found(doctor: Terminal, monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
     real = Servicer.get_policy
 
-    @answering
     async def elsewhere(self: Servicer, message: GetPolicyRequest, context: Any) -> bytes:
         if reads == "an error":
             raise PolicyError(Kind.FAILED_PRECONDITION, Reason.VERSION_NOT_REACHED, "The view has not come so far.")

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from ...access import Permission
 from ...core.errors import too_much
 from ...tasks import TaskSet
-from ..errors import Context
+from ..calls import Call
 from ..permitting import Permitting
 from .authorizations import Authorizations
 from .bookmarks import Bookmarks
-from .stream import PartOf, WatchStream, Write
+from .stream import PartOf, WatchStream
 
 
 class WatchStreams:
@@ -57,8 +57,7 @@ class WatchStreams:
         part_of: PartOf,
         bookmark_seconds: float,
         permissions: tuple[Permission, ...],
-        context: Context,
-        write: Write,
+        call: Call,
     ) -> None:
         """Serves one stream, until the caller ends it.
 
@@ -67,8 +66,7 @@ class WatchStreams:
             part_of: makes the part of a namespace.
             bookmark_seconds: the time between two bookmarks.
             permissions: what the caller needs in each of the namespaces.
-            context: the call.
-            write: sends one message, and returns when there is room for the next.
+            call: the call.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, too many streams are open; and as ``WatchStream.run``.
@@ -83,10 +81,10 @@ class WatchStreams:
             stream.stop()
         try:
             if self.authorizations is None:
-                await stream.run(write)
+                await stream.run(call.write)
             else:
-                async with self.authorizations.joined(stream.reconsider, context.caller, names, *permissions) as held:
-                    await stream.run(write, held, context.unread_since)
+                async with self.authorizations.joined(stream.reconsider, call.caller, names, *permissions) as held:
+                    await stream.run(call.write, held, call.unread_since)
         finally:
             self._open.pop(stream, None)
             closing = self._closing.begin(stream.close(), "releasing the source of a stream")
