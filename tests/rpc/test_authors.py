@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.calls import call_of
 from topicpolicies_server.core.traces import NO_TRACE, TraceContext
-from topicpolicies_server.rpc.authors import author_of, context_of
+from topicpolicies_server.rpc.requests import author_of, context_of
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

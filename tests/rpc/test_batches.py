@@ -15,6 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access import Granted
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
@@ -84,13 +85,13 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     assert [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"] == [(True, SLOW, "")]
 
 
-async def test_a_permission_check_that_is_cancelled_by_the_authority_fails_the_changes_of_its_namespace_as_internal(
+async def test_a_permission_check_that_is_cancelled_fails_the_changes_of_its_namespace_as_internal(
     server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def may(*_: object) -> bool:
+    async def ask(*_: object) -> Granted:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(slow, "may", may)
+    monkeypatch.setattr(slow, "_ask", ask)
     async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
         changes = batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))
         found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"))).results

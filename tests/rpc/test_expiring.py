@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -62,7 +63,7 @@ def reason(error: grpc.aio.AioRpcError) -> str:
 
 
 async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(server: Server, stub: AsyncStub) -> None:
-    expires_at = time.time() + SOON
+    expires_at = math.ceil(time.time() + SOON)
     brief = WatchReader(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
     long = WatchReader(stub, metadata=bearer(), topics=[TOPIC])
     await brief.until_synced()

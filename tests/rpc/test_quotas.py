@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -285,8 +284,7 @@ def callers() -> Iterator[tuple[Caller, Caller, bool]]:
 
 @pytest.mark.parametrize(("one", "other", "same"), list(callers()))
 def test_a_quota_belongs_to_the_role_for_which_a_call_is_made_however_it_comes(one: Caller, other: Caller, *, same: bool) -> None:
-    calls: list[Any] = [SimpleNamespace(caller=each) for each in (one, other)]
-    assert (principal(calls[0]) == principal(calls[1])) is same
+    assert (principal(one, "ipv4:10.0.0.1:1") == principal(other, "ipv4:10.0.0.2:1")) is same
 
 
 def test_a_bucket_gives_a_seconds_tokens_at_once_and_then_one_each_interval() -> None:
@@ -303,10 +301,10 @@ def test_a_bucket_gives_a_seconds_tokens_at_once_and_then_one_each_interval() ->
 def test_the_idlest_principal_is_forgotten_but_none_with_calls_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas_module, "MOST_KNOWN", 3)
     quotas = Quotas(Limits(max_calls_per_principal=1))
-    call: Any = SimpleNamespace(method="GetPolicy", caller=Caller("busy", Way.TOKEN), size=1)
-    quotas.charge(call)
+    usage, _ = quotas.charge(("busy",), "GetPolicy", 1, None)
+    assert usage is not None
     for name in "abcdef":
         quotas._usage((name,), 0.0)
     assert list(quotas._known) == [("busy",), ("e",), ("f",)]
-    quotas.release(call)
-    assert quotas.kept() == {"principals": (3, 3)} and call.usage.calls == 0
+    quotas.release(usage, "GetPolicy", 1)
+    assert quotas.kept() == {"principals": (3, 3)} and usage.calls == 0

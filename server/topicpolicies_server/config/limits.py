@@ -30,8 +30,7 @@ class Limits:
     max_watches: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Open watches; beyond them RESOURCE_EXHAUSTED."""
     max_health_watches: int = _bounded(1_000, 1, 1_000_000)
-    """Open watches of the health service. Beyond them, the oldest watch of the caller with the most is ended with RESOURCE_EXHAUSTED, or
-    the new one is refused."""
+    """Open watches of the health service; beyond them RESOURCE_EXHAUSTED."""
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
     max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)

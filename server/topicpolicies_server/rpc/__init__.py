@@ -3,7 +3,6 @@
 The server and its life:
 
 - ``server``: opens everything in order, and closes it in reverse order
-- ``log_opening``: opens the change log that the configuration names
 - ``listening``: the gRPC server, its options and its address
 - ``certificates``: the server's certificate and the clients' authorities, read again while the server runs
 
@@ -18,18 +17,17 @@ The methods:
 
 - ``servicer``: the methods of the service
 - ``permitting``: checks permissions
-- ``requests``, ``problems``, ``authors``: reads and validates requests; finds out who makes a change
+- ``requests``, ``problems``: reads and validates requests
 - ``answers``: serializes answers
 - ``batches``: BatchUpdatePolicies
 - ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
 - ``listing``, ``page_tokens``: ListPolicies, and the tokens of its pages
 - ``effective``: GetEffectivePolicy
 - ``history_service``, ``histories``, ``recorded``: the methods of the history's service; reads requests; serializes what the history has
-- ``info``: GetServerInfo
 - ``health``: gRPC's health service
 
 Observers, and what operators see:
 
-- ``journal``, ``recordfile``: the record of calls, and its file
+- ``access_log``: the record of calls
 - ``tracing``, ``telemetry``: traces calls; sends spans and metrics to a collector
 """

@@ -26,7 +26,6 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .authors import author_of
 from .calls import Call
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
@@ -70,7 +69,7 @@ class Batch:
         self._changes = changes
         self._context = context
         self._forwarding = forwarding
-        self._author = author_of(context)
+        self._author = requests.author_of(context)
         self._registry = registry
         self._admission = admission
         self._shown = shown

@@ -36,7 +36,7 @@ from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_m
 from ..core.reasons import Reason, ViolationReason
 from ..core.traces import TraceContext
 from . import errors
-from .quotas import Quotas, Usage
+from .quotas import Quotas, Usage, principal
 
 if TYPE_CHECKING:
     from ..telemetry.spans import CallSpan
@@ -64,40 +64,16 @@ _OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDE
 _T = TypeVar("_T")
 Parse: TypeAlias = Callable[[bytes], _T]
 """``FromString`` of a message class."""
+Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
+"""A method of a service: takes a request and the call."""
+Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+"""A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
 
 class Call:
     """One call, as the service sees it. Other services receive it in place of gRPC's context."""
-
-    __slots__ = (
-        "_ending",
-        "_task",
-        "_timer",
-        "_writing_since",
-        "at_least",
-        "caller",
-        "changes",
-        "code",
-        "context",
-        "endless",
-        "error",
-        "given_up",
-        "hurry",
-        "metadata",
-        "method",
-        "outcome",
-        "request",
-        "size",
-        "span",
-        "started",
-        "target",
-        "trace",
-        "unpermitted",
-        "unsure",
-        "usage",
-    )
 
     def __init__(self, method: str, context: Any, size: int = 0, *, endless: bool = False) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
@@ -163,7 +139,7 @@ class Call:
         try:
             await self.context.write(answer)
         except grpc.aio.InternalError:
-            self._gone()
+            self.gone()
         self._writing_since = None
         if self._ending is not None:
             raise self._ending
@@ -208,7 +184,7 @@ class Call:
         try:
             return await self.context.abort(code, details, trailing_metadata)
         except grpc.aio.InternalError:
-            self._gone()
+            self.gone()
 
     async def refuse(self, error: PolicyError) -> None:
         """Ends the call with the status of an error. The call's handler must return then.
@@ -273,7 +249,7 @@ class Call:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _gone(self) -> NoReturn:
+    def gone(self) -> NoReturn:
         """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""
         self.given_up = True
         raise asyncio.CancelledError from None
@@ -337,21 +313,15 @@ class Calls:
         now = time.monotonic()
         return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
 
-    def unary(
-        self, name: str, parse: Parse[Any], method: Callable[[Any, Call], Awaitable[Any]], *, endless: bool = False
-    ) -> Callable[[bytes, Any], Awaitable[Any]]:
+    def unary(self, name: str, parse: Parse[Any], method: Method[Any], *, endless: bool = False) -> Handler:
         """Wraps a method with one request and one answer. ``endless``: a stopping server does not wait for its calls."""
         return self.handler(name, lambda raw, call: method(self.decode(parse, raw), call), stream=False, endless=endless)
 
-    def stream(
-        self, name: str, parse: Parse[Any], method: Callable[[Any, Call], Awaitable[None]], *, endless: bool = False
-    ) -> Callable[[bytes, Any], Awaitable[Any]]:
+    def stream(self, name: str, parse: Parse[Any], method: Method[None], *, endless: bool = False) -> Handler:
         """Wraps a method with one request, which writes its answers. ``endless``: as ``unary``."""
         return self.handler(name, lambda raw, call: method(self.decode(parse, raw), call), stream=True, endless=endless)
 
-    def handler(
-        self, name: str, method: Callable[[Any, Call], Awaitable[Any]], *, stream: bool, endless: bool
-    ) -> Callable[[Any, Any], Awaitable[Any]]:
+    def handler(self, name: str, method: Method[Any], *, stream: bool, endless: bool) -> Handler:
         """Wraps a method for gRPC.
 
         Args:
@@ -374,8 +344,11 @@ class Calls:
                     call.caller = found if isinstance(found, Caller) else await found
                     if stream:
                         call.ends_with_credentials()
-                if self.quotas is not None and (seconds := self.quotas.charge(call)):
-                    await asyncio.sleep(seconds)
+                if self.quotas is not None:
+                    who = principal(call.caller, context.peer())
+                    call.usage, seconds = self.quotas.charge(who, name, call.size, call.time_left())
+                    if seconds:
+                        await asyncio.sleep(seconds)
                 return await method(request, call)
             except BaseException as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
                 await _end(call, error)
@@ -447,8 +420,8 @@ class Calls:
     def _ended(self, call: Call) -> None:
         self._calls.pop(call, None)
         call.stop_timer()
-        if self.quotas is not None:
-            self.quotas.release(call)
+        if self.quotas is not None and call.usage is not None:
+            self.quotas.release(call.usage, call.method, call.size)
         for observer in self.observers:
             observer.ended(call)
 
@@ -465,6 +438,8 @@ async def _end(call: Call, error: BaseException) -> None:
         await call.refuse(error)
     elif isinstance(error, grpc.aio.AbortError):
         _without_frames(error)
+    elif isinstance(error, grpc.aio.InternalError):  # a write failed
+        call.gone()
     elif isinstance(error, Exception):
         errors.log_failure(call.method, error)
         await call.refuse(errors.internal())

@@ -31,7 +31,7 @@ import grpc
 
 from topicpolicies.v1 import service_pb2
 
-from ..access.proxies import KEY as ORIGINAL_KEY
+from ..access.identification import ORIGINAL_KEY
 from ..config import TlsConfig
 from ..core.chains.request import Outcome, Result
 from ..core.errors import Kind, PolicyError

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
 
 from topicpolicies.v1 import history_pb2, service_pb2
 
-from .calls import Call, Calls
+from .calls import Call, Calls, Method
 from .deadline_errors import UNCONFIRMED_KEY, unconfirmed_since
 from .history_service import HistoryServicer
 from .servicer import Servicer
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name
-_Method = Callable[[Any, Call], Awaitable[Any]]
 
 
 def handlers(servicer: Servicer, history: HistoryServicer, calls: Calls) -> tuple[grpc.GenericRpcHandler, ...]:
     """Returns the handlers of both services for a gRPC server."""
     common = servicer.registry.common
 
-    def confirming(method: _Method) -> _Method:
+    def confirming(method: Method[Any]) -> Method[Any]:
         """Wraps a method so that its answer says since when the log can't be reached, if it can't."""
 
         async def answer(message: Any, call: Call) -> Any:
@@ -35,10 +33,10 @@ def handlers(servicer: Servicer, history: HistoryServicer, calls: Calls) -> tupl
 
         return answer
 
-    def unary(name: str, request: Any, method: _Method) -> grpc.RpcMethodHandler[Any, Any]:
+    def unary(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
         return grpc.unary_unary_rpc_method_handler(calls.unary(name, request.FromString, confirming(method)))
 
-    def stream(name: str, request: Any, method: _Method) -> grpc.RpcMethodHandler[Any, Any]:
+    def stream(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
         return grpc.unary_stream_rpc_method_handler(calls.stream(name, request.FromString, method))
 
     policies = {

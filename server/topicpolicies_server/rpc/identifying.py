@@ -6,14 +6,12 @@ that they do send are verified all the same.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable
 
 from grpc_health.v1 import health_pb2
 
 from ..access import NOBODY, Caller
-from ..access.identification import CallCredentials, Identification
-from ..access.proxies import KEY as ORIGINAL_KEY
+from ..access.identification import ORIGINAL_KEY, CallCredentials, Identification
 from ..access.refusals import invalid
 from ..core.errors import PolicyError
 from .calls import Call
@@ -47,15 +45,10 @@ class Identifying:
                 if original:
                     raise _twice(ORIGINAL_KEY)
                 original = value if isinstance(value, str) else value.decode(errors="replace")
-        now, moment = time.time(), time.monotonic()
-        if authorization is not None and not original:
-            known = self._identification.known(authorization, now, moment)
-            if known is not None:
-                return known
         given = CallCredentials(authorization, self._certificate(call), original)
         if given == _NOTHING and call.method.startswith(_HEALTH):
             return NOBODY
-        return self._identification.caller(given, now, moment)
+        return self._identification.caller(given)
 
     def _certificate(self, call: Call) -> bytes | None:
         """Returns the PEM of the connection's certificate; None if there is none or certificates do not identify callers.

@@ -16,15 +16,11 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ..access import Way
+from ..access import Caller, Way
 from ..config import Limits
 from ..core.errors import PolicyError, too_much
-
-if TYPE_CHECKING:
-    from .calls import Call
 
 MOST_KNOWN = 10_000
 """How many principals are remembered. The one that was seen longest ago, of those without calls in progress, is forgotten for a new one."""
@@ -102,17 +98,26 @@ class Quotas:
         """Returns how many principals are remembered, and how many at most, for metrics. Safe to call from any thread."""
         return {"principals": (len(self._known), MOST_KNOWN)}
 
-    def charge(self, call: Call) -> float:
-        """Charges a call to its principal, until ``release``. Returns the seconds after which the call may go on.
+    def charge(self, who: Hashable, method: str, size: int, left: float | None) -> tuple[Usage | None, float]:
+        """Charges a call to its principal, until ``release``.
+
+        Args:
+            who: the principal (``principal``).
+            method: the method of the call.
+            size: bytes of its request.
+            left: seconds until the caller's deadline; None: there is none.
+
+        Returns:
+            What the principal uses now (None: the call is not charged), and the seconds after which the call may go on.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED (``LIMIT_REACHED``), the principal is at a limit.
         """
-        if call.method == _FREE:
-            return 0.0
+        if method == _FREE:
+            return None, 0.0
         limits, now = self._limits, time.monotonic()
-        usage = self._usage(principal(call), now)
-        watch, size = call.method in _WATCHES, _size(call)
+        usage = self._usage(who, now)
+        watch, size = method in _WATCHES, _in_flight(method, size)
         if (most := limits.max_calls_per_principal) and usage.calls >= most:
             raise _refused("max_calls_per_principal", most, "calls of yours are in progress, which is the limit", _RETRY_SECONDS)
         if watch and (most := limits.max_watches_per_principal) and usage.watches >= most:
@@ -120,8 +125,8 @@ class Quotas:
         if (most := limits.max_in_flight_bytes_per_principal) and usage.bytes and size and usage.bytes + size > most:
             raise _refused("max_in_flight_bytes_per_principal", most, "bytes of requests of yours may be in flight", _RETRY_SECONDS)
         seconds = 0.0
-        if usage.bucket is not None and call.method in _SINGLE_CHANGES:
-            seconds, left = usage.bucket.delay(now), call.time_left()
+        if usage.bucket is not None and method in _SINGLE_CHANGES:
+            seconds = usage.bucket.delay(now)
             if seconds > min(_LONGEST_WAIT, math.inf if left is None else left):
                 rate = limits.max_changes_per_second_per_principal
                 raise _refused("max_changes_per_second_per_principal", rate, "changes in a second is your limit", seconds)
@@ -129,15 +134,13 @@ class Quotas:
         usage.calls += 1
         usage.watches += watch
         usage.bytes += size
-        call.usage = usage
-        return seconds
+        return usage, seconds
 
-    def release(self, call: Call) -> None:
+    def release(self, usage: Usage, method: str, size: int) -> None:
         """Gives back what a call that has ended was charged."""
-        if (usage := call.usage) is not None:
-            usage.calls -= 1
-            usage.watches -= call.method in _WATCHES
-            usage.bytes -= _size(call)
+        usage.calls -= 1
+        usage.watches -= method in _WATCHES
+        usage.bytes -= _in_flight(method, size)
 
     def _usage(self, who: Hashable, now: float) -> Usage:
         usage = self._known.get(who)
@@ -150,12 +153,14 @@ class Quotas:
         return usage
 
 
-def principal(call: Call) -> Hashable:
-    """Returns whose quota a call uses: the role for which it is made, or else the address (a role is no address)."""
-    caller = call.caller
-    if caller.way is Way.NONE:
-        return address(str(call.context.peer()))
-    return (caller.role,)
+def principal(caller: Caller, peer: str) -> Hashable:
+    """Returns whose quota a call uses: the role for which it is made, or else the address (a role is no address).
+
+    Args:
+        caller: the caller.
+        peer: gRPC's name of the peer.
+    """
+    return address(peer) if caller.way is Way.NONE else (caller.role,)
 
 
 def address(peer: str) -> str:
@@ -173,9 +178,9 @@ def address(peer: str) -> str:
     return host if family == "ipv4" else family
 
 
-def _size(call: Call) -> int:
+def _in_flight(method: str, size: int) -> int:
     """Returns the bytes of a request that count as in flight: none of a watch, which is open for as long as its caller likes."""
-    return 0 if call.method in _WATCHES else call.size
+    return 0 if method in _WATCHES else size
 
 
 def _refused(option: str, most: float, problem: str, seconds: float | None) -> PolicyError:

@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
+from importlib import metadata
 from typing import Self
 
 import grpc
@@ -16,35 +18,37 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
-from ..access.deciding import open_authority
+from topicpolicies.v1 import service_pb2
+
+from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
+from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
+from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
 from ..health import LogProbe, Pulse, Readiness, report
 from ..history import Bounds, check_history, open_history
+from ..logs.change_log import ChangeLog
 from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
 from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
 from ..reloading import Reloader
+from .access_log import AccessLog
 from .calls import LAST_SECONDS, Calls
 from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
 from .history_service import HistoryServicer
-from .info import info
-from .journal import Journal
 from .listening import Listening, keep_quiet
-from .log_opening import open_log
-from .permitting import Permitting
 from .servicer import Servicer
 from .telemetry import open_telemetry
 from .watching.authorizations import Authorizations
 
 _LOG = logging.getLogger(__name__)
+_VERSION = metadata.version("topicpolicies")
 
 
 class Server:
@@ -66,7 +70,6 @@ class Server:
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
         self._probe: LogProbe | None = None
-        self._journal: Journal | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
 
@@ -118,18 +121,17 @@ class Server:
         if admission is not None:
             parts.push_async_callback(admission.close)
             self._adds_cache(admission.kept)
-        authority = await open_authority(config.authorization, config.log, self.reloader)
-        if authority is not None:
-            parts.push_async_callback(authority.close)
-            self._adds_cache(authority.kept)
-        permitting = Permitting(authority) if authority is not None else None
+        grants = await open_grants(config.authorization, config.log, self.reloader)
+        if grants is not None:
+            parts.push_async_callback(grants.close)
+            self._adds_cache(grants.kept)
         self._servicer = servicer = Servicer(
             registry,
             limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
-            permitting=permitting,
+            grants=grants,
             forwarding=self._open_forwarding(parts),
             show_secrets=config.show_secrets,
         )
@@ -140,7 +142,7 @@ class Server:
         history = HistoryServicer(servicer, registry, limits, admission)
         server.add_generic_rpc_handlers(handlers(servicer, history, calls))
         others = LibraryServices(server, calls)
-        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, permitting)
+        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
@@ -206,23 +208,21 @@ class Server:
         config = self.config
         calls = Calls(config.limits)
         if config.authentication.enabled:
-            from ..access.opening import Opened  # noqa: PLC0415 - as in open_log
+            from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
             from .identifying import Identifying  # noqa: PLC0415
 
-            opened = Opened(config.authentication)
-            parts.push_async_callback(opened.close)
-            self._adds_cache(opened.identification.kept)
-            self._sources.issuers = opened.identification.keys
-            for source in opened.sources:
-                self.reloader.add(*source)
-            calls.identify = Identifying(opened.identification)
+            identification = open_identification(config.authentication, self.reloader)
+            parts.push_async_callback(identification.close)
+            self._adds_cache(identification.kept)
+            self._sources.issuers = identification.keys
+            calls.identify = Identifying(identification)
         if calls.quotas is not None:
             self._adds_cache(calls.quotas.kept)
         if config.call_record.which is not Recorded.OFF:
-            self._journal = journal = Journal(config.call_record, config.log_format, authenticated=config.authenticated)
-            self._sources.unrecorded = lambda: journal.dropped
-            parts.push_async_callback(asyncio.to_thread, journal.close)
-            calls.observers = calls.change_observers = (journal,)
+            access_log = AccessLog(config.call_record, config.log_format)
+            self._sources.unrecorded = lambda: access_log.lost
+            parts.push_async_callback(asyncio.to_thread, access_log.close)
+            calls.observers = calls.change_observers = (access_log,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -311,3 +311,63 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
         await server.stop(None)
         await closed
         await servicer.watches.closed()
+
+
+async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
+    """Opens the change log that a configuration names.
+
+    Args:
+        config: which log, and its options.
+        limits: bound what is in flight, and what the embedded log retains.
+        advertised: returns the address at which clients reach this server; called only once the server listens. None: the server never
+            writes, so it need not be reached as a log's writer.
+
+    Raises:
+        LogError: the log can't be opened.
+    """
+    if isinstance(config, PulsarLogConfig):
+        from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
+
+        return pulsar_log(config, limits, advertised)
+    if config.path is None:
+        from ..logs.memory import MemoryLog  # noqa: PLC0415
+
+        return MemoryLog(in_flight_limit=limits.max_in_flight_per_namespace)
+    from ..logs.sqlite import Compaction, SqliteLog  # noqa: PLC0415
+
+    log = SqliteLog(
+        config.path,
+        compaction=Compaction(
+            retention_ms=int(limits.retention_seconds * 1000),
+            retained=limits.max_retained_events,
+            retained_bytes=limits.max_retained_bytes,
+        ),
+        in_flight_limit=limits.max_in_flight_per_namespace,
+        in_flight_bytes=limits.max_in_flight_bytes,
+    )
+    await log.start()
+    return log
+
+
+def info(config: ServerConfig, admission: Admission | None) -> service_pb2.ServerInfo:
+    """Returns the answer to GetServerInfo. ``admission``: knows the cluster; None: the cluster is not known."""
+    return service_pb2.ServerInfo(
+        version=_VERSION,
+        log=_log_kind(config),
+        cluster=admission.cluster_name if admission is not None else "",
+        writer_mode=_writer_mode(config),
+    )
+
+
+def _log_kind(config: ServerConfig) -> service_pb2.LogKind.ValueType:
+    if not isinstance(config.log, EmbeddedLogConfig):
+        return service_pb2.LOG_KIND_PULSAR
+    return service_pb2.LOG_KIND_EMBEDDED if config.log.path is not None else service_pb2.LOG_KIND_MEMORY
+
+
+def _writer_mode(config: ServerConfig) -> service_pb2.WriterMode.ValueType:
+    if config.read_only:
+        return service_pb2.WRITER_MODE_READ_ONLY
+    if isinstance(config.log, EmbeddedLogConfig):
+        return service_pb2.WRITER_MODE_SOLE
+    return service_pb2.WRITER_MODE_EXCLUSIVE if config.log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED

@@ -15,6 +15,7 @@ from typing import TypeAlias, TypeVar
 from topicpolicies.v1 import service_pb2
 
 from ..access import Permission
+from ..access.grants import Grants
 from ..cluster.admission import Admission
 from ..cluster.watched_namespaces import WatchedNamespaces
 from ..config import Limits
@@ -27,12 +28,11 @@ from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, deadline_errors, effective, listing, requests
-from .authors import author_of
 from .batches import Batch, ChangeEnded
 from .calls import Call, Calls
 from .forwarding import Forwarding
-from .permitting import Permitting
-from .requests import Author
+from .permitting import permitted
+from .requests import Author, author_of
 from .watching.part import Part
 from .watching.requests import read_watch
 from .watching.resources import WatchResources
@@ -53,7 +53,7 @@ class Servicer:
         calls: Calls,
         *,
         admission: Admission | None = None,
-        permitting: Permitting | None = None,
+        grants: Grants | None = None,
         forwarding: Forwarding | None = None,
         show_secrets: bool = False,
     ) -> None:
@@ -65,14 +65,14 @@ class Servicer:
             info: returns the answer to GetServerInfo.
             calls: the calls in progress.
             admission: gathers facts about the cluster; None: the cluster is not known.
-            permitting: checks the permissions of callers; None: every caller may do everything.
+            grants: says what callers may do; None: every caller may do everything.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
-            show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
+            show_secrets: whether answers contain the credentials of object storages; with ``grants``, a permission decides that.
         """
         watched_namespaces = WatchedNamespaces(admission) if admission is not None else None
         self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, watched_namespaces)
-        self._permitting = permitting
-        self.watches = WatchStreams(limits.max_watches, permitting)
+        self._grants = grants
+        self.watches = WatchStreams(limits.max_watches, grants)
         """The open streams of watches, also of the history."""
         self.registry = registry
         """The namespaces."""
@@ -154,27 +154,23 @@ class Servicer:
             del self._batches[batch]
 
     async def shown(self, context: Call, namespace: str, permission: Permission) -> answers.Wire:
-        """Checks a permission of the caller and returns how documents are serialized for it (``Permitting.shown``).
+        """Checks a permission of the caller and returns how documents are serialized for it.
 
         Raises:
             PolicyError: PERMISSION_DENIED, the caller lacks the permission; UNAVAILABLE, that can't be known now.
         """
-        permitting = self._permitting
-        if permitting is None:
+        if self._grants is None:
             return self._resources.wire
-        known = permitting.shown_at_once(context.caller, namespace, permission)
-        if known is not None:
-            return known
-        context.unpermitted = namespace
-        wire = await permitting.shown(context.caller, namespace, permission)
-        context.unpermitted = ""
-        return wire
+        granted = self._grants(context.caller, namespace)
+        if not isinstance(granted, frozenset):
+            context.unpermitted = namespace
+            granted = await granted
+            context.unpermitted = ""
+        return permitted(granted, context.caller, namespace, permission)
 
     async def _change(self, name: str, request: Request, context: Call) -> bytes:
         """Makes the change of an UpdatePolicy or DeletePolicy call in the namespace ``name``, and returns the answer."""
-        permitting = self._permitting
-        known = permitting.shown_at_once(context.caller, name, Permission.CHANGE) if permitting is not None else self._resources.wire
-        wire = known or await self.shown(context, name, Permission.CHANGE)
+        wire = await self.shown(context, name, Permission.CHANGE)
         context.request = request
         if context.span is not None:
             request.stage_times = StageTimes(context.started, context.span)

@@ -22,8 +22,8 @@ from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.traces import NO_TRACE, PARENT_KEY
 from ..telemetry.spans import CHANGE, CallSpan, Ended
-from .authors import context_of
 from .calls import Call
+from .requests import context_of
 
 _SAMPLED = 1
 

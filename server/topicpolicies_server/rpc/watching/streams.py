@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable
 
 from ...access import Permission
+from ...access.grants import Grants
 from ...core.errors import too_much
 from ...tasks import TaskSet
 from ..calls import Call
-from ..permitting import Permitting
 from .authorizations import Authorizations
 from .bookmarks import Bookmarks
 from .stream import PartOf, WatchStream
@@ -18,15 +18,15 @@ from .stream import PartOf, WatchStream
 class WatchStreams:
     """The open streams."""
 
-    def __init__(self, most: int, permitting: Permitting | None) -> None:
+    def __init__(self, most: int, grants: Grants | None) -> None:
         """Begins without streams.
 
         Args:
             most: how many streams may be open.
-            permitting: checks permissions; None: every caller may watch everything.
+            grants: says what callers may do; None: every caller may watch everything.
         """
         self._most = most
-        self.authorizations = Authorizations(permitting) if permitting is not None else None
+        self.authorizations = Authorizations(grants) if grants is not None else None
         """The permissions that open streams depend on, rechecked while they are open; None: no permissions are checked."""
         self._open: dict[WatchStream, None] = {}
         self._bookmarks = Bookmarks(asyncio.get_running_loop())
