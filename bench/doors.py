@@ -21,15 +21,15 @@ import jwt
 
 from bench.permitting import ROLES, SECRET
 from topicpolicies_server.access import NOBODY, Permission
-from topicpolicies_server.access.authority import ByRoles
+from topicpolicies_server.access.grants import Grants
 from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.reloading import Reloader
-from topicpolicies_server.rpc.authors import author_of
 from topicpolicies_server.rpc.identifying import Identifying
-from topicpolicies_server.rpc.permitting import Permitting
+from topicpolicies_server.rpc.permitting import permitted
+from topicpolicies_server.rpc.requests import author_of
 
 _ROUNDS = 300
 _CACHES = 24 << 20
@@ -70,13 +70,15 @@ async def main() -> None:
         reloader = Reloader()
         roles = RolesFile(file, reloader)
         await roles.start()
-        permitting = Permitting(ByRoles(roles))
-        door = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
+        grants = Grants(roles)
+        identify = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
 
         def asked(call: Any) -> None:
-            door(call)
+            call.caller = identify(call)
             author_of(call)
-            permitting.shown_at_once(call.caller, "acme/orders", Permission.CHANGE)
+            granted = grants(call.caller, "acme/orders")
+            assert isinstance(granted, frozenset)
+            permitted(granted, call.caller, "acme/orders", Permission.CHANGE)
 
         asked(_Call())
         for name, cold in (("in a loop", False), ("with nothing of it in the caches", True)):

@@ -6,17 +6,20 @@ import base64
 import hashlib
 import hmac
 import json
+import time
+from datetime import datetime, tzinfo
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import jwt
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 SECRET = b"0123456789abcdef0123456789abcdef"
-NOW = 1_800_000_000.0
-"""The present time in tests."""
+NOW = int(time.time())
+"""The time at which the tests began."""
 
 
 @cache
@@ -78,3 +81,15 @@ def jwk(key: Any, key_id: str | None = None, **others: str) -> dict[str, Any]:
     kind: Any = next(made for private, made in kinds.items() if isinstance(key, private))
     written: dict[str, Any] = kind.to_jwk(key.public_key(), as_dict=True)
     return written | ({} if key_id is None else {"kid": key_id}) | others
+
+
+def set_clock(patched: pytest.MonkeyPatch, moment: float) -> None:
+    """Sets the time of everything that verifies tokens."""
+
+    class Datetime(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(moment, tz)
+
+    patched.setattr(time, "time", lambda: moment)
+    patched.setattr("jwt.api_jwt.datetime", Datetime)

@@ -6,14 +6,14 @@ import pytest
 
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.certificates import Certificates
-from topicpolicies_server.access.identification import CallCredentials, Identification
+from topicpolicies_server.access.identification import MOST, CallCredentials, Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
 from .certificates import certificate
-from .signing import NOW, SECRET, token
+from .signing import NOW, SECRET, set_clock, token
 
 BOTH = Identification(
     tokens=Tokens((secret_key(SECRET),), TokenRules()), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"})
@@ -22,7 +22,7 @@ CAROL = certificate("carol")
 
 
 def ask(given: CallCredentials, way: Identification = BOTH) -> Caller:
-    found = way.caller(given, NOW, 0.0)
+    found = way.caller(given)
     assert isinstance(found, Caller)
     return found
 
@@ -94,36 +94,30 @@ def test_the_original_principal_is_not_remembered_with_the_token_of_a_proxy() ->
     assert refused(CallCredentials(shown)).reason is Reason.PROXY_REFUSED
 
 
-def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires() -> None:
-    way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
-    shown = f"Bearer {token(exp=NOW + 10)}"
-    assert way.known(shown, NOW, 0.0) is None, "the token was not verified yet"
-    caller = ask(CallCredentials(shown), way)
-    assert way.known(shown, NOW + 9, 0.0) is caller
-    with pytest.raises(PolicyError) as caught:
-        way.known(shown, NOW + 10, 0.0)
-    assert caught.value.reason is Reason.CREDENTIALS_EXPIRED
-
-
-@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "bearer TOKEN", "Bearer  TOKEN", "Bearer TOKEN ", "Basic TOKEN", "TOKEN"])
-def test_only_the_usual_form_of_authorization_is_known_without_verification(shown: str) -> None:
-    verified = token()
-    ask(CallCredentials(f"Bearer {verified}"))
-    assert BOTH.known(f"Bearer {verified}", NOW, 0.0) is not None
-    assert BOTH.known(shown.replace("TOKEN", verified), NOW, 0.0) is None
-
-
-def test_a_verified_token_of_a_proxy_is_not_known_without_an_original_principal() -> None:
-    shown = f"Bearer {token(sub='gateway')}"
-    assert ask(CallCredentials(shown, None, "alice")).principal == "gateway"
-    assert BOTH.known(shown, NOW, 0.0) is None
-
-
-def test_a_verified_token_is_not_known_after_its_key_was_replaced() -> None:
+def test_a_token_that_was_verified_is_remembered_until_keys_change() -> None:
     tokens = Tokens((secret_key(SECRET),), TokenRules())
     way = Identification(tokens=tokens)
-    shown = f"Bearer {token()}"
-    caller = ask(CallCredentials(shown), way)
-    assert way.known(shown, NOW, 0.0) is caller
-    tokens.take((secret_key(bytes(32)),))
-    assert way.known(shown, NOW, 0.0) is None
+    shown = CallCredentials(f"Bearer {token()}")
+    assert ask(shown, way) is ask(shown, way)
+    tokens.keys = (secret_key(bytes(32)),)
+    way.forget()
+    assert refused(shown, way).reason is Reason.CREDENTIALS_INVALID
+
+
+def test_a_remembered_token_is_refused_before_it_begins_and_after_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    shown = CallCredentials(f"Bearer {token(exp=NOW + 600, nbf=NOW - 600)}")
+    ask(shown, way)
+    for moment, reason in ((NOW + 600, Reason.CREDENTIALS_EXPIRED), (NOW - 601, Reason.CREDENTIALS_INVALID)):
+        with monkeypatch.context() as patched:
+            set_clock(patched, moment)
+            assert refused(shown, way).reason is reason
+    ask(shown, way)
+
+
+def test_the_number_of_remembered_tokens_is_bounded() -> None:
+    way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    for number in range(MOST + 5):
+        ask(CallCredentials(f"Bearer {token(jti=str(number))}"), way)
+    refused(CallCredentials(f"Bearer {token(bytes(32))}"), way)
+    assert way.kept() == {"tokens": (MOST, MOST)}

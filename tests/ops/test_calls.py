@@ -11,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest, UpdatePolicyRequest, WatchPoliciesRequest
+from topicpolicies_server.access import Caller
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.ops.metrics import CallCounts
@@ -56,17 +57,17 @@ async def test_calls_in_progress_are_shown_and_a_call_whose_caller_disconnects_i
         assert scrape.value("topicpolicies_calls_in_progress", method="WatchPolicies") == 0
 
 
-async def test_calls_that_a_door_refuses_are_counted(tmp_path: Path) -> None:
+async def test_calls_of_callers_that_are_refused_are_counted(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
-        shown.server.calls.doors = (_shut,)
+        shown.server.calls.identify = _shut
         with pytest.raises(grpc.aio.AioRpcError):
             await shown.stub.GetServerInfo(GetServerInfoRequest())
         scrape = await shown.until("topicpolicies_calls_total", 1, method="GetServerInfo")
         assert scrape.value("topicpolicies_calls_total", code="PERMISSION_DENIED", reason="READ_ONLY") == 1
 
 
-def _shut(_: object) -> None:
-    raise PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
+def _shut(_: object) -> Caller:
+    raise PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "Nobody may call.")
 
 
 async def test_refusals_of_the_health_service_are_counted_with_their_status(tmp_path: Path) -> None:
@@ -81,10 +82,10 @@ async def test_unexpected_failures_are_counted_as_internal_for_single_answers_an
 ) -> None:
     async with showing(tmp_path) as shown:
 
-        def broken(_: object) -> None:
+        def broken(_: object) -> Caller:
             raise ValueError("a token")
 
-        shown.server.calls.doors = (broken,)
+        shown.server.calls.identify = broken
         calls = (lambda: shown.stub.GetServerInfo(GetServerInfoRequest()), lambda: shown.stub.WatchPolicies(WatchPoliciesRequest()).read())
         for call in calls:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -100,14 +101,14 @@ async def test_a_call_whose_peer_is_gone_when_it_is_written_to_is_counted_as_can
 ) -> None:
     async with showing(tmp_path) as shown:
 
-        def gone(_: object) -> None:
+        def gone(_: object) -> Caller:
             raise grpc.aio.InternalError("as gRPC tells of what it could not write")
 
-        shown.server.calls.doors = (gone,)
+        shown.server.calls.identify = gone
         with pytest.raises(grpc.aio.AioRpcError):
             await shown.stub.GetServerInfo(GetServerInfoRequest(), timeout=2)  # gRPC itself would cancel the call of such a peer
         await shown.until("topicpolicies_calls_total", 1, method="GetServerInfo", code="CANCELLED")
-    assert not [record for record in caplog.records if record.name.startswith("topicpolicies_server.rpc.failures")]
+    assert not [record for record in caplog.records if record.name.startswith("topicpolicies_server.rpc.errors")]
 
 
 async def test_the_stages_of_changes_take_no_longer_than_their_calls(tmp_path: Path) -> None:

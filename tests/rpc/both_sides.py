@@ -18,7 +18,7 @@ from tests.broker.credentials import Authority, Identity
 from tests.broker.pulsar_broker import Broker
 from tests.rpc.callers import Metadata
 from tests.rpc.test_permissions import CALLS, refusal_of
-from topicpolicies_server.access.proxies import KEY as ORIGINAL_KEY
+from topicpolicies_server.access.identification import ORIGINAL_KEY
 from topicpolicies_server.config import ServerConfig, TlsConfig
 from topicpolicies_server.rpc.server import Server
 

@@ -1,4 +1,4 @@
-"""Callers that name themselves in their metadata, and a door that accepts any name: for tests of permissions, not of authentication."""
+"""Callers that name themselves in their metadata, and are believed: for tests of permissions, not of authentication."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topicpolicies_server.config import (
     TokenConfig,
     parse_address,
 )
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
@@ -64,11 +64,11 @@ permissions = ["read", "watch", "change", "history", "secrets"]
 """
 
 
-def believe(call: Call) -> None:
-    """Sets the caller that the metadata name. This is a door that verifies nothing."""
+def believe(call: Call) -> Caller:
+    """Returns the caller that the metadata name: it verifies nothing."""
     pairs = {key: value for key, value in call.metadata if isinstance(value, str)}
     principal = pairs.get(PRINCIPAL_KEY, "")
-    call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, pairs.get(FOR_KEY, ""))
+    return Caller(principal, Way.TOKEN if principal else Way.NONE, pairs.get(FOR_KEY, ""))
 
 
 def of(caller: str) -> Metadata:
@@ -79,7 +79,7 @@ def of(caller: str) -> Metadata:
 
 
 def asking(directory: Path) -> AuthenticationConfig:
-    """Returns a valid configuration of authentication; ``believe`` then replaces its door."""
+    """Returns a valid configuration of authentication; ``believe`` then takes its place."""
     key = directory / "secret.key"
     key.write_bytes(bytes(range(32)))
     return AuthenticationConfig(token=TokenConfig(secret_key_file=key))
@@ -101,5 +101,5 @@ async def guarded(directory: Path, text: str = ROLES) -> AsyncIterator[tuple[Ser
         authorization=AuthorizationConfig(file=path),
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
-        server.calls.doors = (believe,)
+        server.calls.identify = believe
         yield server, channel, path

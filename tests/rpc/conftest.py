@@ -29,13 +29,13 @@ def log_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    """Replaces the authority of a test's servers, and is returned to the test."""
+    """Replaces what grants permissions in a test's servers, and is returned to the test."""
     made = Slow()
 
     async def opened(*_: object) -> Slow:
         return made
 
-    monkeypatch.setattr(servers, "open_authority", opened)
+    monkeypatch.setattr(servers, "open_grants", opened)
     return made
 
 

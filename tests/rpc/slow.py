@@ -1,10 +1,12 @@
-"""An authority that has to be asked for permissions, and answers when a test lets it."""
+"""Permissions that have to be asked for, and are known when a test lets them."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
-from topicpolicies_server.access import Caller, Permission
+from topicpolicies_server.access import Caller, Granted, Permission
+from topicpolicies_server.access.permission import EVERYTHING, NOTHING
 from topicpolicies_server.core.errors import PolicyError
 
 
@@ -17,27 +19,25 @@ class Slow:
         self.looked = 0
         self.allowed = True
         self.problem: PolicyError | None = None
-        self.on_basis = None
 
-    def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
-        """Returns whether the caller has the permission; None: the authority has to be asked."""
+    def __call__(self, caller: Caller, namespace: str) -> Granted | Awaitable[Granted]:
+        """Returns what the caller is granted, or an awaitable that finds out."""
         self.looked += 1
         assert caller.principal == "admin"
-        if permission is Permission.SECRETS:
-            return False
-        return self.allowed if namespace.startswith("fast/") else None
+        return self._granted() if namespace.startswith("fast/") else self._ask()
 
-    async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
-        """Returns whether the caller has the permission, once ``knows`` is set."""
-        assert caller.principal == "admin" and permission is not Permission.SECRETS and not namespace.startswith("fast/")
+    async def _ask(self) -> Granted:
         self.asked += 1
         await self.knows.wait()
         if self.problem is not None:
             raise self.problem
-        return self.allowed
+        return self._granted()
+
+    def _granted(self) -> Granted:
+        return EVERYTHING - {Permission.SECRETS} if self.allowed else NOTHING
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns nothing: this authority keeps no answers."""
+        """Returns nothing: no answers are kept."""
         return {}
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.rpc import errors
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.calls import Call
 
 _SERVICE = "topicpolicies.v1.TopicPoliciesService"
 _CONFIG = Path(__file__).parents[2] / "clients" / "service_config.json"
@@ -35,7 +35,7 @@ class Refusing(grpc.GenericRpcHandler):
 
         async def handle(_: bytes, context: Any) -> bytes:
             self.attempts.append(time.monotonic())
-            await Call(method.rpartition("/")[2], context, 1, tuple(context.invocation_metadata())).refuse(self.error)
+            await Call(method.rpartition("/")[2], context).refuse(self.error)
             return b""
 
         return grpc.unary_unary_rpc_method_handler(handle)

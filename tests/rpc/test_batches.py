@@ -15,6 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2
+from topicpolicies_server.access import Granted
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
@@ -40,7 +41,7 @@ async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
         log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), call_record=record, log_format=LogFormat.JSON
     )
     async with Server(config) as running:
-        running.calls.doors = (believe,)
+        running.calls.identify = believe
         yield running
 
 
@@ -62,8 +63,9 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     monkeypatch.setattr(SqliteNamespaceLog, "append", lambda _, event: sent.append(event))
     spans: list[Ended] = []
     tracing = Tracing(spans.append, 1.0)
-    server.calls.observers += (tracing,)
-    server.calls.change_observers += (tracing,)
+    server.calls.began = tracing.began
+    server.calls.observers = (*server.calls.observers, tracing)
+    server.calls.change_observers = (*server.calls.change_observers, tracing)
     async with grpc.aio.insecure_channel(server.address) as channel:
         call = async_stub(channel).BatchUpdatePolicies(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)), metadata=of("admin"))
         async with asyncio.timeout(PATIENCE):
@@ -83,13 +85,13 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     assert [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"] == [(True, SLOW, "")]
 
 
-async def test_a_permission_check_that_is_cancelled_by_the_authority_fails_the_changes_of_its_namespace_as_internal(
+async def test_a_permission_check_that_is_cancelled_fails_the_changes_of_its_namespace_as_internal(
     server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def may(*_: object) -> bool:
+    async def ask(*_: object) -> Granted:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(slow, "may", may)
+    monkeypatch.setattr(slow, "_ask", ask)
     async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
         changes = batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))
         found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"))).results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import logging
 import shutil
 import socket
@@ -14,16 +13,13 @@ from typing import Any
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed448
-from cryptography.x509.oid import NameOID
 
 from tests.broker.credentials import Authority, Identity
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
+from topicpolicies_server.rpc import listening
 from topicpolicies_server.rpc.certificates import read_pem
 from topicpolicies_server.rpc.server import Server
 
@@ -188,6 +184,33 @@ async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_c
             assert not await is_accepted(old)
 
 
+async def test_a_client_of_an_authority_that_was_removed_loses_its_open_connection_when_that_is_old(
+    files: Files, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "CONNECTION_SECONDS", 2.0)
+    monkeypatch.setattr(listening, "LAST_SECONDS", 1.0)
+    other = Authority(tmp_path / "other")
+    files.put(authority.issue("server"))
+    shutil.copyfile(authority.trust, files.clients)
+    async with Server(config(files.tls(mutual=True))) as server, Connection(server, authority.trust, authority.issue("old")) as stub:
+        await stub.GetServerInfo(pb.GetServerInfoRequest())
+        shutil.copyfile(other.trust, files.clients)
+        async with asyncio.timeout(_SECONDS):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for _ in stub.WatchPolicies(pb.WatchPoliciesRequest(namespaces=["public/default"])):
+                    pass
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+        async def is_refused() -> bool:
+            try:
+                await stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                return error.code() is grpc.StatusCode.UNAVAILABLE
+            return False
+
+        await until(is_refused)
+
+
 async def test_a_key_that_does_not_match_leaves_the_old_pair_in_force_and_is_logged_once(
     files: Files, authority: Authority, tls_lines: Callable[[], list[str]]
 ) -> None:
@@ -231,85 +254,6 @@ def test_a_chain_that_is_cut_off_is_refused(files: Files, authority: Authority) 
     files.certificate.write_bytes(files.certificate.read_bytes() + authority.trust.read_bytes()[:-40])
     with pytest.raises(OSError, match="not a certificate and key"):
         read_pem(files.tls())
-
-
-def self_signed(key: Any) -> tuple[bytes, bytes]:
-    """Returns a certificate with this key, and the key, as PEM."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-    now = dt.datetime.now(dt.UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-    builder = builder.not_valid_before(now - dt.timedelta(hours=1)).not_valid_after(now + dt.timedelta(hours=1))
-    digest = None if isinstance(key, ed448.Ed448PrivateKey) else hashes.SHA256()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return builder.sign(key, digest).public_bytes(serialization.Encoding.PEM), private
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        ec.generate_private_key(ec.SECP256K1()),
-        ec.generate_private_key(ec.BrainpoolP256R1()),
-        ed448.Ed448PrivateKey.generate(),
-    ],
-    ids=["secp256k1", "brainpoolP256r1", "Ed448"],
-)
-def test_a_certificate_whose_key_grpc_does_not_support_is_refused(files: Files, key: Any) -> None:
-    certificate, private = self_signed(key)
-    files.certificate.write_bytes(certificate)
-    files.key.write_bytes(private)
-    with pytest.raises(OSError, match="has a key of a kind that gRPC does not support") as caught:
-        read_pem(files.tls())
-    assert str(files.certificate) in str(caught.value)
-
-
-P_256 = bytes.fromhex(
-    "3081e0020101302c06072a8648ce3d0101022100ffffffff00000001000000000000000000000000ffffffffffffffffffffffff30440420ffffffff"
-    "00000001000000000000000000000000fffffffffffffffffffffffc04205ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2"
-    "604b0441046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315e"
-    "cecbb6406837bf51f5022100ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551020101"
-)
-"""The parameters of the curve P-256 (RFC 3279, 2.3.5: ECParameters), as openssl writes them with ``-param_enc explicit``."""
-
-
-def sequence(*elements: bytes) -> bytes:
-    content = b"".join(elements)
-    return b"\x30" + (b"\x82" + len(content).to_bytes(2, "big") if len(content) > 255 else bytes([0x81, len(content)])) + content
-
-
-def test_a_certificate_with_the_parameters_of_its_curve_instead_of_its_name_is_refused(files: Files) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate, private = self_signed(key)
-    files.certificate.write_bytes(certificate)
-    files.key.write_bytes(private)
-    read_pem(files.tls())
-    named = x509.load_pem_x509_certificate(certificate)
-    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    before, _, after = named.tbs_certificate_bytes.partition(public)
-    _, _, signature = named.public_bytes(serialization.Encoding.DER).partition(named.tbs_certificate_bytes)
-    curve, point = bytes.fromhex("06072a8648ce3d0201") + P_256, public[23:]
-    version = before.index(bytes.fromhex("a003020102"))
-    content = sequence(before[version:], sequence(sequence(curve), point), after)
-    pem = ssl.DER_cert_to_PEM_cert(sequence(content, signature))
-    files.certificate.write_text(pem)
-    assert x509.load_pem_x509_certificate(pem.encode()).public_key() == key.public_key()
-    with pytest.raises(OSError, match=r"has a key of a kind that gRPC does not support: .* a named curve"):
-        read_pem(files.tls())
-
-
-def test_a_certificate_in_openssls_own_form_is_refused(files: Files, authority: Authority) -> None:
-    files.put(authority.issue("server"))
-    files.certificate.write_bytes(files.certificate.read_bytes().replace(b" CERTIFICATE-", b" TRUSTED CERTIFICATE-"))
-    with pytest.raises(OSError, match="OpenSSL's own form"):
-        read_pem(files.tls())
-
-
-async def test_files_that_begin_with_a_byte_order_mark_are_used(files: Files, authority: Authority) -> None:
-    files.put(authority.issue("server"))
-    serial = serial_of(files.certificate)
-    for file in (files.certificate, files.key):
-        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    async with Server(config(files.tls())) as server:
-        assert await asyncio.to_thread(shown, server.address, authority.trust) == serial
 
 
 async def test_a_server_whose_key_does_not_match_its_certificate_does_not_start(files: Files, authority: Authority) -> None:

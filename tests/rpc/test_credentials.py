@@ -25,10 +25,11 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import Refusal
-from .test_identifying import ALL_PERMITTED, EVERY, PATIENCE, Metadata, Noting, replace
+from .test_identifying import ALL_PERMITTED, EVERY, PATIENCE, Metadata, replace
 
 REVOKED = bytes(32)
 """The key that is in force when the server starts, and then replaced."""
@@ -132,15 +133,15 @@ async def test_each_kind_of_credentials_identifies_its_caller_or_is_refused_with
         (shown(token(aud="sidecar", sub="gateway"), "gateway"), Reason.PROXY_REFUSED),
     ]:
         assert await reason_of(stub, method, metadata) is reason, metadata
-    noting = Noting()
-    server.calls.observers = (noting,)
+    began: list[Call] = []
+    server.calls.began = began.append
     for metadata, caller in [
         (shown(good), ("alice", Way.TOKEN, "")),
         (shown(token(exp=now + 60, **mine)), ("alice", Way.TOKEN, "")),
         (shown(token(aud=["x", "sidecar"], sub="gateway"), "bob"), ("gateway", Way.TOKEN, "bob")),
         *([((), ("carol", Way.CERTIFICATE, ""))] if certificate else []),
     ]:
-        noting.began_with.clear()
+        began.clear()
         assert await reason_of(stub, method, metadata) is None
-        ((_, found),) = noting.began_with
+        (found,) = began
         assert found.caller[:3] == caller

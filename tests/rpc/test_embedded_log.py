@@ -6,7 +6,7 @@ from pathlib import Path
 
 from topicpolicies_server.config import EmbeddedLogConfig, Limits
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
-from topicpolicies_server.rpc.log_opening import open_log
+from topicpolicies_server.rpc.server import open_log
 
 
 async def test_the_options_set_which_superseded_events_the_log_keeps(tmp_path: Path) -> None:

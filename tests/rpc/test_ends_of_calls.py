@@ -18,8 +18,7 @@ from topicpolicies.v1.service_pb2 import Precondition, UpdatePolicyRequest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.batches import Batch
-from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.handlers import _end_cancelled
+from topicpolicies_server.rpc.calls import Call, _end
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -34,6 +33,9 @@ class Context:
     def __init__(self) -> None:
         self.sent: list[grpc.StatusCode] = []
         self.sending = asyncio.Event()
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
 
     async def abort(self, code: grpc.StatusCode, *_: Any) -> None:
         if self.sent:
@@ -53,9 +55,9 @@ async def test_while_the_status_of_a_call_is_being_sent_a_second_end_sends_no_ot
             if refused:
                 await call.refuse(REFUSED)
             await asyncio.sleep(60)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             context.sending.set()
-            await _end_cancelled(call)
+            await _end(call, cancelled)
 
     async def begin() -> None:
         calls.append(Call("ListHistory", context))
@@ -64,7 +66,7 @@ async def test_while_the_status_of_a_call_is_being_sent_a_second_end_sends_no_ot
     calls: list[Call] = []
     task = asyncio.create_task(begin())
     await asyncio.sleep(0.01)
-    calls[0].expire(LATE)
+    calls[0].leave(LATE)
     with pytest.raises(asyncio.CancelledError) if refused else contextlib.nullcontext():
         await task
     assert context.sent == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]

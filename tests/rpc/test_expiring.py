@@ -1,11 +1,11 @@
-"""Streams end with CREDENTIALS_EXPIRED when their callers' credentials expire; changes that were read have their results first."""
+"""Streams end with CREDENTIALS_EXPIRED when their callers' credentials expire."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import grpc
@@ -17,11 +17,10 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
+from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc import expiring
-from topicpolicies_server.rpc.call import Call, State
-from topicpolicies_server.rpc.calls import UNREAD_SECONDS
-from topicpolicies_server.rpc.expiring import Expiring
+from topicpolicies_server.rpc import calls
+from topicpolicies_server.rpc.calls import LAST_SECONDS, Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -64,7 +63,7 @@ def reason(error: grpc.aio.AioRpcError) -> str:
 
 
 async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(server: Server, stub: AsyncStub) -> None:
-    expires_at = time.time() + SOON
+    expires_at = math.ceil(time.time() + SOON)
     brief = WatchReader(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
     long = WatchReader(stub, metadata=bearer(), topics=[TOPIC])
     await brief.until_synced()
@@ -79,88 +78,61 @@ async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(s
     long.cancel()
 
 
-async def test_the_expiry_of_a_streams_credentials_is_not_watched_after_the_stream_has_ended(server: Server, stub: AsyncStub) -> None:
-    (expiring_,) = (each for each in server.calls.observers if isinstance(each, Expiring))
-    watch = WatchReader(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
-    await watch.until_synced()
-    assert len(expiring_) == 1
-    await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=bearer(exp=time.time() + 3600))
-    watch.cancel()
-    async with asyncio.timeout(PATIENCE):
-        while len(expiring_):
-            await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=bearer())
-
-
 class Peer:
-    """A call whose credentials expire, and how it ends."""
+    """A watch whose credentials expire, and how it ends."""
 
-    def __init__(self, expires_at: float) -> None:
-        self.now = 0.0
-        self.expiring = Expiring(lambda: self.now)
-        self.ended_with: Reason | None = None
-        self.task = asyncio.get_running_loop().create_task(self._run(expires_at))
+    def __init__(self, *, reads: bool = True) -> None:
+        self._reads = reads
+        self.ended_with: PolicyError | None = None
+        self.task = asyncio.create_task(self._run())
 
-    async def _run(self, expires_at: float) -> None:
-        self.call = Call("WatchPolicies", None)
-        self.call.caller = Caller("alice", Way.TOKEN, expires_at=expires_at)
-        self.expiring(self.call)
-        try:
+    def invocation_metadata(self) -> tuple[()]:
+        """Returns no metadata."""
+        return ()
+
+    async def write(self, _: object) -> None:
+        """Returns at once, or never."""
+        if not self._reads:
             await asyncio.Event().wait()
+
+    async def _run(self) -> None:
+        call = Call("WatchPolicies", self)
+        call.caller = Caller("alice", Way.CERTIFICATE, expires_at=time.time() + 3600)
+        call.ends_with_credentials()
+        try:
+            while True:
+                await call.write(b"")
+                await asyncio.sleep(0.01)
+        except PolicyError as error:
+            self.ended_with = error
         except asyncio.CancelledError:
-            why = self.call.why_cancelled()
-            self.ended_with = Reason(why.reason) if why is not None else None
-        finally:
-            self.expiring.ended(self.call)
-
-    async def over(self) -> None:
-        """Waits until the call has ended."""
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.wait([self.task])
+            self.ended_with = call.why_cancelled()
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shortens the interval."""
-    monkeypatch.setattr(expiring, "LOOK_SECONDS", 0.02)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Returns a function that sets the system's clock forward."""
+    real = time.time
+    monkeypatch.setattr(calls, "_CLOCK_SECONDS", 0.02)
+    return lambda seconds: monkeypatch.setattr(time, "time", lambda: real() + seconds)
 
 
-async def test_a_stream_ends_if_the_clock_is_set_to_after_its_expiry() -> None:
-    peer = Peer(1_000_000.0)
+async def test_a_stream_ends_if_the_clock_is_set_to_after_its_expiry(clock: Callable[[float], None]) -> None:
+    peer = Peer()
     await asyncio.sleep(0.1)
     assert not peer.task.done()
-    peer.now = 1_000_000.0
-    await peer.over()
-    assert peer.ended_with is Reason.CREDENTIALS_EXPIRED and len(peer.expiring) == 0
+    clock(3601)
+    async with asyncio.timeout(PATIENCE):
+        await peer.task
+    assert peer.ended_with is not None and peer.ended_with.message == "The client certificate has expired: call with a new one."
 
 
-async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_while() -> None:
-    peer = Peer(0.05)
-    await asyncio.sleep(0)
-    peer.call.goes_to(State.WRITING)
-    peer.now = 1.0
-    began = asyncio.get_running_loop().time()
-    await peer.over()
-    assert peer.ended_with is None, "a peer that does not read can't receive a status"
-    assert asyncio.get_running_loop().time() >= began + UNREAD_SECONDS - 0.1
-
-
-@pytest.mark.parametrize(("way", "what"), [(Way.TOKEN, "token"), (Way.CERTIFICATE, "client certificate")])
-async def test_the_error_names_the_kind_of_credentials_that_have_expired(way: Way, what: str) -> None:
-    call, ending = Call("WatchPolicies", None), Expiring(lambda: 2.0)
-    call.caller = Caller("alice", way, expires_at=1.0)
-    with pytest.raises(asyncio.CancelledError):
-        ending(call)
-        await asyncio.sleep(0)
-    assert call.expired is not None and call.expired.message == f"The {what} has expired: call with a new one."
-    task = asyncio.current_task()
-    assert task is not None
-    task.uncancel()
-
-
-async def test_streams_without_an_expiry_and_calls_with_one_answer_are_not_watched(server: Server) -> None:
-    call = Call("WatchPolicies", None)
-    ending = Expiring(lambda: 0.0)
-    for method, expires_at in (("WatchPolicies", math.inf), ("GetPolicy", 1.0)):
-        call.method, call.caller = method, Caller("alice", Way.TOKEN, expires_at=expires_at)
-        ending(call)
-    assert len(ending) == 0
+async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_while(clock: Callable[[float], None]) -> None:
+    peer = Peer(reads=False)
+    await asyncio.sleep(0.1)
+    clock(3601)
+    began = time.monotonic()
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(asyncio.CancelledError):
+            await peer.task
+    assert time.monotonic() >= began + LAST_SECONDS - 0.1

@@ -23,7 +23,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.rpc import errors, forwarding
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.forwarding import FORWARDED_KEY, Forwarding
 
 REQUEST = messages.UpdatePolicyRequest(topic="persistent://acme/shop/orders", request_id="a" * 32)
@@ -75,8 +75,13 @@ class Leader(grpc.GenericRpcHandler):
 class _Context:
     """Stands in for gRPC's context of a call."""
 
-    def __init__(self, left: float | None) -> None:
+    def __init__(self, left: float | None, metadata: tuple[tuple[str, str], ...]) -> None:
         self._left = left
+        self._metadata = metadata
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        """Returns the metadata that the caller sent."""
+        return self._metadata
 
     def time_remaining(self) -> float | None:
         """Returns the time that the caller has left."""
@@ -85,7 +90,7 @@ class _Context:
 
 def call_of(method: str = "UpdatePolicy", *metadata: tuple[str, str], left: float | None = None) -> Call:
     """Returns a call of the caller ``ann``."""
-    call = Call(method, _Context(left), 1, metadata)
+    call = Call(method, _Context(left, metadata))
     call.caller = Caller("ann", Way.TOKEN)
     call.request = Request(PolicyKey(REQUEST.topic, Scope.LOCAL), None, REQUEST.request_id, "")
     return call

@@ -18,7 +18,7 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.config import Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
-from .callers import believe, of
+from .callers import of
 from .cluster import FakeCluster
 from .conftest import TOPIC, refused
 
@@ -123,26 +123,6 @@ async def test_a_health_watch_beyond_the_limit_is_refused_until_another_one_ends
     first.cancel()
     await eventually(lambda: len(server.calls) == 1)
     assert await next_status(asked.watch()) == SERVING
-
-
-@pytest.mark.parametrize("limits", [Limits(max_health_watches=4)])
-async def test_at_the_limit_a_health_watch_takes_the_place_of_one_of_the_caller_with_the_most(server: Server, asked: Asked) -> None:
-    server.calls.doors = (believe,)
-    watches = []
-    for caller in ("", "", "", "", "reader", "reader"):
-        watches.append(asked.watch(caller=caller))
-        assert await next_status(watches[-1]) == SERVING
-    strangers, mine = watches[:4], watches[4:]
-    for each in strangers[:2]:  # the oldest ones
-        assert (await refused(each.read())).info.reason == "LIMIT_REACHED"
-    assert (await refused(asked.watch().read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert (await refused(asked.watch(caller="reader").read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED, (
-        "the caller would have more watches than the others"
-    )
-    await eventually(lambda: len(server.calls) == 4)
-    server.readiness.drained(0.0)
-    for each in (*mine, *strangers[2:]):
-        assert await next_status(each) == NOT_SERVING
 
 
 async def test_a_stopping_server_is_not_ready_but_alive(server: Server, asked: Asked) -> None:

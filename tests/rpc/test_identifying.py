@@ -27,7 +27,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -45,11 +45,6 @@ class Noting:
     def __init__(self) -> None:
         self.callers: list[tuple[str, Caller]] = []
         self.over = asyncio.Event()
-        self.began_with: list[tuple[str, Call]] = []
-
-    def began(self, call: Call) -> None:
-        """Records the arrival of a call."""
-        self.began_with.append((call.method, call))
 
     def ended(self, call: Call) -> None:
         """Records the end of a call."""

@@ -13,12 +13,11 @@ import pytest
 from tests.namespaces.bench import KEY, NAMESPACE, Bench, simulate
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.access import NOBODY, Caller, Permission
-from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.access import NOBODY, Caller, Granted, Permission
+from topicpolicies_server.access.permission import EVERYTHING, NOTHING
+from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc.answers import Wire
 from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.authorizations import Authorizations
 from topicpolicies_server.rpc.watching.part import Part, WatchResources
@@ -31,19 +30,14 @@ ELSEWHERE = PolicyKey("persistent://acme/elsewhere/one", Scope.LOCAL)
 NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
 
 
-class Permitting:
-    """An authority that permits everything at once, but in the refused namespaces."""
+class Grants:
+    """Grants everything at once, but nothing in the refused namespaces."""
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
 
-    def at_once(self, _caller: Caller, namespace: str, *_: Permission) -> bool:
-        if namespace in self.refused:
-            raise PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, "no")
-        return True
-
-    def wire_at_once(self, _caller: Caller, _namespace: str) -> Wire:
-        return documents.wire
+    def __call__(self, _caller: Caller, namespace: str) -> Granted:
+        return NOTHING if namespace in self.refused else EVERYTHING
 
 
 def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,14 +164,14 @@ def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespace
     monkeypatch.setattr(WatchStream, "signal_all", counted)
 
     async def scenario(bench: Bench) -> None:
-        permitting = Permitting()
-        authorizations = Authorizations(cast("Any", permitting))
+        grants = Grants()
+        authorizations = Authorizations(cast("Any", grants))
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
         stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0))
         unread_since: list[float] = []
 
         async def write(_: bytes) -> None:
-            if permitting.refused and not reads:
+            if grants.refused and not reads:
                 unread_since.append(bench.loop.time())
                 await asyncio.Event().wait()
 
@@ -188,13 +182,13 @@ def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespace
         task = bench.loop.create_task(tell())
         try:
             await asyncio.sleep(30)
-            permitting.refused = set(NAMES[1:])
+            grants.refused = set(NAMES[1:])
             await asyncio.sleep(2 * streams.UNREAD_SECONDS)
             looked.clear()
             await asyncio.sleep(10)
             assert not task.done()
             assert looked["signal_all"] <= 11 and looked["refusal"] <= 11 * 5 * len(NAMES)
-            permitting.refused = set(NAMES)
+            grants.refused = set(NAMES)
             await asyncio.wait({task}, timeout=5)
             assert task.cancelled() is not reads and task.done(), "the stream is open although nothing may be sent"
         finally:

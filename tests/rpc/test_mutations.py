@@ -24,7 +24,7 @@ from tests.telemetry.collector import Collector
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, TelemetryConfig, parse_address
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
 from .fuzzed_callers import OTHER, REFUSALS, asking, bearer
@@ -91,9 +91,6 @@ class Ended:
     def __init__(self) -> None:
         self.methods: collections.Counter[str] = collections.Counter()
         self.faults: list[str] = []
-
-    def began(self, call: Call) -> None:
-        """Does nothing."""
 
     def ended(self, call: Call) -> None:
         """Records the end of a call."""

@@ -12,7 +12,9 @@ import pytest
 from grpc.aio import InternalError
 
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, WatchPoliciesRequest
-from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
+from topicpolicies_server.rpc import listening
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.handlers import SERVICE, handlers
 from topicpolicies_server.rpc.history_service import HistoryServicer
 from topicpolicies_server.rpc.server import Server
@@ -28,19 +30,13 @@ def log_path() -> None:
 
 
 class Gone:
-    """gRPC's context of a call whose peer has gone, before gRPC has said so: its request has come, and what is written fails."""
-
-    def __init__(self, request: Any) -> None:
-        self._request = request
+    """gRPC's context of a call whose peer has gone, before gRPC has said so: what is written fails."""
 
     def invocation_metadata(self) -> tuple[()]:
         return ()
 
     def time_remaining(self) -> None:
         return None
-
-    async def read(self) -> Any:
-        return self._request
 
     async def write(self, _answer: object) -> None:
         raise InternalError("Failed to execute a batch")
@@ -63,9 +59,6 @@ class Ended:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def began(self, call: Call) -> None:
-        """Does nothing."""
-
     def ended(self, call: Call) -> None:
         """Records the end of a call."""
         self.calls.append(call)
@@ -75,8 +68,8 @@ def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
     assert server._servicer is not None
     history = HistoryServicer(server._servicer, server.registry, server.config.limits, None)
-    handler: Any = handlers(server._servicer, history, 1 << 20)[0].service(Details(f"/{SERVICE}/{name}"))
-    return handler.stream_unary or handler.stream_stream
+    handler: Any = handlers(server._servicer, history, server.calls)[0].service(Details(f"/{SERVICE}/{name}"))
+    return handler.unary_unary or handler.unary_stream
 
 
 @pytest.mark.parametrize(
@@ -95,7 +88,7 @@ async def test_a_call_whose_peer_disconnects_while_it_is_written_to_is_given_up_
     ended = Ended()
     server.calls.observers = (*server.calls.observers, ended)
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asyncio.create_task(method_of(server, name)(None, Gone(request_))), 20)
+        await asyncio.wait_for(asyncio.create_task(method_of(server, name)(request_, Gone())), 20)
     (call,) = ended.calls
     assert call.given_up
     assert (call.error is not None) == refused
@@ -117,3 +110,16 @@ async def test_grpc_does_not_log_writes_to_disconnected_peers_but_logs_other_fai
     (record,) = caplog.records
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], ValueError)
+
+
+@pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+async def test_a_peer_that_makes_no_connection_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.5)
+    async with Server(ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))) as server:
+        host, _, port = server.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(said)
+        async with asyncio.timeout(20):
+            while await reader.read(1_000):
+                pass
+        writer.close()

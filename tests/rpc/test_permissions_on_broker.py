@@ -23,7 +23,7 @@ from tests.rpc.test_permissions import CALLS, refusal_of
 from tests.stubs import async_stub
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.access.proxies import KEY as ORIGINAL_KEY
+from topicpolicies_server.access.identification import ORIGINAL_KEY
 from topicpolicies_server.config import (
     AuthenticationConfig,
     AuthorizationConfig,

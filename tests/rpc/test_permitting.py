@@ -32,7 +32,7 @@ async def asking(slow: Slow) -> AsyncIterator[Server]:
     assert slow.asked == 0
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server:
-        server.calls.doors = (believe,)
+        server.calls.identify = believe
         yield server
 
 
@@ -82,7 +82,7 @@ async def test_permissions_that_are_known_are_not_asked_for(stub: AsyncStub, slo
     await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=FAST), metadata=of("admin"))
     found = await stub.BatchUpdatePolicies(batch(change(FAST, 2)), metadata=of("admin"))
     assert found.results[0].HasField("success")
-    assert (slow.asked, slow.looked) == (0, 6), "each call looks up its permission and that for secrets"
+    assert (slow.asked, slow.looked) == (0, 3)
 
 
 async def test_an_invalid_request_is_refused_before_its_permission_is_looked_up(stub: AsyncStub, slow: Slow) -> None:

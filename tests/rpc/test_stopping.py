@@ -159,9 +159,8 @@ async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_whe
 
 
 async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_down(
-    patient: Server, monkeypatch: pytest.MonkeyPatch
+    patient: Server,
 ) -> None:
-    monkeypatch.setattr("topicpolicies_server.rpc.calls.REFUSING_SECONDS", NEVER)
     async with grpc.aio.insecure_channel(patient.address) as channel:
         stub = async_stub(channel)
         await stub.UpdatePolicy(update())
@@ -189,7 +188,7 @@ async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(pa
         for watch in watches:
             await watch.read()
         calls = patient._servicer.calls  # type: ignore[union-attr]
-        await until(lambda: sum(call.state.name == "WRITING" for call in calls._calls) == 3)
+        await until(lambda: sum(call.unread_since() is not None for call in calls._calls) == 3)
         await stopped(patient)
         assert len(calls) == 0
     names = {task.get_name() for task in asyncio.all_tasks()}

@@ -50,8 +50,9 @@ def ended(server: Server, ratio: float) -> list[Ended]:
     """Returns the traced calls and changes of the server that have ended."""
     found: list[Ended] = []
     tracing = Tracing(found.append, ratio)
-    server.calls.observers += (tracing,)
-    server.calls.change_observers += (tracing,)
+    server.calls.began = tracing.began
+    server.calls.observers = (*server.calls.observers, tracing)
+    server.calls.change_observers = (*server.calls.change_observers, tracing)
     return found
 
 

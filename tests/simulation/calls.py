@@ -1,20 +1,18 @@
-"""The contexts of calls as the service sees them, and errors as clients see them."""
+"""Calls as the service sees them, and errors as clients see them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 from google.rpc.error_details_pb2 import ErrorInfo
 
 from tests.validators.records import Failure
-from topicpolicies_server.access import NOBODY
-from topicpolicies_server.access.rations import Bucket
-from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.traces import TraceContext
 from topicpolicies_server.rpc import errors
-from topicpolicies_server.telemetry.spans import CallSpan
+from topicpolicies_server.rpc.calls import Call
+
+Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client sees if its connection broke, or if no process accepted it."""
@@ -30,36 +28,27 @@ class Refused(Exception):
         """The leader that the error names, if any."""
 
 
-class CallContext:
-    """The context of a call, as far as the service uses it."""
+class _Context:
+    """gRPC's context of a call without a deadline, as far as the service uses it."""
 
-    caller = NOBODY
-    error: PolicyError | None = None
-    bucket: Bucket | None = None
-    target = at_least = ""
-    request: Request | None = None
-    outcome: Outcome | None = None
-    trace: TraceContext | None = None
-    span: CallSpan | None = None
-    started: float = 0.0
-    hurry: Callable[[], None] | None = None
-    changes = 0
-    unsure = False
-    method = ""
-    metadata: tuple[tuple[str, str | bytes], ...] = ()
+    def __init__(self, metadata: Metadata, write: Callable[[bytes], Awaitable[None]] | None) -> None:
+        self._metadata = metadata
+        self.write = write
 
-    def note(self, key: str, value: str) -> None:
-        """Ignores trailing metadata."""
+    def invocation_metadata(self) -> Metadata:
+        """Returns the metadata that the caller sent."""
+        return self._metadata
 
-    def time_left(self) -> float | None:
+    def time_remaining(self) -> None:
         """Returns None: no call has a deadline."""
 
-    def unread_since(self) -> float | None:
-        """Returns None: nothing waits to be read by the client."""
+    def set_trailing_metadata(self, _: object) -> None:
+        """Ignores trailing metadata."""
 
-    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
-        """Returns the error: this is the call's first attempt. ``request_id`` does not matter."""
-        return error
+
+def call_of(*metadata: tuple[str, str | bytes], write: Callable[[bytes], Awaitable[None]] | None = None) -> Call:
+    """Returns a call, for the present task. ``write``: takes the answers of a stream."""
+    return Call("", _Context(metadata, write))
 
 
 def refused(error: Exception) -> Refused:

@@ -25,11 +25,10 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.calls import Calls
-from topicpolicies_server.rpc.decoding import changes_of
 from topicpolicies_server.rpc.servicer import Servicer
 from topicpolicies_server.rpc.watching.stream import Write
 
-from .calls import BROKEN, CallContext, Refused, refused
+from .calls import BROKEN, Refused, call_of, refused
 from .faults import SimulatedFaults
 from .kept import Disk, SimulatedCheckpoints
 from .process_log import LedgeredProcessLog, LedProcessLog, ProcessLog
@@ -95,7 +94,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits.max_concurrent_calls))
+        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits))
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()
@@ -233,31 +232,30 @@ class Sidecar:
 
     async def update(self, message: service_pb2.UpdatePolicyRequest) -> service_pb2.ChangeResult:
         """UpdatePolicy."""
-        answer = await self._call(lambda: self._servicer.update_policy(message, CallContext()))
+        answer = await self._call(lambda: self._servicer.update_policy(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def delete(self, message: service_pb2.DeletePolicyRequest) -> service_pb2.ChangeResult:
         """DeletePolicy."""
-        answer = await self._call(lambda: self._servicer.delete_policy(message, CallContext()))
+        answer = await self._call(lambda: self._servicer.delete_policy(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:
         """GetPolicy of one document: returns its version and the document."""
         scope = policies_pb2.Scope.ValueType(key.scope)
         message = service_pb2.GetPolicyRequest(topic=key.topic, scope=scope, at_least_version=at_least)
-        answer = await self._call(lambda: self._servicer.get_policy(message, CallContext()))
+        answer = await self._call(lambda: self._servicer.get_policy(message, call_of()))
         document = policies_pb2.PolicyDocument.FromString(answer)
         return document.version, flat(document.policies) if document.HasField("policies") else None
 
     async def batch(self, message: service_pb2.BatchUpdatePoliciesRequest) -> service_pb2.BatchUpdatePoliciesResponse:
         """BatchUpdatePolicies."""
-        changes = changes_of(message.SerializeToString())
-        answer = await self._call(lambda: self._servicer.batch_update_policies(changes, CallContext()))
+        answer = await self._call(lambda: self._servicer.batch_update_policies(message, call_of()))
         return service_pb2.BatchUpdatePoliciesResponse.FromString(answer)
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda write: self._servicer.watch_policies(message, CallContext(), write), buffer)
+        return Stream(self, lambda write: self._servicer.watch_policies(message, call_of(write=write)), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """Makes one call, which ends with the process at the latest."""

@@ -15,14 +15,14 @@ Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which fo
 ``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant. So without ``namespace_roles_may_read`` no role may do
 here what the brokers' admin API would refuse.
 
-A role has a permission as soon as one of these sources is known to grant it, and lacks it only if all of them are known. While neither is
-certain, the call is refused (``AUTHORIZATION_UNKNOWN``).
+The sources are asked in this order, until one has the role. If one of them can't be known, the call is refused
+(``AUTHORIZATION_UNKNOWN``).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ..cluster.cache import Cache
 from ..core.errors import Kind, PolicyError
@@ -30,7 +30,7 @@ from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
 from ..logs.pulsar.admin.api import names_of, understood
-from .authority import Permission
+from .permission import EVERYTHING, NOTHING, Granted, Permission
 
 _HERE = ""
 """The only cache key of the superusers."""
@@ -41,11 +41,12 @@ _AT_ONCE = 8
 _SECONDS = 5.0
 """How long a request is repeated while brokers do not answer."""
 _NOBODY: frozenset[str] = frozenset()
-_OF_NAMESPACES = frozenset({Permission.READ, Permission.WATCH})
+_OF_ADMINS = EVERYTHING - {Permission.SECRETS}
+_OF_NAMESPACE_ROLES = frozenset({Permission.READ, Permission.WATCH})
 
 
 class BrokerRoles:
-    """Decides as brokers do (``authority.Roles``). It is bound to the event loop on which it is first used."""
+    """Grants as brokers do (``grants.Roles``). It is bound to the event loop on which it is first used."""
 
     def __init__(
         self,
@@ -73,41 +74,29 @@ class BrokerRoles:
         self._tenants = Cache(self._ask_tenant, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
         self._namespaces = Cache(self._ask_namespace, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
 
-    def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
-        """Whether a role has a permission, if this is known without waiting; None: ``may`` has to find out."""
+    def granted(self, role: str, namespace: str) -> Granted | Awaitable[Granted]:
+        """As ``grants.Roles.granted``."""
         if not role:
-            return False
+            return NOTHING
         if role in self._superusers:
-            return True
-        unknown = False
-        for cache, key in self._asked(namespace, permission):
+            return EVERYTHING
+        for cache, key, granted in self._sources(namespace):
             roles = cache.peek(key)
             if roles is None:
-                unknown = True
-            elif role in roles:
-                return True
-        return None if unknown else False
+                return self._asked(role, namespace)
+            if role in roles:
+                return granted
+        return NOTHING
 
-    async def may(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role has a permission.
-
-        Raises:
-            PolicyError: UNAVAILABLE (``AUTHORIZATION_UNKNOWN``): the brokers do not answer.
-        """
-        known = self.at_once(role, namespace, permission)
-        if known is not None:
-            return known
-        problem: PolicyError | None = None
-        for cache, key in self._asked(namespace, permission):
-            try:
+    async def _asked(self, role: str, namespace: str) -> Granted:
+        try:
+            for cache, key, granted in self._sources(namespace):
                 if role in await cache.get(key):
-                    return True
-            except LogError as error:
-                problem = error
-        if problem is not None:
-            told = f"It is not known what roles may do in {namespace}: {problem.message}"
-            raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, told) from problem
-        return False
+                    return granted
+        except LogError as error:
+            told = f"It is not known what roles may do in {namespace}: {error.message}"
+            raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, told) from error
+        return NOTHING
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Returns how many answers are cached, and how many at most, by the name of the cache. Any thread may call this."""
@@ -119,14 +108,11 @@ class BrokerRoles:
         await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants, self._namespaces)))
         await self._admin.close()
 
-    def _asked(self, namespace: str, permission: Permission) -> list[tuple[Cache[str, frozenset[str]], str]]:
-        """Returns the caches and keys that may grant a permission, the likeliest first."""
-        asked = [(self._brokers, _HERE)]
-        if permission is not Permission.SECRETS:
-            asked.insert(0, (self._tenants, namespace.partition("/")[0]))
-            if self._namespace_roles and permission in _OF_NAMESPACES:
-                asked.append((self._namespaces, namespace))
-        return asked
+    def _sources(self, namespace: str) -> list[tuple[Cache[str, frozenset[str]], str, Granted]]:
+        """Returns the caches and keys of the roles that have permissions in a namespace, and which; those with the most come first."""
+        tenant = namespace.partition("/")[0]
+        sources = [(self._brokers, _HERE, EVERYTHING), (self._tenants, tenant, _OF_ADMINS)]
+        return [*sources, (self._namespaces, namespace, _OF_NAMESPACE_ROLES)] if self._namespace_roles else sources
 
     @understood
     async def _ask_superusers(self, _: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ class Way(enum.Enum):
     CERTIFICATE = "certificate"
     """A client certificate of an authority that the server trusts."""
 
-    __hash__ = object.__hash__  # for the reason in ``authority.Permission``: callers are keys of dictionaries
+    __hash__ = object.__hash__  # for the reason in ``permission.Permission``: callers are keys of dictionaries
 
 
 class Caller(NamedTuple):

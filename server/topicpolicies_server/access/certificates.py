@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from .caller import Caller, Way
 from .refusals import expired, invalid
-from .signed import NOT_A_ROLE, is_role
+from .tokens import NOT_A_ROLE, is_role
 
 RULES = ("cn", "dns", "uri", "email")
 """Where in a certificate the role is."""

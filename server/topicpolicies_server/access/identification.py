@@ -6,26 +6,41 @@
 | no, or the server takes no tokens | yes, and the server takes certificates | whom the certificate names |
 | no | no | CREDENTIALS_MISSING |
 
-A token of an issuer that the server knows is that issuer's, every other one Pulsar's. Verified tokens are remembered: with each further
-call it is only checked whether the token has expired, and whether its key is still in force.
+A token of an issuer that the server knows is that issuer's, every other one Pulsar's. Verified tokens are remembered until they expire, or
+a key changes. Only valid ones are: callers that can't sign tokens can't fill the memory.
 
-Source: ``AuthenticationProviderList`` and ``AuthenticationService`` of brokers.
+*Proxies* call for others, and must say for whom. Other principals must not (``PROXY_REFUSED``).
+
+Source: ``AuthenticationProviderList``, ``AuthenticationService`` and ``AuthorizationService.isValidOriginalPrincipal`` of brokers.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Mapping
-from typing import NamedTuple, TypeAlias
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from . import proxies
+from .. import regular_file
+from ..config import AuthenticationConfig, OidcConfig, TokenConfig
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
+from ..reloading import Reloader
+from . import keys
 from .caller import Caller
-from .caller_cache import USUAL
 from .certificates import Certificates
-from .issuers import Issuers, KeysKnown
+from .issuer_client import IssuerClient
+from .issuers import Issuers, KeysKnown, OidcRules, key_set
 from .refusals import invalid, missing
-from .signed import read_unverified
-from .tokens import Tokens
+from .tokens import MOST_ROLE, TokenRules, Tokens, is_role, read_unverified
+
+ORIGINAL_KEY = "topicpolicies-original-principal"
+"""The metadata in which a proxy names the principal for whom it calls."""
+MOST = 1_024
+"""How many verified tokens are remembered; the one that was stored first makes room for another."""
+_SCHEME = "bearer"
+_T = TypeVar("_T")
 
 
 class CallCredentials(NamedTuple):
@@ -37,11 +52,6 @@ class CallCredentials(NamedTuple):
     """The client's certificate, PEM, as TLS has verified it; None: there is none."""
     original: str = ""
     """The principal for whom the call says that it speaks; "": none."""
-
-
-Answer: TypeAlias = Caller | Awaitable[Caller]
-"""The caller; or an awaitable that finds out, if an issuer's keys are needed."""
-_SCHEME = "bearer"
 
 
 class Identification:
@@ -56,19 +66,12 @@ class Identification:
         proxy_roles: frozenset[str] = frozenset(),
     ) -> None:
         """Creates the object. Each way is None if the server does not take it. ``proxy_roles``: the principals that may call for others."""
-        self._tokens = tokens
-        self._issuers = issuers
+        self.tokens = tokens
+        self.issuers = issuers
         self._certificates = certificates
-        self.proxies = proxy_roles
-        """The principals that call for others."""
-        self.callers: Mapping[str, Caller] = tokens.callers if tokens is not None else {}
-        """Callers by the metadata ``authorization``: Pulsar's tokens that were verified with a key that is in force. A lookup that finds no
-        caller, a caller whose credentials are not valid now, or a proxy, is followed by ``known``, and then by ``caller``."""
-        ways = [
-            *(["a token (metadata authorization: Bearer TOKEN)"] if tokens is not None or issuers is not None else []),
-            *(["a client certificate (TLS)"] if certificates is not None else []),
-        ]
-        self._wanted = ", or ".join(ways)
+        self._proxies = proxy_roles
+        self._remembered: OrderedDict[str, Caller] = OrderedDict()
+        """Callers by the metadata ``authorization``."""
 
     @property
     def reads_certificates(self) -> bool:
@@ -77,87 +80,149 @@ class Identification:
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Returns how many tokens and certificates are remembered, and how many at most, by kind. Any thread may call this."""
-        found: dict[str, tuple[int, int]] = {}
-        for each in (self._tokens, self._issuers, self._certificates):
-            found |= each.kept() if each is not None else {}
-        return found
+        found = {"tokens": (len(self._remembered), MOST)}
+        return found | (self._certificates.kept() if self._certificates is not None else {})
 
     def keys(self) -> KeysKnown | None:
         """Returns what is known of the issuers' keys; None: there are no issuers. Any thread may call this."""
-        return self._issuers.keys() if self._issuers is not None else None
+        return self.issuers.keys() if self.issuers is not None else None
 
-    def known(self, authorization: str, now: float, moment: float) -> Caller | None:
-        """Returns who calls with this ``authorization`` for itself, if its token was verified before; None: ``caller`` has to find out.
+    def forget(self) -> None:
+        """Forgets all tokens, because keys have changed."""
+        self._remembered.clear()
 
-        Raises:
-            PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
-        """
-        if not authorization.startswith(USUAL):
-            return None
-        tokens, issuers, token = self._tokens, self._issuers, authorization[len(USUAL) :]
-        found = tokens.known(token, now) if tokens is not None else None
-        if found is None and issuers is not None:
-            found = issuers.known(token, now, moment)
-        return None if found is None or found.principal in self.proxies else found
-
-    def caller(self, given: CallCredentials, now: float, moment: float) -> Answer:
-        """Returns who calls.
-
-        Args:
-            given: the credentials of the call.
-            now: the time, in seconds since 1970.
-            moment: monotonic seconds.
+    def caller(self, given: CallCredentials) -> Caller | Awaitable[Caller]:
+        """Returns who calls, or an awaitable that finds out, if an issuer has to be asked for its keys.
 
         Raises:
             PolicyError: UNAUTHENTICATED: the credentials name no caller; PERMISSION_DENIED: the caller speaks for another and may not, or
                 has to and does not; UNAVAILABLE: this can't be known now.
         """
-        found = self._verified(given, now, moment)
-        if not isinstance(found, Caller):
-            return self._later(found, given.original)
-        return self._speaking(found, given.original)
+        authorization = given.authorization
+        if authorization is not None and (self.tokens is not None or self.issuers is not None):
+            known = self._remembered.get(authorization)
+            if known is None or not known.begins_at <= time.time() < known.expires_at:
+                found = self._of_token(authorization)
+                if not isinstance(found, Caller):
+                    return self._later(found, authorization, given.original)
+                known = self._remember(authorization, found)
+        elif given.certificate is not None and self._certificates is not None:
+            known = self._certificates.caller(given.certificate, time.time())
+        else:
+            raise missing(self._wanted())
+        return self._speaking(known, given.original)
 
-    def check(self, given: CallCredentials, now: float, moment: float) -> None:
-        """Checks the credentials of a call as far as that needs no answer of an issuer. The arguments are those of ``caller``.
+    async def close(self) -> None:
+        """Ends requests to issuers."""
+        if self.issuers is not None:
+            await self.issuers.close()
 
-        Raises:
-            PolicyError: as ``caller``.
-        """
-        found = self._verified(given, now, moment)
-        if isinstance(found, Caller):
-            self._speaking(found, given.original)
-        elif inspect.iscoroutine(found):
-            found.close()  # it has not begun
+    def _of_token(self, authorization: str) -> Caller | Awaitable[Caller]:
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != _SCHEME or not token:
+            raise invalid("The metadata authorization has no token: write Bearer TOKEN.")
+        if self.issuers is not None:
+            said = read_unverified(token)
+            if self.tokens is None or said.issuer in self.issuers:
+                return self.issuers.caller(token, said)
+        assert self.tokens is not None, "one of them is there"
+        return self.tokens.caller(token)
 
-    def _verified(self, given: CallCredentials, now: float, moment: float) -> Answer:
-        if given.authorization is not None and (self._tokens is not None or self._issuers is not None):
-            return self._of_token(_bearer(given.authorization), now, moment)
-        if given.certificate is not None and self._certificates is not None:
-            return self._certificates.caller(given.certificate, now)
-        raise missing(self._wanted)
+    async def _later(self, found: Awaitable[Caller], authorization: str, original: str) -> Caller:
+        return self._speaking(self._remember(authorization, await found), original)
 
-    def _of_token(self, token: str, now: float, moment: float) -> Answer:
-        tokens, issuers = self._tokens, self._issuers
-        known = tokens.known(token, now) if tokens is not None else None
-        if known is None and issuers is not None:
-            known = issuers.known(token, now, moment)
-        if known is not None:
-            return known
-        said = read_unverified(token)
-        if issuers is not None and (tokens is None or said.issuer in issuers):
-            return issuers.caller(token, said, now, moment)
-        assert tokens is not None, "one of them is there"
-        return tokens.caller(token, now)
+    def _remember(self, authorization: str, caller: Caller) -> Caller:
+        if len(self._remembered) >= MOST:
+            self._remembered.popitem(last=False)
+        self._remembered[authorization] = caller
+        return caller
 
     def _speaking(self, caller: Caller, original: str) -> Caller:
-        return proxies.speaking(caller, original, self.proxies) if original or self.proxies else caller
+        """Returns the caller with the principal for whom it says that it speaks."""
+        if caller.principal not in self._proxies:
+            if original:
+                raise _refused(f"{caller.principal} is not a proxy, so it may call only for itself: leave out the metadata {ORIGINAL_KEY}.")
+            return caller
+        if not original:
+            raise _refused(f"{caller.principal} is a proxy: name the principal for which it calls in the metadata {ORIGINAL_KEY}.")
+        if original in self._proxies:
+            raise _refused(f"{caller.principal} is a proxy, and may not call for another proxy.")
+        if not is_role(original):
+            raise _refused(f"The metadata {ORIGINAL_KEY} is not a principal: write at most {MOST_ROLE} characters, all of them printable.")
+        return caller._replace(speaks_for=original)
 
-    async def _later(self, found: Awaitable[Caller], original: str) -> Caller:
-        return self._speaking(await found, original)
+    def _wanted(self) -> str:
+        tokens = ["a token (metadata authorization: Bearer TOKEN)"] if self.tokens is not None or self.issuers is not None else []
+        return ", or ".join([*tokens, *(["a client certificate (TLS)"] if self._certificates is not None else [])])
 
 
-def _bearer(authorization: str) -> str:
-    scheme, _, token = authorization.partition(" ")
-    if scheme.lower() != _SCHEME or not token.strip():
-        raise invalid("The metadata authorization has no token: write Bearer TOKEN.")
-    return token.strip()
+def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Identification:
+    """Opens the authentication of callers; issuers are asked for their keys from now on, on the running event loop.
+
+    Args:
+        config: what identifies callers.
+        reloader: reads files of keys again when they change.
+
+    Raises:
+        PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
+    """
+    certificates = Certificates(config.certificate) if config.certificate else None
+    found = Identification(certificates=certificates, proxy_roles=frozenset(config.proxy_roles))
+    if config.token is not None:
+        _open_tokens(config.token, config.leeway_seconds, found, reloader)
+    if config.oidc is not None:
+        _open_issuers(config.oidc, config.leeway_seconds, found, reloader)
+    return found
+
+
+def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
+    secret, public = config.secret_key_file, config.public_key_file
+    if secret is not None:
+        name, path, one = "token secret key", secret, keys.secret_key
+    else:
+        assert public is not None, "the configuration has one of them"
+        name, path, one = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
+
+    def read() -> tuple[keys.Key, ...]:
+        return keys.several(regular_file.read(path), one)
+
+    def take(found: tuple[keys.Key, ...]) -> None:
+        tokens.keys = found
+        into.forget()
+
+    first = _first(name, path, read)
+    into.tokens = tokens = Tokens(first, TokenRules(config.role_claim, config.audience_claim, config.audience, leeway))
+    reloader.add(name, (path,), read, take, first)
+
+
+def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
+    rules = OidcRules(frozenset(config.audiences), config.role_claim, leeway, config.refresh_seconds)
+    client = _first(
+        "OpenID Connect trust certificate",
+        config.trust_certs_file,
+        lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
+    )
+    into.issuers = issuers = Issuers(config.issuers, client.keys, rules, into.forget)
+    if (path := config.jwks_file) is not None:
+        first = _first("OpenID Connect keys", path, lambda: key_set(regular_file.read(path)))
+        issuers.take(first)
+        reloader.add("OpenID Connect keys", (path,), lambda: key_set(regular_file.read(path)), issuers.take, first)
+    issuers.start()
+
+
+def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:
+    """Reads a file at the start.
+
+    Raises:
+        PolicyError: the file can't be used.
+    """
+    try:
+        return read()
+    except (OSError, ValueError) as error:
+        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, f'The {name} file "{path}" can\'t be used: {why}.') from error
+
+
+def _refused(message: str) -> PolicyError:
+    return PolicyError(Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED, message)

@@ -12,8 +12,7 @@ import httpx
 
 from ..config.authentication import MOST_ISSUERS, is_private
 from ..http_proxies import reporting_proxies
-from .issuers import Unanswered
-from .jwks import MOST_BYTES, KeySet, key_set
+from .issuers import MOST_BYTES, KeySet, Unanswered, key_set
 from .keys import KeyUnusable
 
 TOTAL_SECONDS = 5.0

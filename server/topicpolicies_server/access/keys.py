@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -45,9 +44,6 @@ PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
 """Every algorithm whose tokens can be verified with a public key."""
 _DATA, _BASE64 = b"data:", b";base64"
 _MARK = b"-----BEGIN "
-_OWN = 8
-"""How many line ends, at most, are taken away one by one to find out whether a secret is really a public key."""
-_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")
 
 
@@ -93,8 +89,7 @@ def secret_key(content: bytes) -> Key:
     secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key, which is not a secret key")
-    least = len(secret.rstrip(b"\r\n"))  # the file may end with line ends, or these may be the last bytes of a key
-    if _is_public(secret) or any(_is_public(secret[:end]) for end in range(least, min(len(secret), least + _OWN))):
+    if _is_public_der(secret):
         raise KeyUnusable("it has a public key or a certificate, which is not a secret key: everyone who has seen it could sign")
     if len(secret) < LEAST_SECRET_BYTES:
         raise KeyUnusable(f"it has {len(secret)} bytes, and a secret key needs at least {LEAST_SECRET_BYTES}")
@@ -140,26 +135,6 @@ def of_public(loaded: object) -> Key:
     if isinstance(loaded, Ed25519PublicKey):
         return Key(loaded, ("EdDSA",))
     raise KeyUnusable("tokens are not signed with keys of its kind")
-
-
-def _is_public(content: bytes) -> bool:
-    """Whether bytes are a public key or a certificate: DER, its base64, OpenSSH's line, or JSON (JWK)."""
-    text = b"".join(content.split())
-    if _is_public_der(content) or _is_public_json(content) or content.lstrip().startswith((b"ssh-", b"ecdsa-sha2-")):
-        return True
-    try:
-        return _is_public_der(base64.b64decode(text.translate(_URL_SAFE) + b"=" * (-len(text) % 4), validate=True))
-    except binascii.Error:
-        return False
-
-
-def _is_public_json(content: bytes) -> bool:
-    try:
-        said = json.loads(content)
-    except (ValueError, RecursionError):
-        return False
-    keys = said.get("keys", [said]) if isinstance(said, dict) else []
-    return isinstance(keys, list) and any(isinstance(each, dict) and "kty" in each and "k" not in each for each in keys)
 
 
 def _is_public_der(content: bytes) -> bool:

@@ -24,7 +24,7 @@ from .. import regular_file
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..reloading import Reloader
-from .authority import MOST_FOLLOWS, Basis, Permission
+from .permission import EVERYTHING, NOTHING, Granted, Permission
 
 MOST_BYTES = 4 << 20
 """A larger file is not read."""
@@ -32,8 +32,6 @@ _EVERYBODY = "*"
 _PATTERN = re.compile(r"\*|[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _REMEMBERED = 10_000
 """How many pairs of a role and a namespace have remembered permissions."""
-_ALL = frozenset(Permission)
-_NONE: frozenset[Permission] = frozenset()
 _INCLUDED = {Permission.CHANGE: Permission.READ, Permission.WATCH: Permission.READ}
 _WORDS = ", ".join(each.value for each in Permission)
 
@@ -43,52 +41,31 @@ class Grant(NamedTuple):
 
     roles: frozenset[str]
     namespaces: tuple[re.Pattern[str], ...]
-    permissions: frozenset[Permission]
+    permissions: Granted
 
 
-class Contents:
-    """The contents of a file. They do not change."""
+class Contents(NamedTuple):
+    """The contents of a file. ``superusers``: the roles that may do everything."""
 
-    def __init__(self, superusers: frozenset[str], grants: tuple[Grant, ...]) -> None:
-        """``superusers``: the roles that may do everything."""
-        self.superusers = superusers
-        self.grants = grants
-        self._known: dict[tuple[str, str], frozenset[Permission]] = {}
+    superusers: frozenset[str] = frozenset()
+    grants: tuple[Grant, ...] = ()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Contents) and (self.superusers, self.grants) == (other.superusers, other.grants)
-
-    def __hash__(self) -> int:
-        return hash((self.superusers, self.grants))
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def permissions(self, role: str, namespace: str) -> frozenset[Permission]:
+    def permissions(self, role: str, namespace: str) -> Granted:
         """Returns the permissions of a role in a namespace."""
-        asked = (role, namespace)
-        found = self._known.get(asked)
-        if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[asked] = self._found(role, namespace)
-        return found
-
-    def _found(self, role: str, namespace: str) -> frozenset[Permission]:
         if not role:
-            return _NONE
+            return NOTHING
         if role in self.superusers:
-            return _ALL
+            return EVERYTHING
         granted = (
             grant.permissions
             for grant in self.grants
             if (role in grant.roles or _EVERYBODY in grant.roles) and any(each.fullmatch(namespace) for each in grant.namespaces)
         )
-        return _NONE.union(*granted)
+        return NOTHING.union(*granted)
 
 
 class RolesFile:
-    """Decides by a file (``authority.Roles``), which ``reloader`` reads again."""
+    """Grants by a file (``grants.Roles``), which ``reloader`` reads again."""
 
     def __init__(self, path: Path, reloader: Reloader) -> None:
         """Creates the object; the file is not read yet.
@@ -99,9 +76,8 @@ class RolesFile:
         """
         self._path = path
         self._reloader = reloader
-        self._contents = Contents(frozenset(), ())
-        self.basis = Basis()
-        """Stands for the present contents: answers that follow from them are stored in it."""
+        self._contents = Contents()
+        self._known: dict[tuple[str, str], Granted] = {}
         self._forget: Callable[[], object] | None = None
 
     async def start(self) -> None:
@@ -117,17 +93,19 @@ class RolesFile:
         self._take(contents)
         self._forget = self._reloader.add("authorization file", (self._path,), lambda: read(self._path), self._take, contents)
 
-    def at_once(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role has a permission."""
-        return permission in self._contents.permissions(role, namespace)
-
-    async def may(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Whether a role has a permission."""
-        return self.at_once(role, namespace, permission)
+    def granted(self, role: str, namespace: str) -> Granted:
+        """As ``grants.Roles.granted``."""
+        asked = role, namespace
+        found = self._known.get(asked)
+        if found is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[asked] = self._contents.permissions(role, namespace)
+        return found
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many permissions of roles, and of callers, are remembered, and how many at most. Any thread may call this."""
-        return {"permissions": (len(self._contents), _REMEMBERED), "permissions_of_calls": (len(self.basis.follows), MOST_FOLLOWS)}
+        """Returns how many permissions are remembered, and how many at most. Any thread may call this."""
+        return {"permissions": (len(self._known), _REMEMBERED)}
 
     async def close(self) -> None:
         """Ends the reloading of the file."""
@@ -135,7 +113,8 @@ class RolesFile:
             self._forget()
 
     def _take(self, contents: Contents) -> None:
-        self._contents, self.basis = contents, Basis()
+        self._contents = contents
+        self._known.clear()
 
 
 def read(path: Path) -> Contents:
@@ -176,7 +155,7 @@ def parse(text: str) -> Contents:
 def _grant(grant: object, place: str, problems: list[str]) -> Grant:
     if not isinstance(grant, dict):
         problems.append(f"{place} is not a table: write [[grants]]")
-        return Grant(frozenset(), (), _NONE)
+        return Grant(frozenset(), (), NOTHING)
     _known(grant, Grant._fields, f"{place}.", problems)
     problems += [f"{place} has no {name}" for name in Grant._fields if name not in grant]
     patterns = _texts(grant, "namespaces", f"{place}.", problems)

@@ -1,23 +1,120 @@
-"""Pulsar's own tokens: signed with a key that the server has, and verified as brokers do (``AuthenticationProviderToken``).
+"""JSON Web Tokens (RFC 7515, 7519): what a token says unverified, its verified claims, and the role in them. And Pulsar's own tokens.
 
-While one key replaces another there are two, and tokens of either are valid.
+Pulsar's tokens are signed with a key that the server has, and verified as brokers do (``AuthenticationProviderToken``). While one key
+replaces another there are two, and tokens of either are valid.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jwt
+
 from ..core.errors import PolicyError
-from . import signed
+from ..core.reasons import Reason
 from .caller import Caller, Way
-from .caller_cache import MOST, CallerCache
 from .keys import Key
+from .refusals import expired, invalid
+
+MOST_ROLE = 256
+"""The most characters of a role."""
+NOT_A_ROLE = f"has more than {MOST_ROLE} characters, some that can't be printed, or blanks around it"
+"""What is wrong with a text that ``is_role`` does not accept."""
+_UNREADABLE = "The token is not a signed JSON Web Token."
+_NOT_A_TOKEN = (jwt.PyJWTError, ValueError, TypeError, RecursionError)
+
+
+class UnverifiedClaims(NamedTuple):
+    """What a token says about itself. Nothing of it is verified: it only tells which key is needed."""
+
+    algorithm: str
+    key_id: str
+    """The id of the key that is said to have signed the token; "": the token does not say."""
+    issuer: str
+    """The issuer that is said to have signed the token; "": the token does not say."""
+
+
+def read_unverified(token: str) -> UnverifiedClaims:
+    """Reads what a token says about itself.
+
+    Raises:
+        PolicyError: CREDENTIALS_INVALID: the token can't be read.
+    """
+    try:
+        said = jwt.decode_complete(token, options={"verify_signature": False})
+    except _NOT_A_TOKEN as error:
+        raise invalid(_UNREADABLE) from error
+    algorithm, key_id, issuer = said["header"].get("alg"), said["header"].get("kid"), said["payload"].get("iss")
+    return UnverifiedClaims(*(each if isinstance(each, str) else "" for each in (algorithm, key_id, issuer)))
+
+
+def verified(token: str, key: Key, leeway: float, require: Sequence[str] = ()) -> dict[str, Any]:
+    """Returns the claims of a token that a key has signed, and that is valid at this time.
+
+    Args:
+        token: the token.
+        key: the key.
+        leeway: by how many seconds clocks may differ.
+        require: claims that the token must have.
+
+    Raises:
+        PolicyError: CREDENTIALS_EXPIRED: the token has expired; CREDENTIALS_INVALID: it is not valid for another reason.
+    """
+    options: Any = {"verify_aud": False, "verify_iat": False, "verify_sub": False, "verify_jti": False, "require": list(require)}
+    try:
+        return jwt.decode(token, key.material, algorithms=key.algorithms, leeway=leeway, options=options)
+    except jwt.ExpiredSignatureError as error:
+        raise expired() from error
+    except jwt.ImmatureSignatureError as error:
+        raise invalid("The token is not valid yet: its nbf is in the future, or a clock is wrong.") from error
+    except jwt.MissingRequiredClaimError as error:
+        raise invalid(f"The token has no claim {error.claim}.") from error
+    except jwt.InvalidAlgorithmError as error:
+        raise invalid("The token is signed with an algorithm that this server does not accept.") from error
+    except jwt.InvalidSignatureError as error:
+        raise invalid("The token's signature is invalid: the token was signed with another key, or changed.") from error
+    except _NOT_A_TOKEN as error:
+        raise invalid(_UNREADABLE) from error
+
+
+def caller_of(claims: Mapping[str, Any], role_claim: str, way: Way, leeway: float) -> Caller:
+    """Returns the caller that verified claims name; of a list of roles the first, as brokers take it (``AuthenticationProviderToken``).
+
+    Raises:
+        PolicyError: CREDENTIALS_INVALID: there is no role, or one that ``is_role`` does not accept.
+    """
+    said = claims.get(role_claim)
+    if isinstance(said, list) and said:
+        said = said[0]
+    if not isinstance(said, str) or not said:
+        raise invalid(f"The token has no role in its claim {role_claim}.")
+    if not is_role(said):
+        raise invalid(f"The role in the token's claim {role_claim} {NOT_A_ROLE}.")
+    begins_at = int(claims["nbf"]) - leeway if "nbf" in claims else -math.inf
+    return Caller(said, way, expires_at=int(claims["exp"]) + leeway if "exp" in claims else math.inf, begins_at=begins_at)
+
+
+def check_audience(claims: Mapping[str, Any], claim: str, wanted: frozenset[str]) -> None:
+    """Checks that a token was made for one of the wanted audiences; its claim is a text or a list of texts.
+
+    Raises:
+        PolicyError: CREDENTIALS_INVALID: the token was made for other audiences.
+    """
+    said = claims.get(claim)
+    audiences = said if isinstance(said, list) else [said]
+    if not any(isinstance(each, str) and each in wanted for each in audiences):
+        raise invalid(f"The token is for another audience: its claim {claim} does not name this service's.")
+
+
+def is_role(text: str) -> bool:
+    """Whether a text can be a role, which must fit into log lines, metadata and files."""
+    return 0 < len(text) <= MOST_ROLE and text.isprintable() and text == text.strip()
 
 
 class TokenRules(NamedTuple):
-    """What is required of a token. The defaults are the brokers'."""
+    """What is required of a token of Pulsar. The defaults are the brokers'."""
 
     role_claim: str = "sub"
     audience_claim: str = ""
@@ -31,33 +128,12 @@ class Tokens:
     """Verifies Pulsar's tokens."""
 
     def __init__(self, keys: tuple[Key, ...], rules: TokenRules) -> None:
-        """``keys``: the keys in force until others are set (``take``); at least one."""
-        self._keys = keys
+        """``keys``: the keys in force; at least one."""
+        self.keys = keys
+        """The keys in force: tokens that were signed with other keys are not valid."""
         self._rules = rules
-        self._cache = CallerCache()
-        self.known: Callable[[str, float], Caller | None] = self._cache.get
-        """Returns the caller of a token that was verified before with a key that is in force; None: ``caller`` has to verify it. The
-        arguments are the token, and the time in seconds since 1970.
 
-        Raises:
-            PolicyError: CREDENTIALS_EXPIRED: the token has expired since.
-        """
-
-    @property
-    def callers(self) -> Mapping[str, Caller]:
-        """Callers whose tokens were verified with a key that is in force, by the metadata ``authorization``. Their times may be over."""
-        return self._cache.callers
-
-    def take(self, keys: tuple[Key, ...]) -> None:
-        """Sets the keys in force: tokens that were signed with other keys are not valid any more."""
-        self._keys = keys
-        self._cache.clear()
-
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many tokens are remembered, and how many at most."""
-        return {"tokens": (len(self._cache), MOST)}
-
-    def caller(self, token: str, now: float) -> Caller:
+    def caller(self, token: str) -> Caller:
         """Returns the caller that a token names.
 
         Raises:
@@ -65,17 +141,16 @@ class Tokens:
         """
         rules = self._rules
         claims = self._verified(token)
-        begins_at, expires_at = signed.times(claims, now, rules.leeway)
         if rules.audience_claim:
-            signed.check_audience(claims, rules.audience_claim, frozenset({rules.audience}))
-        return self._cache.put(token, Caller(signed.role(claims, rules.role_claim), Way.TOKEN, expires_at=expires_at, begins_at=begins_at))
+            check_audience(claims, rules.audience_claim, frozenset({rules.audience}))
+        return caller_of(claims, rules.role_claim, Way.TOKEN, rules.leeway)
 
     def _verified(self, token: str) -> dict[str, Any]:
-        first, *others = self._keys
-        try:
-            return signed.verified(token, first)
-        except PolicyError:
-            for key in others:
-                with contextlib.suppress(PolicyError):
-                    return signed.verified(token, key)
-            raise
+        *others, last = self.keys
+        for key in others:
+            try:
+                return verified(token, key, self._rules.leeway)
+            except PolicyError as error:
+                if error.reason is Reason.CREDENTIALS_EXPIRED:
+                    raise
+        return verified(token, last, self._rules.leeway)

@@ -17,7 +17,7 @@ from topicpolicies.v1 import policies_pb2, service_pb2
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
-from ..core.policies.documents import Settings, record, varint
+from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.view import Head
 from ..core.reading.watch import Token
@@ -40,14 +40,9 @@ def number(message: type[Message], field: str) -> int:
 def document(key: PolicyKey, version: Position, policies: bytes | None, *, disabled: bool = False) -> bytes:
     """Returns a serialized ``PolicyDocument``. ``policies``: the serialized ``TopicPolicies``; None: there is no document."""
     topic, scope = key
-    name, at = topic.encode(), version.encode()
-    if disabled or not 0 < len(at) < _LONG or not 0 < len(name) < _LONG:
-        head = policies_pb2.PolicyDocument(
-            topic=topic, scope=policies_pb2.Scope.ValueType(scope), version=version, disabled=disabled
-        ).SerializeToString()
-    else:
-        head = _DOCUMENT_HEAD % (len(name), name, scope, len(at), at)
-    return head if policies is None else head + record(_POLICIES, policies)
+    head = policies_pb2.PolicyDocument(topic=topic, scope=policies_pb2.Scope.ValueType(scope), version=version, disabled=disabled)
+    raw = head.SerializeToString()
+    return raw if policies is None else raw + record(_POLICIES, policies)
 
 
 def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
@@ -65,18 +60,13 @@ def change_answer(request: Request, result: Result, wire: Wire, room: int | None
         wire: serializes documents.
         room: the most bytes that the documents may have, which are left out otherwise; None: any.
     """
-    version, previous, request_id = result.version.encode(), result.previous.encode(), request.request_id.encode()
-    lengths = len(version), len(previous), len(request_id)
-    if result.replayed or not (min(lengths) > 0 and max(lengths) < _LONG):
-        rest = service_pb2.ChangeResult(
-            version=result.version,
-            previous_version=result.previous,
-            outcome=service_pb2.ChangeOutcome.ValueType(result.outcome.value),  # the enums have the same numbers
-            request_id=request.request_id,
-            replayed=result.replayed,
-        ).SerializeToString()
-    else:
-        rest = _REST % (lengths[0], version, lengths[1], previous, result.outcome.value, lengths[2], request_id)
+    rest = service_pb2.ChangeResult(
+        version=result.version,
+        previous_version=result.previous,
+        outcome=service_pb2.ChangeOutcome.ValueType(result.outcome.value),  # the enums have the same numbers
+        request_id=request.request_id,
+        replayed=result.replayed,
+    ).SerializeToString()
     documents = _documents(request, result, wire)
     return documents + rest if room is None or len(documents) <= room else rest
 
@@ -131,22 +121,6 @@ def list_answer(heads: list[Head], next_page: str, token: Token | None, wire: Wi
 
 _MOST_DOCUMENTS: Final = 3 << 20
 """The most bytes of documents in the answer to a batch, so that every client can receive it; further ones are left out."""
-_LONG: Final = 0x80
-"""The least number whose varint takes more than one byte. Only numbers, and lengths of texts, below it fit the templates."""
-
-
-def _template(message: type[Message], *fields: str) -> bytes:
-    """Returns a ``%`` template of serialized fields. A text is given with its length; lengths and numbers must be below ``_LONG``."""
-    parts: list[bytes] = []
-    for name in fields:
-        field = message.DESCRIPTOR.fields_by_name[name]
-        text = field.type == field.TYPE_STRING
-        parts.append(varint(field.number << 3 | (2 if text else 0)) + (b"%c%b" if text else b"%c"))
-    return b"".join(parts)
-
-
-_DOCUMENT_HEAD: Final = _template(policies_pb2.PolicyDocument, "topic", "scope", "version")
-_REST: Final = _template(service_pb2.ChangeResult, "version", "previous_version", "outcome", "request_id")
 _POLICIES: Final = number(policies_pb2.PolicyDocument, "policies")
 _DOCUMENT: Final = number(service_pb2.ChangeResult, "document")
 _PREVIOUS: Final = number(service_pb2.ChangeResult, "previous")

@@ -17,20 +17,20 @@ from topicpolicies.v1.service_pb2 import ChangeResult
 
 from ..cluster.admission import Admission
 from ..core.chains.sequencer import Request, Result
-from ..core.errors import PolicyError
+from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.policies import secrets
+from ..core.reasons import ViolationReason
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .authors import author_of
-from .decoding import Change
-from .errors import Context
-from .failures import Failures
+from .calls import Call
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
+MOST_CHANGES = 1_000
+"""The most changes in one batch."""
 TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
@@ -47,12 +47,11 @@ class Batch:
 
     def __init__(
         self,
-        changes: Sequence[Change],
-        context: Context,
+        changes: Sequence[service_pb2.PolicyChangeRequest],
+        context: Call,
         registry: Registry,
         admission: Admission | None,
         shown: Shown,
-        failures: Failures,
         ended: ChangeEnded,
         forwarding: Forwarding | None = None,
     ) -> None:
@@ -64,21 +63,19 @@ class Batch:
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
-            failures: logs unforeseen failures.
             ended: called for each change.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
         """
         self._changes = changes
         self._context = context
         self._forwarding = forwarding
-        self._author = author_of(context)
+        self._author = requests.author_of(context)
         self._registry = registry
         self._admission = admission
         self._shown = shown
-        self._failures = failures
         self._ended = ended
         self._span = context.span
-        self._bucket = context.bucket
+        self._bucket = context.usage.bucket if context.usage is not None else None
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._requests: list[Request | None] = [None] * len(changes)
@@ -100,7 +97,14 @@ class Batch:
         """Set when every change has its result, or is to be forwarded."""
 
     async def run(self) -> bytes:
-        """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each."""
+        """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each.
+
+        Raises:
+            PolicyError: INVALID_ARGUMENT, there are too many changes.
+        """
+        if len(self._changes) > MOST_CHANGES:
+            problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
+            raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
         if not self._changes:
             return b""
         self._beginning = self._loop.create_task(self._begin(), name="batch")
@@ -173,9 +177,7 @@ class Batch:
                 return
             self._complete.clear()
             if self._loop.time() < until:
-                changes = {
-                    index: change for index in refused if isinstance(change := self._changes[index], service_pb2.PolicyChangeRequest)
-                }
+                changes = {index: self._changes[index] for index in refused}
                 for index, answer in (await forwarding.batch(self._context, changes, refused)).items():
                     del refused[index]
                     self._answer(index, answer)
@@ -190,21 +192,16 @@ class Batch:
         bucket = self._bucket
         if bucket is None:
             return wanted
-        count, seconds = bucket.reserve(wanted, self._loop.time())
-        if seconds:
-            try:
-                await asyncio.sleep(seconds)
-            except asyncio.CancelledError:
-                bucket.unused(count)
-                raise
-            bucket.used(count)
+        count, seconds = bucket.portion(wanted, self._loop.time())
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            bucket.take(-count)
+            raise
         return count
 
     def _read(self, index: int) -> Request | None:
         change = self._changes[index]
-        if isinstance(change, PolicyError):
-            self._answer(index, change)
-            return None
         try:
             namespace, request = requests.read_change(change, self._author, index)
         except PolicyError as error:
@@ -244,7 +241,7 @@ class Batch:
         except (Exception, asyncio.CancelledError) as error:  # no change may be left without a result
             if asked_to_end(error):
                 raise
-            self._failures.log("A batch of changes", error)
+            errors.log_failure("A batch of changes", error)
             for request in together:
                 if (submitted := self._open.pop(request, None)) is not None:
                     submitted.give_up(request)
@@ -280,7 +277,6 @@ class Batch:
         """Has a change forwarded, with its request id, once all others have their results."""
         index = self._indexes[request]
         change = self._changes[index]
-        assert isinstance(change, service_pb2.PolicyChangeRequest), "it was read"
         (change.update if change.HasField("update") else change.delete).request_id = request.request_id
         self._elsewhere[index] = led
         self._check()
@@ -295,7 +291,7 @@ class Batch:
                 self._answer(index, error)
 
     def _fail(self, index: int, error: BaseException) -> None:
-        self._failures.log("A change of a batch", error)
+        errors.log_failure("A change of a batch", error)
         self._answer(index, errors.internal())
 
     def _answer(self, index: int, answer: answers.Answer) -> None:

@@ -1,81 +1,265 @@
-"""The calls in progress: registered when they begin, passed through the doors, observed, and ended when the server stops.
+"""The one way of every call, from its arrival to its status.
 
-*Doors* are called before a request is decoded; each may refuse the call, or set its caller. Some can tell by the metadata alone that they
-will refuse a call: such a call is refused before its request arrives. *Observers* are notified when a call ends, and some also when it
-arrives.
+gRPC hands over bytes and sends bytes. ``Calls.handler`` wraps a method, and does for each of its calls, in this order:
 
-========  ============================================  ======================================  ======================================
-state     the call                                      while the server stops                  when the time for stopping is over
-========  ============================================  ======================================  ======================================
-WORKING   makes its answer, or waits for something      goes on; watches end by themselves      is ended with the status SHUTTING_DOWN
-          to send
-WRITING   writes, and waits for its peer to take that   goes on; is ended if the peer takes     is ended without a status
-                                                        nothing for ``UNREAD_SECONDS``
-ENDING    was ended, and its status is being sent       is ended if the peer does not take      is ended
-                                                        that for ``UNREAD_SECONDS``
-========  ============================================  ======================================  ======================================
+1. refuses it if the server stops, or if too many calls are in progress;
+2. identifies its caller, by its metadata and the certificate of its connection (``identifying``);
+3. charges the caller's quota (``quotas``);
+4. decodes the request and runs the method;
+5. turns whatever was raised into the status of the call (``_end``), and notifies the observers.
 
-A call whose method has returned is no call in progress any more. A peer that does not read can receive no status, so its call ends without
-one, and its connection is closed with the server.
+Requests are decoded here because gRPC reports an exception of a deserializer as a failure of the server. Answers of a stream are written
+with ``Call.write``, not yielded to gRPC: so when gRPC cancels a call, the cancellation is raised where the method stands, and the method
+releases what it holds at once.
+
+A handler returns after it has sent a status, and does not let gRPC's ``AbortError`` pass through its frames: gRPC keeps that error with the
+call. So nothing that a refused call has sent is kept in memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import enum
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
-from ..access import Caller
-from ..core.chains.request import Request, Result
-from ..core.errors import PolicyError, stopping, too_much
-from .arriving import Arriving
-from .call import Call, Metadata, State
-from .lateness import Lateness
+import grpc
+from google.protobuf.message import DecodeError
 
-UNREAD_SECONDS = 1.0
-"""Seconds for which, while the server stops, a peer may leave unread what is written to it. Then its call is ended."""
+from ..access import NOBODY, Caller, Way
+from ..access.refusals import expired
+from ..config import Limits
+from ..core.chains.request import Outcome, Request, Result
+from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
+from ..core.reasons import Reason, ViolationReason
+from ..core.traces import TraceContext
+from . import errors
+from .quotas import Quotas, Usage, principal
+
+if TYPE_CHECKING:
+    from ..telemetry.spans import CallSpan
+
+CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
+"""The methods that make changes."""
+PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
+"""The metadata with which gRPC repeats a call."""
 LAST_SECONDS = 1.0
-"""Seconds that calls which were ended may take to send their status."""
-REFUSING_SECONDS = 2.0
-"""Seconds, at most, for which new calls are refused with SHUTTING_DOWN while the server stops; then gRPC accepts no more."""
-ELSEWHERE_SECONDS = 0.5
-"""After how many seconds a call that is refused then may be repeated: by then its connection is closed, and it goes to another server."""
-_QUIET_LOOKS = 5
-"""After so many checks in a row without a new call, every call that had arrived is assumed to have begun."""
-_QUIET_SECONDS = 0.01
-"""Seconds between two such checks."""
-_LOOK_SECONDS = 0.1
-"""Seconds between two checks, while the server stops, of whether peers read."""
+"""Seconds that a call which is ended may take to write what it is writing, and to send its status."""
+_ELSEWHERE_SECONDS = 0.5
+"""After how many seconds a call that a stopping server refuses may be repeated: by then its connection is closed."""
+_QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.1, 2.0
+"""A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more."""
+_LOOK_SECONDS = 0.02
+"""Seconds between two looks at the calls that are left, while the server stops."""
+_EARLY = 0.1
+"""How long before its deadline a call is ended, as a fraction of the caller's timeout: the status still has to reach the caller."""
+_LEAST_EARLY, _MOST_EARLY = 0.02, 0.5
+"""The least and the most seconds for that, whatever the fraction."""
+_CLOCK_SECONDS = 30.0
+"""The longest time between two looks at the system's clock, which can be set, for a stream whose credentials expire."""
+_OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)
+"""The kinds of errors that say nothing of earlier attempts at a change."""
+_T = TypeVar("_T")
+Parse: TypeAlias = Callable[[bytes], _T]
+"""``FromString`` of a message class."""
+Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
+"""A method of a service: takes a request and the call."""
+Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+"""A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
+Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
+"""Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
+
+
+class Call:
+    """One call, as the service sees it. Other services receive it in place of gRPC's context."""
+
+    def __init__(self, method: str, context: Any, size: int = 0, *, endless: bool = False) -> None:
+        """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
+
+        Args:
+            method: the method's name, such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
+            context: gRPC's context (``grpc.aio.ServicerContext``).
+            size: bytes of the request; 0 for a stream of requests.
+            endless: whether the call does not end by itself when the server stops.
+        """
+        self.context = context
+        """GRPC's context."""
+        self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
+        """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
+        self.method = method
+        self.size = size
+        self.endless = endless
+        self.caller: Caller = NOBODY
+        """The caller, once it has been identified."""
+        self.usage: Usage | None = None
+        """What the caller uses of its quota, this call included; None: it was not charged."""
+        self.target = ""
+        """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
+        self.unpermitted = ""
+        """The namespace for which the caller's permission is being looked up; "": none. Until then errors reveal nothing of it."""
+        self.at_least = ""
+        """The version that the answer to a read must have reached; "": any."""
+        self.request: Request | None = None
+        """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
+        self.outcome: Outcome | None = None
+        """The outcome of ``request``; None: it failed, or has no outcome yet."""
+        self.changes = 0
+        """How many changes of a batch have their outcome."""
+        self.hurry: Callable[[], None] | None = None
+        """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
+        self.unsure = False
+        """Whether a leader that the call was forwarded to may have made its change."""
+        self.trace: TraceContext | None = None
+        """The trace that the call is part of; None: nobody has looked for one."""
+        self.span: CallSpan | None = None
+        """The span of the call, which is sent to a collector; None: the call is not traced."""
+        self.error: PolicyError | None = None
+        """The error that the call ended with; None: it has not ended, or ended without one of our errors."""
+        self.code = ""
+        """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
+        self.given_up = False
+        """Whether the caller went away, or did not read, before the end of the call."""
+        self.started = perf_counter()
+        """When the call arrived, by ``time.perf_counter``."""
+        self._task = asyncio.current_task()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing_since: float | None = None
+        self._ending: PolicyError | None = None
+
+    async def write(self, answer: Any) -> None:
+        """Writes one answer of a stream; returns when there is room for the next one.
+
+        Raises:
+            PolicyError: what ``leave`` was given meanwhile.
+            asyncio.CancelledError: the peer has gone.
+        """
+        self._writing_since = time.monotonic()  # the clock of event loops
+        try:
+            await self.context.write(answer)
+        except grpc.aio.InternalError:
+            self.gone()
+        self._writing_since = None
+        if self._ending is not None:
+            raise self._ending
+
+    def unread_since(self) -> float | None:
+        """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
+        return self._writing_since
+
+    def note(self, key: str, value: str) -> None:
+        """Sets the trailing metadata of the answer to one pair."""
+        self.context.set_trailing_metadata(((key, value),))
+
+    def time_left(self) -> float | None:
+        """Returns the seconds until the caller's deadline; None: the call has none."""
+        left: float | None = self.context.time_remaining()
+        return left
+
+    def leave(self, error: PolicyError) -> None:
+        """Ends the call with an error, at once or when its peer has taken what is being written.
+
+        A peer that does not take it within ``LAST_SECONDS`` gets no status.
+        """
+        self._ending = error
+        if self._writing_since is None:
+            self.cancel()
+        else:
+            asyncio.get_running_loop().call_later(LAST_SECONDS, self.cancel)
+
+    def cancel(self) -> None:
+        """Cancels the call's task."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
+        """Ends the call with a gRPC status. For a ``PolicyError``, raise it.
+
+        Raises:
+            grpc.aio.AbortError: the status was sent.
+            asyncio.CancelledError: the peer has gone.
+        """
+        self.code = code.name
+        try:
+            return await self.context.abort(code, details, trailing_metadata)
+        except grpc.aio.InternalError:
+            self.gone()
+
+    async def refuse(self, error: PolicyError) -> None:
+        """Ends the call with the status of an error. The call's handler must return then.
+
+        Raises:
+            asyncio.CancelledError: the peer has gone.
+        """
+        error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
+        self.error = _without_frames(error)
+        message, details = errors.fitting(error)
+        try:
+            await self.abort(errors.code(error), message, errors.trailing_metadata(error, details))
+        except grpc.aio.AbortError as sent:
+            _without_frames(sent)
+
+    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
+        """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not.
+
+        Args:
+            error: the error of this attempt.
+            request_id: the change's; "": it is not known.
+        """
+        if error.kind not in _OF_ATTEMPTS or error.reason == Reason.OUTCOME_UNKNOWN:
+            return error
+        repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
+        return errors.outcome_unknown(request_id, error) if self.unsure or repeated else error
+
+    def why_cancelled(self) -> PolicyError:
+        """Returns the error to end the call with after a ``CancelledError``.
+
+        Raises:
+            asyncio.CancelledError: no status can be sent: the peer has gone or does not read, or gRPC is sending one.
+        """
+        assert self._task is not None, "a call has a task"
+        if not self.given_up and not self.code:
+            if not self._task.cancelling():
+                return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")
+            if self._ending is not None and self._writing_since is None and self._task.uncancel() == 0:
+                return self._ending
+            self.given_up = True
+        raise asyncio.CancelledError from None
+
+    def ends_before(self, late: Callable[[Call], None]) -> None:
+        """Has ``late`` called a moment before the caller's deadline, unless the call has ended by then."""
+        left = self.time_left()
+        if left is not None:
+            early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
+            self._timer = asyncio.get_running_loop().call_later(left - early, late, self)
+
+    def ends_with_credentials(self) -> None:
+        """Has the call end when the caller's credentials expire: what they allowed when it began need not be allowed then."""
+        if self.caller.expires_at == math.inf:
+            return
+        left = self.caller.expires_at - time.time()
+        if left > 0:
+            self._timer = asyncio.get_running_loop().call_later(min(left, _CLOCK_SECONDS), self.ends_with_credentials)
+        else:
+            self.leave(expired("client certificate" if self.caller.way is Way.CERTIFICATE else "token"))
+
+    def stop_timer(self) -> None:
+        """Notes that the call has ended: its deadline and the expiry of its credentials do not matter any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def gone(self) -> NoReturn:
+        """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""
+        self.given_up = True
+        raise asyncio.CancelledError from None
 
 
 class Observer(Protocol):
-    """Is notified of calls, on the event loop. Its methods must return at once and must not raise."""
+    """Is notified of calls, on the event loop. Its method must return at once and must not raise."""
 
     def ended(self, call: Call) -> None:
-        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. It may have ended before it passed the doors."""
-
-
-@runtime_checkable
-class BeginObserver(Observer, Protocol):
-    """An observer that is notified of the arrival of each call, too."""
-
-    def began(self, call: Call) -> None:
-        """Notes that a call has arrived."""
-
-
-class Only(enum.Enum):
-    """The value of a door's or observer's attribute ``only``: the calls for which it is called. Without the attribute that is every call.
-
-    Between two calls gRPC and the kernel push our code out of the processor's caches, so each function call is expensive. Doors and
-    observers are therefore not called for calls that do not concern them.
-    """
-
-    STREAMS = enum.auto()
-    """Calls of methods whose calls may stay open (``leaving.stays``)."""
-    TRACED = enum.auto()
-    """Calls that have a span when they end. For observers only: no door is limited to them."""
+        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Its caller may not have been identified."""
 
 
 class ChangeObserver(Protocol):
@@ -87,84 +271,38 @@ class ChangeObserver(Protocol):
         Args:
             method: the method of the call.
             caller: the caller.
-            request: the change; None: it could not be decoded or is invalid.
+            request: the change; None: it is invalid.
             answer: the outcome; None: the call ended before there was one. The change may have been made all the same.
             seconds: how long the change took, from when it was read.
         """
 
 
-Door: TypeAlias = Callable[[Call], "Awaitable[None] | None"]
-"""Called for each call before its request is decoded. Returns None if the call passes, or what to await for that. Raises ``PolicyError`` to
-refuse the call."""
-
-
-Refusal: TypeAlias = Callable[[str, Metadata], PolicyError | None]
-"""A door may have a method ``refusal`` of this type. It is called with the method and the metadata of a call before the request has come,
-and returns what the door refuses the call with, whatever the request is. None: the door has to be asked once the request has come. So the
-server does not take megabytes from callers that it refuses. A door that lets calls in without credentials has a method ``is_stranger`` with
-the same arguments, which returns whether a call is one of these."""
-
-
 class Calls:
     """The calls in progress of one server. It belongs to one event loop."""
 
-    def __init__(self, most: int, doors: Sequence[Door] = (), observers: Sequence[Observer] = ()) -> None:
-        """Begins without calls.
-
-        Args:
-            most: how many calls may be in progress.
-            doors: the doors that each call passes, in this order.
-            observers: the observers that are notified of each call.
-        """
-        self._most = most
-        self.doors = tuple(doors)
-        self.observers = tuple(observers)
-        self.change_observers: tuple[ChangeObserver, ...] = ()
+    def __init__(self, limits: Limits) -> None:
+        """Begins without calls, which need no credentials. ``limits``: bound the calls, and what each principal may use."""
+        self._most = limits.max_concurrent_calls
+        self._most_bytes = limits.max_message_bytes
+        self.identify: Identify | None = None
+        """Identifies callers; None: they are not authenticated."""
+        self.quotas: Quotas | None = Quotas(limits) if Quotas.limit(limits) else None
+        """What each principal uses; None: there are no limits for principals."""
+        self.began: Callable[[Call], None] | None = None
+        """Called with each call that has arrived."""
+        self.observers: Sequence[Observer] = ()
+        """The observers that are notified of each call."""
+        self.change_observers: Sequence[ChangeObserver] = ()
         """The observers that are notified of each change of a batch."""
-        self._loop = asyncio.get_running_loop()
+        self.late: Callable[[Call], None] = _nothing
+        """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
-        self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
-        """The deadlines of calls with one answer."""
-        self.arriving = Arriving(self._loop, most)
-        """The calls whose requests have not arrived."""
-        self._endless = 0
-        """How many calls in progress do not end by themselves when the server stops."""
-        self._ended = asyncio.Event()
-        """Set when no call is in progress but endless ones."""
         self._stops = False
         self._refused = 0
-        """How many calls were refused since the server began to stop."""
+        """How many calls were refused because the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
-
-    @property
-    def doors(self) -> tuple[Door, ...]:
-        """The doors, in the order in which each call passes them."""
-        return self._doors
-
-    @doors.setter
-    def doors(self, doors: tuple[Door, ...]) -> None:
-        self._doors = doors
-        self.unary_doors = tuple(each for each in doors if only(each) is None)
-        """The doors that calls with one answer pass: all but those that are limited to streams."""
-        early: list[Refusal | None] = [getattr(each, "refusal", None) for each in doors]
-        self._refusals = tuple(each for each in early if each is not None)
-        strangers: list[Callable[[str, Metadata], bool] | None] = [getattr(each, "is_stranger", None) for each in doors]
-        self._lets_in_strangers = tuple(each for each in strangers if each is not None)
-
-    @property
-    def observers(self) -> tuple[Observer, ...]:
-        """The observers that are notified of calls."""
-        return self._observers
-
-    @observers.setter
-    def observers(self, observers: tuple[Observer, ...]) -> None:
-        self._observers = observers
-        self._tell_began = tuple(each.began for each in observers if isinstance(each, BeginObserver))
-        self._tell_ended = tuple(each.ended for each in observers if only(each) is None)
-        self._tell_stream_ended = tuple(each.ended for each in observers if only(each) is Only.STREAMS)
-        self._tell_traced = tuple(each.ended for each in observers if only(each) is Only.TRACED)
 
     def methods(self) -> list[str]:
         """Returns the method of each call in progress, so one method any number of times. Safe to call from any thread."""
@@ -172,138 +310,155 @@ class Calls:
 
     def unread_seconds(self) -> float:
         """Returns the longest time, in seconds, for which any peer has left a message unread; 0: none is unread. Safe from any thread."""
-        now = self._loop.time()
-        return max((now - call.since for call in list(self._calls) if call.state is State.WRITING), default=0.0)
+        now = time.monotonic()
+        return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
 
-    def unread(self, seconds: float) -> list[Call]:
-        """Returns the calls whose peers have left a message unread for at least so many seconds."""
-        return [call for call in self._calls if call.state is State.WRITING and self.unread_for(call) >= seconds]
+    def unary(self, name: str, parse: Parse[Any], method: Method[Any], *, endless: bool = False) -> Handler:
+        """Wraps a method with one request and one answer. ``endless``: a stopping server does not wait for its calls."""
+        return self.handler(name, lambda raw, call: method(self.decode(parse, raw), call), stream=False, endless=endless)
 
-    def unread_for(self, call: Call) -> float:
-        """Returns the seconds for which a call's peer has left a message unread; meaningless unless the call is WRITING."""
-        return self._loop.time() - call.since
+    def stream(self, name: str, parse: Parse[Any], method: Method[None], *, endless: bool = False) -> Handler:
+        """Wraps a method with one request, which writes its answers. ``endless``: as ``unary``."""
+        return self.handler(name, lambda raw, call: method(self.decode(parse, raw), call), stream=True, endless=endless)
 
-    def early_refusal(self, method: str, metadata: Metadata) -> PolicyError | None:
-        """Returns what a call is refused with before its request has come; None: it may come.
+    def handler(self, name: str, method: Method[Any], *, stream: bool, endless: bool) -> Handler:
+        """Wraps a method for gRPC.
 
         Args:
-            method: the method's name, as in ``Call``.
-            metadata: the metadata that the caller sent.
+            name: the method's name, as in ``Call``.
+            method: takes the undecoded request, or the stream of undecoded requests.
+            stream: whether the method writes its answers, and its calls may stay open.
+            endless: whether its calls do not end by themselves when the server stops.
         """
-        if self._stops:
-            self._refused += 1
-            return stopping(ELSEWHERE_SECONDS)
+
+        async def handle(request: Any, context: Any) -> Any:
+            call = Call(name, context, len(request) if isinstance(request, bytes) else 0, endless=endless)
+            if self.began is not None:
+                self.began(call)
+            try:
+                self._register(call)
+                if not stream:
+                    call.ends_before(self.late)
+                if self.identify is not None:
+                    found = self.identify(call)
+                    call.caller = found if isinstance(found, Caller) else await found
+                    if stream:
+                        call.ends_with_credentials()
+                if self.quotas is not None:
+                    who = principal(call.caller, context.peer())
+                    call.usage, seconds = self.quotas.charge(who, name, call.size, call.time_left())
+                    if seconds:
+                        await asyncio.sleep(seconds)
+                return await method(request, call)
+            except BaseException as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
+                await _end(call, error)
+            finally:
+                self._ended(call)
+
+        return handle
+
+    def decode(self, parse: Parse[_T], raw: bytes) -> _T:
+        """Decodes a message.
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED, there are too many bytes; INVALID_ARGUMENT, they are no such message.
+        """
+        if len(raw) > self._most_bytes:
+            raise PolicyError(
+                Kind.RESOURCE_EXHAUSTED,
+                Reason.MESSAGE_TOO_LARGE,
+                f"The request has {len(raw):,} bytes; at most {self._most_bytes:,} are allowed: send less at once, or raise"
+                " max_message_bytes.",
+                metadata={"most_bytes": str(self._most_bytes)},
+            )
         try:
-            for refusal in self._refusals:
-                if (error := refusal(method, metadata)) is not None:
-                    return error
-        except Exception:  # noqa: BLE001 (the door fails again once the request has come, and that is told)
-            return None
-        return None
-
-    def is_stranger(self, method: str, metadata: Metadata) -> bool:
-        """Returns whether a call that may come is let in without credentials, where others need them. The arguments: ``early_refusal``."""
-        return any(each(method, metadata) for each in self._lets_in_strangers)
-
-    def arrived(self, method: str, context: Any, size: int = 0, metadata: Metadata | None = None) -> Call:
-        """Creates the ``Call`` for a call that has arrived, and notifies observers. ``finished`` must be called at its end.
-
-        Args:
-            method: the method's name, as in ``Call``.
-            context: gRPC's context (``grpc.aio.ServicerContext``).
-            size: bytes of the request; 0 for a stream of requests.
-            metadata: the metadata that the caller sent; None: it was not read yet.
-        """
-        call = Call(method, context, size, tuple(context.invocation_metadata() or ()) if metadata is None else metadata)
-        for tell in self._tell_began:
-            tell(call)
-        return call
-
-    def finished(self, call: Call, *, stays: bool) -> None:
-        """Notifies observers that a call has ended. ``stays``: whether calls of its method may stay open (``leaving.stays``)."""
-        for tell in self._tell_ended:
-            tell(call)
-        if stays:
-            for tell in self._tell_stream_ended:
-                tell(call)
-        if call.span is not None:
-            for tell in self._tell_traced:
-                tell(call)
-
-    def register(self, call: Call, *, endless: bool = False) -> None:
-        """Registers a call as in progress until ``unregister``. ``endless``: a stopping server does not wait for this call to end.
-
-        Raises:
-            PolicyError: RESOURCE_EXHAUSTED, the greatest number of calls is in progress; UNAVAILABLE, the server is stopping.
-        """
-        if self._stops:
-            self._refused += 1
-            raise stopping(ELSEWHERE_SECONDS)
-        if len(self._calls) >= self._most:
-            problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
-            raise too_much("max_concurrent_calls", self._most, problem)
-        self._calls[call] = None
-        self._endless += endless
-
-    async def enter(self, call: Call) -> None:
-        """Passes a call that may stay open through all doors.
-
-        Raises:
-            PolicyError: a door refuses the call.
-        """
-        for door in self.doors:
-            if (passing := door(call)) is not None:
-                await passing
-
-    def unregister(self, call: Call, *, endless: bool = False) -> None:
-        """Removes a call from those in progress. ``endless``: as it was given to ``register``."""
-        del self._calls[call]
-        self._endless -= endless
-        if len(self._calls) <= self._endless:
-            self._ended.set()
+            return parse(raw)
+        except DecodeError:
+            problem = "The request can't be decoded: it is not a message of this type, or a text in it is not UTF-8."
+            raise invalid(Violation("", ViolationReason.MALFORMED_MESSAGE, problem)) from None
 
     async def refuse(self) -> None:
-        """Refuses new calls from now on, and those whose requests have not arrived; returns when calls that had come are refused too.
+        """Refuses new calls from now on; returns when those that had come are refused too.
 
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
-        self.arriving.end_all(stopping(ELSEWHERE_SECONDS))
-        over, looks = self._loop.time() + REFUSING_SECONDS, 0
-        while looks < _QUIET_LOOKS and self._loop.time() < over:
+        over, refused = time.monotonic() + _MOST_REFUSING_SECONDS, -1
+        while refused != self._refused and time.monotonic() < over:
             refused = self._refused
             await asyncio.sleep(_QUIET_SECONDS)
-            looks = looks + 1 if refused == self._refused else 0
 
     async def drained(self, seconds: float) -> None:
-        """Returns when only endless calls are in progress, or after so many seconds. Calls whose peers do not read are ended meanwhile."""
-        await self._wait(seconds, lambda: len(self._calls) > self._endless)
+        """Returns when only endless calls, and calls whose peers do not read, are in progress, or after so many seconds."""
+
+        def unread(call: Call) -> bool:
+            since = call.unread_since()
+            return since is not None and time.monotonic() > since + LAST_SECONDS
+
+        await self._until(seconds, lambda: all(call.endless or unread(call) for call in self._calls))
 
     async def end_all(self) -> None:
-        """Ends every call in progress; returns when each has sent its status, or after ``LAST_SECONDS``."""
+        """Ends every call in progress; returns when each has sent its status, or after a while."""
         for call in list(self._calls):
-            if call.state is State.WORKING:
-                call.goes_to(State.ENDING)
-            call.end()
-        await self._wait(LAST_SECONDS, lambda: bool(self._calls))
+            call.leave(stopping())
+        await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
 
-    async def _wait(self, seconds: float, left: Callable[[], bool]) -> None:
-        """Returns when ``left`` says that no call is left, or after so many seconds.
+    async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
+        over = time.monotonic() + seconds
+        while not holds() and time.monotonic() < over:  # noqa: ASYNC110 (a stop waits once; no call pays for it)
+            await asyncio.sleep(_LOOK_SECONDS)
 
-        It is woken by the end of the last call but the endless ones, not by the end of each: there may be thousands.
-        """
-        over = self._loop.time() + seconds
-        while left() and (now := self._loop.time()) < over:
-            for call in list(self._calls):
-                if call.state is not State.WORKING and now >= call.since + UNREAD_SECONDS:
-                    call.end()
-            self._ended.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(over - now, _LOOK_SECONDS)):
-                    await self._ended.wait()
+    def _register(self, call: Call) -> None:
+        if self._stops:
+            self._refused += 1
+            raise stopping(_ELSEWHERE_SECONDS)
+        if len(self._calls) >= self._most:
+            problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
+            raise too_much("max_concurrent_calls", self._most, problem)
+        self._calls[call] = None
+
+    def _ended(self, call: Call) -> None:
+        self._calls.pop(call, None)
+        call.stop_timer()
+        if self.quotas is not None and call.usage is not None:
+            self.quotas.release(call.usage, call.method, call.size)
+        for observer in self.observers:
+            observer.ended(call)
 
 
-def only(who: object) -> Only | None:
-    """Returns to which calls a door or an observer is limited; None: it is called for all of them."""
-    found: Only | None = getattr(who, "only", None)
-    return found
+async def _end(call: Call, error: BaseException) -> None:
+    """Ends a call with the status of what its method, or a check before it, has raised. The handler must return then.
+
+    Raises:
+        asyncio.CancelledError: the call ends without this status.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        error = call.why_cancelled()
+    if isinstance(error, PolicyError):
+        await call.refuse(error)
+    elif isinstance(error, grpc.aio.AbortError):
+        _without_frames(error)
+    elif isinstance(error, grpc.aio.InternalError):  # a write failed
+        call.gone()
+    elif isinstance(error, Exception):
+        errors.log_failure(call.method, error)
+        await call.refuse(errors.internal())
+    else:
+        raise error
+
+
+def _nothing(_: Call) -> None:
+    """Stands in for ``Calls.late`` until that is set: the call ends with its deadline."""
+
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def _without_frames(error: _Error) -> _Error:
+    """Returns the error that a call ends with, without its traceback and the errors before it.
+
+    A call and gRPC's state of it keep their errors. The frames of a traceback keep the call and its request. Such a cycle would stay in
+    memory until a garbage collection finds it.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error

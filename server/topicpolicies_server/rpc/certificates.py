@@ -1,7 +1,7 @@
 """The server's certificate, its key, and the authorities of client certificates, which are read again while the server runs.
 
 gRPC asks for them at each handshake, on threads of its own, and is given what has been read and checked already. An open connection keeps
-what it was made with, but the calls on it are checked against the authorities that are in force (``trusting``).
+what it was made with; where clients have certificates it is closed after ten minutes (``listening``), so that its client shows one again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,6 @@ from ..reloading import Reloader
 
 _TRIES = 3
 """How often files are read that change while they are read."""
-_MARK = b"\xef\xbb\xbf"
-"""A byte order mark, which Python's TLS skips at the beginning of a file, and gRPC's does not."""
-_TRUSTED = b"-----BEGIN TRUSTED CERTIFICATE-----"
-_CURVES = ("secp256r1", "secp384r1", "secp521r1")
-_NAMED_CURVE = bytes.fromhex("06072a8648ce3d020106")
-"""What every certificate with a key on a curve contains (DER): id-ecPublicKey, then the identifier of the curve, not its parameters."""
-_LEAST_RSA_BITS = 1024
 
 
 class Pem(NamedTuple):
@@ -49,7 +42,6 @@ def read_pem(tls: TlsConfig) -> Pem:
     for _ in range(_TRIES):
         pem = _content(tls)
         _check_pair(tls.certificate_file, tls.key_file)
-        _check_kind(tls.certificate_file, pem.certificate)
         if tls.client_ca_file is not None:
             _check_authority(tls.client_ca_file, pem.authority or b"")
         if pem == _content(tls):  # what was checked is what was read
@@ -72,8 +64,6 @@ class Certificates:
         """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
         self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
         """The configuration that gRPC has not fetched yet, if there is one. Its threads take it in one atomic step."""
-        self._authority = self._first.authority
-        self._trusted: Callable[[bytes], None] | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials for one address of a server."""
@@ -81,23 +71,14 @@ class Certificates:
         fetch: Callable[[], Any] = self._fetch  # gRPC's types do not say that it may be None
         return grpc.dynamic_ssl_server_credentials(_configuration(self._first), fetch, require_client_authentication=strict)
 
-    def follow(self, reloader: Reloader, trusted: Callable[[bytes], None] | None = None) -> None:
-        """Has the files read again from now on.
-
-        Args:
-            reloader: reads them.
-            trusted: called with the authorities of client certificates, as PEM, whenever they have changed; None: not called.
-        """
-        self._trusted = trusted
+    def follow(self, reloader: Reloader) -> None:
+        """Has ``reloader`` read the files again from now on."""
         tls = self._tls
         files = [each for each in (tls.certificate_file, tls.key_file, tls.client_ca_file) if each is not None]
         reloader.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
 
     def _take(self, pem: Pem) -> None:
         self._next.append(_configuration(pem))
-        if self._trusted is not None and pem.authority is not None and pem.authority != self._authority:
-            self._trusted(pem.authority)
-        self._authority = pem.authority
         self.ends_at = _end_of(pem.certificate)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
@@ -122,11 +103,8 @@ def _end_of(chain: bytes) -> float | None:
 
 
 def _content(tls: TlsConfig) -> Pem:
-    return Pem(_read(tls.certificate_file), _read(tls.key_file), _read(tls.client_ca_file) if tls.client_ca_file is not None else None)
-
-
-def _read(path: Path) -> bytes:
-    return regular_file.read(path).removeprefix(_MARK)
+    read = regular_file.read
+    return Pem(read(tls.certificate_file), read(tls.key_file), read(tls.client_ca_file) if tls.client_ca_file is not None else None)
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
@@ -140,44 +118,11 @@ def _check_pair(certificate: Path, key: Path) -> None:
         raise OSError(f"{certificate} and {key} are not a certificate and key in PEM without a password ({_reason(error)})") from None
 
 
-def _check_kind(path: Path, chain: bytes) -> None:
-    """Checks that gRPC can use the certificate: its TLS library has fewer kinds of keys than Python's, and reports none that it refuses."""
-    from cryptography import x509  # noqa: PLC0415 - as below
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # noqa: PLC0415
-    from cryptography.x509.oid import PublicKeyAlgorithmOID  # noqa: PLC0415
-
-    if chain.lstrip().startswith(_TRUSTED):
-        raise OSError(f"{path} is in OpenSSL's own form of trusted certificates: convert it with openssl x509")
-    try:
-        first = x509.load_pem_x509_certificates(chain)[0]
-    except ValueError:  # OpenSSL accepts some certificates that this library does not
-        return
-    try:
-        key = first.public_key()
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    known = isinstance(key, ed25519.Ed25519PublicKey)
-    if isinstance(key, ec.EllipticCurvePublicKey):
-        known = key.curve.name in _CURVES and _NAMED_CURVE in first.tbs_certificate_bytes
-    if isinstance(key, rsa.RSAPublicKey) and first.public_key_algorithm_oid != PublicKeyAlgorithmOID.RSASSA_PSS:
-        known = key.key_size >= _LEAST_RSA_BITS
-    if not known:
-        wanted = f"use RSA with at least {_LEAST_RSA_BITS:,} bits, a named curve (P-256, P-384 or P-521), or Ed25519"
-        raise OSError(f"{path} has a key of a kind that gRPC does not support: {wanted}")
-
-
 def _check_authority(path: Path, content: bytes) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=content.decode("ascii", errors="replace"))
     except (ssl.SSLError, ValueError) as error:
         raise OSError(f"{path} has no certificates of an authority in PEM ({_reason(error)})") from None
-    from ..access.trust import certificates_of  # noqa: PLC0415 - as in rpc.server: cryptography takes a tenth of a second to import
-
-    try:
-        certificates_of(content)
-    except ValueError as error:
-        raise OSError(f"{path} can't be used: {error}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..namespaces.registry import Registry
 from . import answers
-from .errors import Context
+from .calls import Call
 from .problems import Problems, Topic, read_topic
 
 
@@ -49,7 +49,7 @@ def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
     return Question(topic, at_least)
 
 
-async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire, context: Context) -> bytes:
+async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire, context: Call) -> bytes:
     """Returns a serialized ``EffectivePolicy``.
 
     Args:

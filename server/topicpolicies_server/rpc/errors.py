@@ -1,10 +1,10 @@
-"""The only place that maps ``PolicyError`` to gRPC: status code, message, and ``google.rpc`` details. Also the protocol of a call."""
+"""The only place that maps ``PolicyError`` to gRPC: status code, message, and ``google.rpc`` details. It also logs unforeseen errors."""
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
 
 import grpc
 from google.protobuf.any_pb2 import Any
@@ -12,16 +12,10 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from ..access import Caller
-from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason, ViolationReason
-from ..core.traces import TraceContext
 
-if TYPE_CHECKING:
-    from ..access.rations import Bucket
-    from ..telemetry.spans import CallSpan
-
+_LOG = logging.getLogger(__name__)
 DOMAIN = "topicpolicies"
 """The domain of every ``google.rpc.ErrorInfo``."""
 DETAILS_KEY = "grpc-status-details-bin"
@@ -41,55 +35,29 @@ _SHORTENED = (1_000, 640, 400, 230)
 """To how many bytes a message is shortened: the first of these with which the status fits."""
 
 
-class Context(Protocol):
-    """What the service uses of a call. ``call.Call`` implements it, and says more of each attribute."""
+_LONGEST_REPR = 300
+_MOST_PLACES = 1_000
+_places: set[tuple[str, str, int]] = set()
+"""Where unforeseen errors were raised whose tracebacks are in the log."""
 
-    error: PolicyError | None
-    """The error that the call ended with."""
-    bucket: Bucket | None
-    """Limits how fast the changes of a batch are begun; None: no limit."""
-    target: str
-    """The topic or namespace that the call concerns."""
-    at_least: str
-    """The version that the answer must have reached."""
-    request: Request | None
-    """The change that the call makes, if it makes a single one."""
-    changes: int
-    """How many changes of a batch have their outcome."""
-    outcome: Outcome | None
-    """The outcome of ``request``."""
-    trace: TraceContext | None
-    """The trace that the call is part of; None: no observer has looked for one."""
-    span: CallSpan | None
-    """The span of the call; None: the call is not traced."""
-    started: float
-    """When the call arrived, by ``time.perf_counter``."""
-    hurry: Callable[[], None] | None
-    """Has a batch end with what is known of each change."""
-    unsure: bool
-    """Whether a leader that the call was forwarded to may have made its changes."""
-    method: str
-    """The name of the method."""
 
-    @property
-    def caller(self) -> Caller:
-        """The caller."""
+def log_failure(what: str, error: BaseException) -> None:
+    """Logs an unforeseen error: its traceback only once for each place in the code, because clients repeat calls that fail.
 
-    @property
-    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        """The metadata that the caller sent."""
-
-    def time_left(self) -> float | None:
-        """Returns the seconds until the caller's deadline; None: the call has none."""
-
-    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
-        """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not."""
-
-    def note(self, key: str, value: str) -> None:
-        """Sets the trailing metadata of the answer to one pair."""
-
-    def unread_since(self) -> float | None:
-        """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
+    Args:
+        what: what failed, as the beginning of a sentence.
+        error: the error.
+    """
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    file, line = (innermost.tb_frame.f_code.co_filename, innermost.tb_lineno) if innermost is not None else ("?", 0)
+    place = type(error).__qualname__, file, line
+    known = place in _places
+    if not known and len(_places) < _MOST_PLACES:
+        _places.add(place)
+    again = "; its traceback is already in this log" if known else ""
+    _LOG.error("%s failed: %s, at %s:%d%s", what, repr(error)[:_LONGEST_REPR], file, line, again, exc_info=None if known else error)
 
 
 def internal() -> PolicyError:

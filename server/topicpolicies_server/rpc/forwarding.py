@@ -31,7 +31,7 @@ import grpc
 
 from topicpolicies.v1 import service_pb2
 
-from ..access.proxies import KEY as ORIGINAL_KEY
+from ..access.identification import ORIGINAL_KEY
 from ..config import TlsConfig
 from ..core.chains.request import Outcome, Result
 from ..core.errors import Kind, PolicyError
@@ -39,8 +39,8 @@ from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY
 from ..logs.change_log import NotLeader
 from . import errors
+from .calls import Call
 from .certificates import read_pem
-from .errors import Context
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"
@@ -96,7 +96,7 @@ class Forwarding:
         """Ends all connections."""
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
 
-    async def change(self, call: Context, request: Change, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def change(self, call: Call, request: Change, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
         """Returns the serialized answer to a change that was refused because another sidecar leads.
 
         Args:
@@ -132,7 +132,7 @@ class Forwarding:
         raise refused
 
     async def batch(
-        self, call: Context, changes: Mapping[int, service_pb2.PolicyChangeRequest], refused: Mapping[int, NotLeader]
+        self, call: Call, changes: Mapping[int, service_pb2.PolicyChangeRequest], refused: Mapping[int, NotLeader]
     ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
         """Returns the results of those changes of a batch that their leaders made or refused, or may have made, by index.
 
@@ -152,7 +152,7 @@ class Forwarding:
         return {index: result for part in results for index, result in part.items()}
 
     async def _batch(
-        self, leader: str, call: Context, changes: Mapping[int, service_pb2.PolicyChangeRequest]
+        self, leader: str, call: Call, changes: Mapping[int, service_pb2.PolicyChangeRequest]
     ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
         request = service_pb2.BatchUpdatePoliciesRequest(changes=changes.values())
         try:
@@ -170,7 +170,7 @@ class Forwarding:
                 found[index] = failed
         return found
 
-    async def _send(self, leader: str, call: Context, request: bytes) -> bytes:
+    async def _send(self, leader: str, call: Call, request: bytes) -> bytes:
         """Makes a call of the leader.
 
         Raises:
@@ -232,7 +232,7 @@ class Forwarding:
         trusted = self._trusted.read_bytes() if self._trusted is not None else None
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(trusted, own.key, own.certificate), options=_OPTIONS)
 
-    def _metadata(self, call: Context) -> list[tuple[str, str]]:
+    def _metadata(self, call: Call) -> list[tuple[str, str]]:
         token, role = self._token(), call.caller.role
         if not role.isascii():
             raise OSError(f"metadata can't name the principal {role}")
@@ -247,7 +247,7 @@ class Forwarding:
             _LOG.warning("the sidecar at %s %s", leader, problem)
 
 
-def forwarded_to(refused: NotLeader, call: Context) -> str:
+def forwarded_to(refused: NotLeader, call: Call) -> str:
     """Returns the address of the leader that a refused change is forwarded to; "": it is not forwarded."""
     return "" if any(key == FORWARDED_KEY for key, _ in call.metadata) else refused.metadata.get("leader", "")
 

@@ -11,31 +11,28 @@ name                                    status
 anything else                           NOT_FOUND; a watch receives SERVICE_UNKNOWN
 ======================================  ==========================================================================================
 
-The number of health watches is bounded, and so is the length of a name. At the bound, the principal with the most watches keeps no other
-from watching: its oldest watch is ended for the new one. A peer that does not read holds up no other: each watch has its own task, and
-sends the newest status only.
+The number of health watches is bounded, and so is the length of a name. A peer that does not read holds up no other: each watch has its own
+task, and sends the newest status only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import Collection, Hashable
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ..access import Permission
+from ..access.grants import Grants, known
 from ..core.errors import PolicyError, too_much
 from ..core.names import parse_namespace
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
 from ..readiness import Readiness, State, Transition
-from .call import Call
-from .permitting import Permitting
-from .rationing import principal
+from .calls import Call
 
 _LONGEST_NAME = 512
 _LOOK_SECONDS = 1.0
@@ -43,15 +40,6 @@ _LOOK_SECONDS = 1.0
 _ALIVE = "liveness"
 _Status = health_pb2.HealthCheckResponse
 SERVING, NOT_SERVING, UNKNOWN, SERVICE_UNKNOWN = _Status.SERVING, _Status.NOT_SERVING, _Status.UNKNOWN, _Status.SERVICE_UNKNOWN
-
-
-class _Watch(NamedTuple):
-    """An open health watch."""
-
-    who: Hashable
-    """The principal or address that it belongs to (``rationing.principal``)."""
-    changed: asyncio.Event
-    """Set when the readiness of the server has changed."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
@@ -63,7 +51,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         registry: Registry,
         services: Collection[str],
         most_watches: int,
-        permitting: Permitting | None = None,
+        grants: Grants | None = None,
     ) -> None:
         """Begins without watches.
 
@@ -72,15 +60,15 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             registry: the namespaces.
             services: the full names of our services, which have the health of the server.
             most_watches: how many health watches may be open.
-            permitting: checks who may read a namespace, and so see its health; None: every caller may.
+            grants: says who may read a namespace, and so see its health; None: every caller may.
         """
         self._readiness = readiness
         self._registry = registry
         self._most_watches = most_watches
-        self._permitting = permitting
+        self._grants = grants
         self._of_all = ("", "readiness", *services)
-        self._watches: dict[Call, _Watch] = {}
-        """The open watches by call, the oldest first."""
+        self._watches: set[asyncio.Event] = set()
+        """One for each open watch, set when the readiness of the server has changed."""
         readiness.add_listener(self._wake)
 
     @property
@@ -106,9 +94,10 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
     async def visible_status(self, name: str, call: Call) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType | None:
         """Returns the status of a name as a caller may see it: UNKNOWN for a namespace that it may not read."""
-        if self._permitting is not None and _is_namespace(name):
+        if self._grants is not None and _is_namespace(name):
             try:
-                await self._permitting.need(call.caller, name, Permission.READ)
+                if Permission.READ not in await known(self._grants(call.caller, name)):
+                    return UNKNOWN
             except PolicyError:
                 return UNKNOWN
         return self.status(name)
@@ -129,9 +118,11 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         """Sends the status of a name, now and whenever it has changed."""
         name, told = request.service, None
         looks = _LOOK_SECONDS if _is_namespace(name) else None
-        who, changed = principal(context), asyncio.Event()
-        self._make_room(who)
-        self._watches[context] = _Watch(who, changed)
+        if len(self._watches) >= self._most_watches:
+            problem = f"{self._most_watches:,} health watches are open, which is the limit: close one, or raise max_health_watches."
+            raise too_much("max_health_watches", self._most_watches, problem)
+        changed = asyncio.Event()
+        self._watches.add(changed)
         try:
             while True:
                 changed.clear()
@@ -145,31 +136,11 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
                     async with asyncio.timeout(looks):
                         await changed.wait()
         finally:
-            self._watches.pop(context, None)
-
-    def _make_room(self, who: Hashable) -> None:
-        """If the greatest number of watches is open, ends the oldest watch of the principal with the most of them.
-
-        Raises:
-            PolicyError: RESOURCE_EXHAUSTED, no principal has more watches than ``who`` would have.
-        """
-        if len(self._watches) < self._most_watches:
-            return
-        problem = (
-            f"{len(self._watches):,} watches of the health service are open, which is the limit: close one, or raise max_health_watches."
-        )
-        error = too_much("max_health_watches", self._most_watches, problem)
-        counts = Counter(watch.who for watch in self._watches.values())
-        fullest, most = counts.most_common(1)[0]
-        if counts[who] + 1 >= most:
-            raise error
-        oldest = next(call for call, watch in self._watches.items() if watch.who == fullest)
-        del self._watches[oldest]
-        oldest.expire(error)
+            self._watches.discard(changed)
 
     def _wake(self, _: Transition) -> None:
-        for watch in self._watches.values():
-            watch.changed.set()
+        for changed in self._watches:
+            changed.set()
 
 
 def _is_namespace(name: str) -> bool:

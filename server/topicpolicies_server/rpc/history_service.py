@@ -12,10 +12,9 @@ from ..config import Limits
 from ..core.errors import PolicyError
 from ..namespaces.registry import Registry
 from . import histories
-from .errors import Context
-from .servicer import Servicer, answering
+from .calls import Call
+from .servicer import Servicer
 from .watching.copying import Copying, read_history_watch
-from .watching.stream import Write
 
 
 class HistoryServicer:
@@ -36,8 +35,7 @@ class HistoryServicer:
         self._limits = limits
         self._admission = admission
 
-    @answering
-    async def list_history(self, message: history_pb2.ListHistoryRequest, context: Context) -> bytes:
+    async def list_history(self, message: history_pb2.ListHistoryRequest, context: Call) -> bytes:
         """Serves ListHistory."""
         context.target = message.topic or message.namespace
         query = histories.read_query(message)
@@ -45,8 +43,7 @@ class HistoryServicer:
         followed = await self._may_be_read(query.namespace, query.topic)
         return await histories.list_history(self.registry, query, followed=followed)
 
-    @answering
-    async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, context: Context) -> bytes:
+    async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, context: Call) -> bytes:
         """Serves GetPolicyAsOf."""
         context.target = message.topic
         topic, key, moment = histories.read_moment(message)
@@ -54,14 +51,14 @@ class HistoryServicer:
         followed = await self._may_be_read(topic.namespace, topic.full)
         return await histories.past_document(self.registry, topic.namespace, key, moment, followed=followed)
 
-    async def watch_history(self, message: history_pb2.WatchHistoryRequest, context: Context, write: Write) -> None:
-        """Serves WatchHistory; ``write`` sends one message and returns when there is room for the next."""
+    async def watch_history(self, message: history_pb2.WatchHistoryRequest, context: Call) -> None:
+        """Serves WatchHistory."""
         limits = self._limits
         watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         histories.of(self.registry)
         context.target = message.namespaces[0]
         part_of = partial(Copying, self.registry, watch)
-        await self._servicer.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), context, write)
+        await self._servicer.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), context)
 
     async def _may_be_read(self, namespace: str, topic: str) -> bool:
         """Returns whether a request may load a namespace: not if its policies are disabled, or if that can't be found out."""

@@ -10,45 +10,45 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from importlib import metadata
 from typing import Self
 
+import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
-from ..access.deciding import open_authority
+from topicpolicies.v1 import service_pb2
+
+from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
+from ..cluster.admission import Admission
 from ..cluster.opening import open_admission
-from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
+from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
 from ..history import Bounds, check_history, open_history
+from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
 from ..reloading import Reloader
-from .calls import Calls
+from .access_log import AccessLog
+from .calls import LAST_SECONDS, Calls
 from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
 from .history_service import HistoryServicer
-from .info import info
-from .journal import Journal
-from .listening import Listening
-from .log_opening import open_log
-from .peers import keep_quiet
-from .permitting import Permitting
-from .rationing import ration
+from .listening import Listening, keep_quiet
 from .servicer import Servicer
-from .stopping import stop_calls
 from .telemetry import open_telemetry
-from .unread import Unread
 from .watching.authorizations import Authorizations
 
 _LOG = logging.getLogger(__name__)
+_VERSION = metadata.version("topicpolicies")
 
 
 class Server:
@@ -70,9 +70,6 @@ class Server:
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
         self._probe: LogProbe | None = None
-        self._journal: Journal | None = None
-        self._trusted: Callable[[bytes], None] | None = None
-        """Called with the authorities of client certificates, as PEM, whenever their file has changed."""
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
 
@@ -124,42 +121,38 @@ class Server:
         if admission is not None:
             parts.push_async_callback(admission.close)
             self._adds_cache(admission.kept)
-        authority = await open_authority(config.authorization, config.log, self.reloader)
-        if authority is not None:
-            parts.push_async_callback(authority.close)
-            self._adds_cache(authority.kept)
-        permitting = Permitting(authority) if authority is not None else None
+        grants = await open_grants(config.authorization, config.log, self.reloader)
+        if grants is not None:
+            parts.push_async_callback(grants.close)
+            self._adds_cache(grants.kept)
         self._servicer = servicer = Servicer(
             registry,
             limits,
             lambda: info(config, admission),
             calls,
             admission=admission,
-            permitting=permitting,
+            grants=grants,
             forwarding=self._open_forwarding(parts),
             show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
-        listening = Listening(limits)
+        listening = Listening(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         parts.push_async_callback(listening.close)
         server = listening.server
         history = HistoryServicer(servicer, registry, limits, admission)
-        server.add_generic_rpc_handlers(handlers(servicer, history, limits.max_message_bytes))
-        others = LibraryServices(server, calls, limits.max_message_bytes)
-        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, permitting)
+        server.add_generic_rpc_handlers(handlers(servicer, history, calls))
+        others = LibraryServices(server, calls)
+        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
-        parts.push_async_callback(stop_calls, server, servicer, limits.drain_seconds)
+        parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
         await listening.start()
-        unread = Unread(calls)
-        parts.push_async_callback(unread.close)
-        unread.start()
         self.reloader.start()
 
     async def stop(self) -> None:
@@ -211,37 +204,25 @@ class Server:
         return registry, probe
 
     def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
-        """Returns the calls in progress (none yet), with the doors that each passes and the observers that are notified of it."""
+        """Returns the calls in progress (none yet), with what identifies their callers and who observes them."""
         config = self.config
-        calls = Calls(config.limits.max_concurrent_calls)
-        if config.tls is not None and config.tls.client_ca_file is not None:
-            from .trusting import Trusting  # noqa: PLC0415 - as in open_log: cryptography takes a tenth of a second to import
-
-            trusting = Trusting()
-            calls.doors, calls.observers, self._trusted = (trusting,), (trusting.ends,), trusting.take
+        calls = Calls(config.limits)
         if config.authentication.enabled:
-            from ..access.opening import Opened  # noqa: PLC0415 - as above
-            from .expiring import Expiring  # noqa: PLC0415
+            from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
             from .identifying import Identifying  # noqa: PLC0415
 
-            opened = Opened(config.authentication)
-            parts.push_async_callback(opened.close)
-            self._adds_cache(opened.identification.kept)
-            self._sources.issuers = opened.identification.keys
-            for source in opened.sources:
-                self.reloader.add(*source)
-            expiring = Expiring()
-            calls.doors += Identifying(opened.identification), expiring
-            calls.observers += (expiring,)
-        rationing = ration(calls, config.limits)
-        if rationing is not None:
-            self._adds_cache(rationing.kept)
+            identification = open_identification(config.authentication, self.reloader)
+            parts.push_async_callback(identification.close)
+            self._adds_cache(identification.kept)
+            self._sources.issuers = identification.keys
+            calls.identify = Identifying(identification)
+        if calls.quotas is not None:
+            self._adds_cache(calls.quotas.kept)
         if config.call_record.which is not Recorded.OFF:
-            self._journal = journal = Journal(config.call_record, config.log_format, authenticated=config.authenticated)
-            self._sources.unrecorded = lambda: journal.dropped
-            parts.push_async_callback(asyncio.to_thread, journal.close)
-            calls.observers += (journal,)
-            calls.change_observers += (journal,)
+            access_log = AccessLog(config.call_record, config.log_format)
+            self._sources.unrecorded = lambda: access_log.lost
+            parts.push_async_callback(asyncio.to_thread, access_log.close)
+            calls.observers = calls.change_observers = (access_log,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -274,7 +255,7 @@ class Server:
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
         counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
-        calls.observers += (counts,)
+        calls.observers = (*calls.observers, counts)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
             sender = open_telemetry(self.config.telemetry, calls, collector)
@@ -294,9 +275,95 @@ class Server:
         certificates = Certificates(config.tls) if config.tls is not None else None
         self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
         if certificates is not None:
-            certificates.follow(self.reloader, self._trusted)
+            certificates.follow(self.reloader)
             self._sources.certificate_ends = lambda: certificates.ends_at
 
     def _adds_cache(self, sizes: CacheSizes) -> None:
         """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
         self._sources.caches = (*self._sources.caches, sizes)
+
+
+_MOMENT_SECONDS = 0.1
+"""Seconds for which health watches can still send NOT_SERVING before they are ended."""
+
+
+async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
+    """Ends all calls of a server, and stops the server, in this order.
+
+    1. Watches end, each with a last bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
+    2. Calls in progress have ``seconds`` to finish. A peer that does not read is not waited for.
+    3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, else with OUTCOME_UNKNOWN.
+    4. All other calls are ended with SHUTTING_DOWN.
+    5. The peers of the calls that are left do not read: their connections are closed.
+    """
+    calls = servicer.calls
+    servicer.watches.stop()
+    await calls.refuse()
+    closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
+    try:
+        await calls.drained(seconds)
+        servicer.give_up()
+        await calls.drained(LAST_SECONDS)
+        await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
+        await calls.end_all()
+        await asyncio.wait({closed}, timeout=LAST_SECONDS)  # gRPC sends answers after their methods have returned
+    finally:
+        await server.stop(None)
+        await closed
+        await servicer.watches.closed()
+
+
+async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
+    """Opens the change log that a configuration names.
+
+    Args:
+        config: which log, and its options.
+        limits: bound what is in flight, and what the embedded log retains.
+        advertised: returns the address at which clients reach this server; called only once the server listens. None: the server never
+            writes, so it need not be reached as a log's writer.
+
+    Raises:
+        LogError: the log can't be opened.
+    """
+    if isinstance(config, PulsarLogConfig):
+        from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
+
+        return pulsar_log(config, limits, advertised)
+    from ..logs.sqlite import Compaction, SqliteLog  # noqa: PLC0415
+
+    log = SqliteLog(
+        config.path,
+        compaction=Compaction(
+            retention_ms=int(limits.retention_seconds * 1000),
+            retained=limits.max_retained_events,
+            retained_bytes=limits.max_retained_bytes,
+        ),
+        in_flight_limit=limits.max_in_flight_per_namespace,
+        in_flight_bytes=limits.max_in_flight_bytes,
+    )
+    await log.start()
+    return log
+
+
+def info(config: ServerConfig, admission: Admission | None) -> service_pb2.ServerInfo:
+    """Returns the answer to GetServerInfo. ``admission``: knows the cluster; None: the cluster is not known."""
+    return service_pb2.ServerInfo(
+        version=_VERSION,
+        log=_log_kind(config),
+        cluster=admission.cluster_name if admission is not None else "",
+        writer_mode=_writer_mode(config),
+    )
+
+
+def _log_kind(config: ServerConfig) -> service_pb2.LogKind.ValueType:
+    if not isinstance(config.log, EmbeddedLogConfig):
+        return service_pb2.LOG_KIND_PULSAR
+    return service_pb2.LOG_KIND_EMBEDDED if config.log.path is not None else service_pb2.LOG_KIND_MEMORY
+
+
+def _writer_mode(config: ServerConfig) -> service_pb2.WriterMode.ValueType:
+    if config.read_only:
+        return service_pb2.WRITER_MODE_READ_ONLY
+    if isinstance(config.log, EmbeddedLogConfig):
+        return service_pb2.WRITER_MODE_SOLE
+    return service_pb2.WRITER_MODE_EXCLUSIVE if config.log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED

@@ -8,13 +8,14 @@ even whether it exists.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from topicpolicies.v1 import service_pb2
 
 from ..access import Permission
+from ..access.grants import Grants
 from ..cluster.admission import Admission
 from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
@@ -27,46 +28,17 @@ from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, deadline_errors, effective, listing, requests
-from .authors import author_of
 from .batches import Batch, ChangeEnded
-from .call import Call
-from .calls import Calls, Only, only
-from .decoding import Change
-from .errors import Context
-from .failures import Failures
+from .calls import Call, Calls
 from .forwarding import Forwarding
-from .permitting import Permitting
-from .requests import Author
+from .permitting import permitted
+from .requests import Author, author_of
 from .watching.part import Part, WatchResources
 from .watching.requests import read_watch
-from .watching.stream import Write
 from .watching.streams import WatchStreams
 
-_Message = TypeVar("_Message")
-_Service = TypeVar("_Service", bound="Answering")
 _Change = TypeVar("_Change", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
 _Read: TypeAlias = Callable[[_Change, Author], tuple[str, Request]]
-_Unary: TypeAlias = Callable[[_Service, _Message, Context], Awaitable[bytes]]
-
-
-class Answering(Protocol):
-    """A service whose unary methods are wrapped by ``answering``."""
-
-    registry: Registry
-    """The namespaces."""
-
-
-def answering(method: _Unary[_Service, _Message]) -> _Unary[_Service, _Message]:
-    """Wraps a unary method so that its answer says since when the log can't be reached, if it can't."""
-
-    async def answering(self: _Service, message: _Message, context: Context) -> bytes:
-        answer = await method(self, message, context)
-        common = self.registry.common
-        if common.readiness.cut_off and not common.context.sole_writer:
-            context.note(deadline_errors.UNCONFIRMED_KEY, deadline_errors.unconfirmed_since(common.readiness, time.monotonic()))
-        return answer
-
-    return answering
 
 
 class Servicer:
@@ -80,7 +52,7 @@ class Servicer:
         calls: Calls,
         *,
         admission: Admission | None = None,
-        permitting: Permitting | None = None,
+        grants: Grants | None = None,
         forwarding: Forwarding | None = None,
         show_secrets: bool = False,
     ) -> None:
@@ -92,14 +64,14 @@ class Servicer:
             info: returns the answer to GetServerInfo.
             calls: the calls in progress.
             admission: gathers facts about the cluster; None: the cluster is not known.
-            permitting: checks the permissions of callers; None: every caller may do everything.
+            grants: says what callers may do; None: every caller may do everything.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
-            show_secrets: whether answers contain the credentials of object storages; with ``permitting``, a permission decides that.
+            show_secrets: whether answers contain the credentials of object storages; with ``grants``, a permission decides that.
         """
         disabled = DisabledWatching(admission) if admission is not None else None
         self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, disabled)
-        self._permitting = permitting
-        self.watches = WatchStreams(limits.max_watches, permitting)
+        self._grants = grants
+        self.watches = WatchStreams(limits.max_watches, grants)
         """The open streams of watches, also of the history."""
         self.registry = registry
         """The namespaces."""
@@ -111,13 +83,10 @@ class Servicer:
         self._info = info
         self._changes: dict[Request, Namespace] = {}
         """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
-        self._unpermitted: dict[Context, str] = {}
-        """Calls whose permission is still being looked up, with the namespace. Until then their errors reveal nothing of that namespace."""
         self._batches: dict[Batch, None] = {}
-        self._failures = Failures()
         self.calls = calls
         """Every call in progress on the server."""
-        calls.lateness.hurry = self._hurry
+        calls.late = self._hurry
 
     def give_up(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
@@ -131,12 +100,12 @@ class Servicer:
         if call.hurry is not None:
             call.hurry()
             return
-        request, where = call.request, self._unpermitted.get(call)
-        if where is not None:
-            call.expire(deadline_errors.not_permitted_yet(where))
+        request = call.request
+        if call.unpermitted:
+            call.leave(deadline_errors.not_permitted_yet(call.unpermitted))
         elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
             target = request.key.topic if request is not None else call.target
-            call.expire(deadline_errors.no_answer(self.registry, target, call.at_least))
+            call.leave(deadline_errors.no_answer(self.registry, target, call.at_least))
         else:
             namespace.end(request, deadline_errors.no_outcome(self._readiness, request))
 
@@ -148,8 +117,7 @@ class Servicer:
             return deadline_errors.no_outcome(self._readiness, request)
         return deadline_errors.no_answer(self.registry, request.key.topic if request is not None else "")
 
-    @answering
-    async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
+    async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Call) -> bytes:
         """UpdatePolicy."""
         context.target = message.topic
         try:
@@ -157,8 +125,7 @@ class Servicer:
         except NotLeader as refused:
             return await self._forwarded(message, requests.read_update, context, refused)
 
-    @answering
-    async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:
+    async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Call) -> bytes:
         """Serves DeletePolicy."""
         context.target = message.topic
         try:
@@ -166,16 +133,14 @@ class Servicer:
         except NotLeader as refused:
             return await self._forwarded(message, requests.read_delete, context, refused)
 
-    @answering
-    async def batch_update_policies(self, changes: list[Change], context: Context) -> bytes:
+    async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, context: Call) -> bytes:
         """Serves BatchUpdatePolicies."""
         batch = Batch(
-            changes,
+            message.changes,
             context,
             self.registry,
             self._admission,
             partial(self.shown, context, permission=Permission.CHANGE),
-            self._failures,
             self._of_change(context),
             self._forwarding,
         )
@@ -187,29 +152,24 @@ class Servicer:
             context.hurry = None
             del self._batches[batch]
 
-    async def shown(self, context: Context, namespace: str, permission: Permission) -> answers.Wire:
-        """Checks a permission of the caller and returns how documents are serialized for it (``Permitting.shown``).
+    async def shown(self, context: Call, namespace: str, permission: Permission) -> answers.Wire:
+        """Checks a permission of the caller and returns how documents are serialized for it.
 
         Raises:
             PolicyError: PERMISSION_DENIED, the caller lacks the permission; UNAVAILABLE, that can't be known now.
         """
-        permitting = self._permitting
-        if permitting is None:
+        if self._grants is None:
             return self._resources.wire
-        known = permitting.shown_at_once(context.caller, namespace, permission)
-        if known is not None:
-            return known
-        self._unpermitted[context] = namespace
-        try:
-            return await permitting.shown(context.caller, namespace, permission)
-        finally:
-            self._unpermitted.pop(context, None)  # a batch may wait for the permissions of several namespaces
+        granted = self._grants(context.caller, namespace)
+        if not isinstance(granted, frozenset):
+            context.unpermitted = namespace
+            granted = await granted
+            context.unpermitted = ""
+        return permitted(granted, context.caller, namespace, permission)
 
-    async def _change(self, name: str, request: Request, context: Context) -> bytes:
+    async def _change(self, name: str, request: Request, context: Call) -> bytes:
         """Makes the change of an UpdatePolicy or DeletePolicy call in the namespace ``name``, and returns the answer."""
-        permitting = self._permitting
-        known = permitting.shown_at_once(context.caller, name, Permission.CHANGE) if permitting is not None else self._resources.wire
-        wire = known or await self.shown(context, name, Permission.CHANGE)
+        wire = await self.shown(context, name, Permission.CHANGE)
         context.request = request
         if context.span is not None:
             request.stage_times = StageTimes(context.started, context.span)
@@ -224,26 +184,23 @@ class Servicer:
         finally:
             del self._changes[request]
 
-    async def _forwarded(self, message: _Change, read: _Read[_Change], context: Context, refused: NotLeader) -> bytes:
+    async def _forwarded(self, message: _Change, read: _Read[_Change], context: Call, refused: NotLeader) -> bytes:
         """Returns the answer of the leader to an UpdatePolicy or DeletePolicy call."""
         if self._forwarding is None:
             raise refused
         return await self._forwarding.change(context, message, refused, lambda: self._change(*read(message, author_of(context)), context))
 
-    def _of_change(self, context: Context) -> ChangeEnded:
+    def _of_change(self, context: Call) -> ChangeEnded:
         """Returns a function that reports each change of a batch to the change observers."""
-        traced, caller = context.span is not None, context.caller
-        observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]
 
         def changed(request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
             context.changes += answer is not None
-            for observe in observers:
-                observe("BatchUpdatePolicies", caller, request, answer, seconds)
+            for observer in self.calls.change_observers:
+                observer.changed("BatchUpdatePolicies", context.caller, request, answer, seconds)
 
         return changed
 
-    @answering
-    async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Context) -> bytes:
+    async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Call) -> bytes:
         """Serves GetPolicy."""
         context.target = message.topic
         topic, key, at_least = requests.read_get(message)
@@ -253,31 +210,28 @@ class Servicer:
         context.at_least = at_least
         return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), wire)
 
-    @answering
-    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Context) -> bytes:
+    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Call) -> bytes:
         """Serves GetEffectivePolicy."""
         context.target = message.topic
         question = effective.read(message)
         wire = await self.shown(context, question.topic.namespace, Permission.READ)
         return await effective.answer(self.registry, self._admission, question, wire, context)
 
-    @answering
-    async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Context) -> bytes:
+    async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
         return self._info().SerializeToString()
 
-    @answering
-    async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Context) -> bytes:
+    async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Call) -> bytes:
         """Serves ListPolicies."""
         context.target = message.namespace
         page = requests.read_list(message)
         wire = await self.shown(context, page.namespace, Permission.READ)
         return await listing.answer(self.registry, self._admission, page, wire)
 
-    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context, write: Write) -> None:
-        """Serves WatchPolicies; ``write`` sends one message and returns when there is room for the next."""
+    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Call) -> None:
+        """Serves WatchPolicies."""
         limits = self._limits
         watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         context.target = next(iter((*message.namespaces, *message.topics)), "")
         part_of = partial(Part, self._resources, watch)
-        await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, context, write)
+        await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, context)

@@ -32,8 +32,9 @@ def open_telemetry(config: TelemetryConfig, calls: Calls, collector: ServerColle
 
     sender = Sender(config.endpoint, collector.collect, _about(), metrics_seconds=config.metrics_seconds)
     tracing = Tracing(sender.ended, config.trace_ratio)
-    calls.observers += (tracing,)
-    calls.change_observers += (tracing,)
+    calls.began = tracing.began
+    calls.observers = (*calls.observers, tracing)
+    calls.change_observers = (*calls.change_observers, tracing)
     return sender
 
 

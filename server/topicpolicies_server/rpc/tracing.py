@@ -22,17 +22,14 @@ from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.traces import NO_TRACE, PARENT_KEY
 from ..telemetry.spans import CHANGE, CallSpan, Ended
-from .authors import context_of
-from .call import Call
-from .calls import Only
+from .calls import Call
+from .requests import context_of
 
 _SAMPLED = 1
 
 
 class Tracing:
-    """The observer that traces calls (``calls.BeginObserver``, ``calls.ChangeObserver``)."""
-
-    only = Only.TRACED
+    """Traces calls (``Calls.began``), and observes their ends (``calls.Observer``, ``calls.ChangeObserver``)."""
 
     def __init__(self, send: Callable[[Ended], None], ratio: float, chance: Callable[[], float] = random.random) -> None:
         """Hands spans to ``send``.

@@ -9,7 +9,7 @@ verdict   what is known of the caller in the namespace     what the part sends  
 allowed   it has all permissions that the watch needs      what is watched             goes on
 denied    it lacks one of them                             status FAILED, with         ends with ``PERMISSION_DENIED`` if all
                                                            ``PERMISSION_DENIED``       of its namespaces are denied
-unknown   the authority could not find out in time         status FAILED, with         goes on
+unknown   it could not be found out in time                status FAILED, with         goes on
                                                            ``AUTHORIZATION_UNKNOWN``
 ========  ===============================================  ==========================  ======================================
 
@@ -18,7 +18,7 @@ changed: the stream ends with the new verdict. It ends with ``AUTHORIZATION_UNKN
 
 When a namespace is allowed again, its part goes on where it stood. The client keeps what it has: a status is no ``reset``.
 
-How long a watch may go on after its permission was withdrawn: until the authority notices (a file: ``reloading.LOOK_SECONDS``; brokers:
+How long a watch may go on after its permission was withdrawn: until that is noticed (a file: ``reloading.LOOK_SECONDS``; brokers:
 ``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
@@ -26,20 +26,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...access import Caller, Permission
+from ...access import Caller, Granted, Permission
+from ...access.grants import Grants
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
 from ...tasks import RestartedTask, TaskSet
 from .. import answers
-from ..permitting import Permitting
+from ..permitting import permitted
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks of each authorization."""
 ASK_SECONDS = 3.0
-"""Seconds that an authority may take to answer; after that the verdict is unknown."""
+"""Seconds that brokers may take to answer; after that the verdict is unknown."""
 _TURN = 1_000
 """Authorizations that are checked before other tasks have their turns."""
 
@@ -81,9 +82,9 @@ class Authorization:
 class Authorizations:
     """The authorizations of all open watches, and the task that rechecks them. It belongs to one event loop."""
 
-    def __init__(self, permitting: Permitting) -> None:
-        """``permitting``: checks permissions with the authority."""
-        self._permitting = permitting
+    def __init__(self, grants: Grants) -> None:
+        """``grants``: says what callers may do."""
+        self._grants = grants
         self._authorizations: dict[_Needs, Authorization] = {}
         self._looking = RestartedTask("checking the permissions of watches", self._look, failed=self._failed)
 
@@ -111,8 +112,11 @@ class Authorizations:
             for at in range(0, len(namespaces), _TURN):
                 if at:
                     await asyncio.sleep(0)
-                wires = await self._wires([_Needs(caller, namespace, permissions) for namespace in namespaces[at : at + _TURN]])
-                for needs, wire in wires.items():
+                some = [_Needs(caller, namespace, permissions) for namespace in namespaces[at : at + _TURN]]
+                found_out = [self._grants(caller, needs.namespace) for needs in some]
+                asked = iter(await asyncio.gather(*(each for each in found_out if not isinstance(each, frozenset))))
+                granted = [each if isinstance(each, frozenset) else next(asked) for each in found_out]
+                for needs, wire in [(needs, _wire(each, needs)) for needs, each in zip(some, granted, strict=True)]:
                     found[needs] = authorization = self._authorizations.setdefault(needs, Authorization(wire))
                     _judge(authorization, None, wire)
                     authorization.wakes[watcher] = wake
@@ -126,18 +130,6 @@ class Authorizations:
             if not self._authorizations:
                 self._looking.cancel()
 
-    async def _wires(self, all_needs: Sequence[_Needs]) -> dict[_Needs, answers.Wire]:
-        """Checks all needs, and returns how documents are serialized for each.
-
-        Asking for some takes time, so what was known of the others before is checked again afterwards.
-        """
-        wires = {needs: self._wire_at_once(needs) for needs in all_needs}
-        asked: dict[_Needs, answers.Wire] = {}
-        while unknown := [needs for needs, wire in wires.items() if wire is None]:
-            asked |= zip(unknown, await asyncio.gather(*map(self._wire, unknown)), strict=True)
-            wires = {needs: self._wire_at_once(needs) or asked.get(needs) for needs in wires}
-        return {needs: wire for needs, wire in wires.items() if wire is not None}
-
     async def _look(self) -> None:
         asking: dict[_Needs, asyncio.Task[Exception | None]] = {}
         owned = TaskSet("the permissions of watches")
@@ -148,29 +140,29 @@ class Authorizations:
                     if (failure := asking.pop(needs).result()) is not None:
                         raise failure
                 for number, needs in enumerate(list(self._authorizations), 1):
-                    if not self._known(needs) and needs not in asking:  # the loop goes on to others while this one is asked for
-                        asking[needs] = owned.begin(self._ask(needs), needs.namespace)
+                    if needs not in asking:  # the loop goes on to others while one is asked for
+                        granted = self._grants(needs.caller, needs.namespace)
+                        if isinstance(granted, frozenset):
+                            self._take(needs, granted)
+                        else:
+                            asking[needs] = owned.begin(self._ask(needs, granted), needs.namespace)
                     if not number % _TURN:
                         await asyncio.sleep(0)
         finally:
             await owned.close()
 
-    def _known(self, needs: _Needs) -> bool:
-        """Judges an authorization by what is known without asking. Returns False if the authority has to be asked."""
+    def _take(self, needs: _Needs, granted: Granted) -> None:
+        """Judges an authorization by what the caller is granted."""
         try:
-            wire = self._wire_at_once(needs)
+            self._judge(needs, None, _wire(granted, needs))
         except PolicyError as error:
             self._judge(needs, error)
-            return True
-        if wire is not None:
-            self._judge(needs, None, wire)
-        return wire is not None
 
-    async def _ask(self, needs: _Needs) -> Exception | None:
-        """Asks the authority, and judges the authorization. Returns an unforeseen error, which the checking task then fails with."""
+    async def _ask(self, needs: _Needs, granted: Awaitable[Granted]) -> Exception | None:
+        """Finds out what the caller is granted. Returns an unforeseen error, which the checking task then fails with."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                wire = await self._wire(needs)
+                self._take(needs, await granted)
         except PolicyError as error:
             self._judge(needs, error)
         except TimeoutError:
@@ -178,8 +170,6 @@ class Authorizations:
             self._judge(needs, _unknown(problem))
         except Exception as error:  # noqa: BLE001 (told)
             return error
-        else:
-            self._judge(needs, None, wire)
         return None
 
     def _judge(self, needs: _Needs, refusal: PolicyError | None, wire: answers.Wire | None = None) -> None:
@@ -194,27 +184,14 @@ class Authorizations:
             problem = f"The caller's permissions in {needs.namespace} can't be determined; this server's log has the reason."
             _judge(authorization, _unknown(problem), authorization.wire)
 
-    def _wire_at_once(self, needs: _Needs) -> answers.Wire | None:
-        """As ``_wire``, by what is known now. None: the authority has to be asked.
 
-        Raises:
-            PolicyError: PERMISSION_DENIED, the caller lacks a permission.
-        """
-        caller, namespace, permissions = needs
-        if not self._permitting.at_once(caller, namespace, *permissions):
-            return None
-        return self._permitting.wire_at_once(caller, namespace)
+def _wire(granted: Granted, needs: _Needs) -> answers.Wire:
+    """Checks what a caller is granted, and returns how documents are serialized for it.
 
-    async def _wire(self, needs: _Needs) -> answers.Wire:
-        """Checks the permissions, asking the authority if need be, and returns how documents are serialized for the caller.
-
-        Raises:
-            PolicyError: PERMISSION_DENIED, the caller lacks one; UNAVAILABLE, that can't be known now.
-        """
-        caller, namespace, permissions = needs
-        await self._permitting.need(caller, namespace, *permissions)
-        wire = await self._permitting.wire(caller, namespace)
-        return self._wire_at_once(needs) or wire  # the first answer may be outdated by now
+    Raises:
+        PolicyError: PERMISSION_DENIED, the caller lacks a permission.
+    """
+    return permitted(granted, needs.caller, needs.namespace, *needs.permissions)
 
 
 def _unknown(problem: str) -> PolicyError:

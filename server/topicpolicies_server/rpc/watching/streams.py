@@ -6,26 +6,26 @@ import asyncio
 from collections.abc import Iterable
 
 from ...access import Permission
+from ...access.grants import Grants
 from ...core.errors import too_much
 from ...tasks import TaskSet
-from ..errors import Context
-from ..permitting import Permitting
+from ..calls import Call
 from .authorizations import Authorizations
-from .stream import PartOf, WatchStream, Write
+from .stream import PartOf, WatchStream
 
 
 class WatchStreams:
     """The open streams."""
 
-    def __init__(self, most: int, permitting: Permitting | None) -> None:
+    def __init__(self, most: int, grants: Grants | None) -> None:
         """Begins without streams.
 
         Args:
             most: how many streams may be open.
-            permitting: checks permissions; None: every caller may watch everything.
+            grants: says what callers may do; None: every caller may watch everything.
         """
         self._most = most
-        self.authorizations = Authorizations(permitting) if permitting is not None else None
+        self.authorizations = Authorizations(grants) if grants is not None else None
         """The permissions that open streams depend on, rechecked while they are open; None: no permissions are checked."""
         self._open: dict[WatchStream, None] = {}
         self._stops = False
@@ -55,8 +55,7 @@ class WatchStreams:
         part_of: PartOf,
         bookmark_seconds: float,
         permissions: tuple[Permission, ...],
-        context: Context,
-        write: Write,
+        call: Call,
     ) -> None:
         """Serves one stream, until the caller ends it.
 
@@ -65,8 +64,7 @@ class WatchStreams:
             part_of: makes the part of a namespace.
             bookmark_seconds: the time between two bookmarks.
             permissions: what the caller needs in each of the namespaces.
-            context: the call.
-            write: sends one message, and returns when there is room for the next.
+            call: the call.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, too many streams are open; and as ``WatchStream.run``.
@@ -81,10 +79,10 @@ class WatchStreams:
             stream.stop()
         try:
             if self.authorizations is None:
-                await stream.run(write)
+                await stream.run(call.write)
             else:
-                async with self.authorizations.joined(stream.reconsider, context.caller, names, *permissions) as held:
-                    await stream.run(write, held, context.unread_since)
+                async with self.authorizations.joined(stream.reconsider, call.caller, names, *permissions) as held:
+                    await stream.run(call.write, held, call.unread_since)
         finally:
             self._open.pop(stream, None)
             closing = self._closing.begin(stream.close(), "releasing the source of a stream")

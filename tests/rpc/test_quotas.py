@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -19,10 +18,9 @@ from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.rations import Bucket, Ration
 from topicpolicies_server.config import Limits
-from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.rationing import Rationing, address, principal
+from topicpolicies_server.rpc import quotas as quotas_module
+from topicpolicies_server.rpc.quotas import Bucket, Quotas, Usage, address, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -37,25 +35,20 @@ def log_path() -> None:
 
 
 @pytest.fixture
-def rationed() -> dict[str, float]:
+def quota() -> dict[str, float]:
     """Returns the limits of a principal; tests override this fixture."""
     return {}
 
 
 @pytest.fixture
-def limits(rationed: dict[str, Any]) -> Limits:
-    return replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0, **rationed)
+def limits(quota: dict[str, Any]) -> Limits:
+    return replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0, **quota)
 
 
 @pytest.fixture
 def named(server: Server) -> None:
-    """Adds a door that accepts any name of a caller."""
-
-    def name(call: Call) -> None:
-        who = dict(call.metadata).get("who", "")
-        call.caller = Caller(str(who), Way.TOKEN)
-
-    server.calls.doors = (name, *server.calls.doors)
+    """Accepts any name of a caller."""
+    server.calls.identify = lambda call: Caller(str(dict(call.metadata).get("who", "")), Way.TOKEN)
 
 
 def update(number: int = 1) -> pb.UpdatePolicyRequest:
@@ -83,16 +76,16 @@ async def refusal(call: Any) -> grpc.aio.AioRpcError:
     return caught.value
 
 
-def ration_of(server: Server, who: str = "alice") -> Ration:
-    """Returns the ration of a principal."""
-    (rationing,) = [each for each in server.calls.observers if isinstance(each, Rationing)]
-    return rationing.rations.of((who,), 0)
+def usage_of(server: Server, who: str = "alice") -> Usage:
+    """Returns what a principal uses."""
+    assert server.calls.quotas is not None
+    return server.calls.quotas._usage((who,), time.monotonic())
 
 
 ALICE, BOB = (("who", "alice"),), (("who", "bob"),)
 
 
-@pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 2}])
+@pytest.mark.parametrize("quota", [{"max_watches_per_principal": 2}])
 @pytest.mark.usefixtures("named")
 async def test_a_watch_beyond_a_principals_limit_is_refused_until_another_of_its_watches_ends(stub: AsyncStub) -> None:
     request = pb.WatchPoliciesRequest(topics=[TOPIC])
@@ -113,7 +106,7 @@ async def test_a_watch_beyond_a_principals_limit_is_refused_until_another_of_its
                 break
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 0.25}])
 @pytest.mark.usefixtures("named")
 async def test_changes_beyond_the_rate_are_refused_until_the_time_of_the_retry(stub: AsyncStub) -> None:
     for number in (1, 2):
@@ -127,9 +120,9 @@ async def test_changes_beyond_the_rate_are_refused_until_the_time_of_the_retry(s
     await stub.UpdatePolicy(update(5), metadata=ALICE)
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
-async def test_single_changes_beyond_the_rate_wait_for_their_turns_and_are_made(server: Server, stub: AsyncStub) -> None:
+async def test_single_changes_beyond_the_rate_wait_for_their_turns_and_are_made(stub: AsyncStub) -> None:
     made: list[float] = []
 
     async def call() -> None:
@@ -142,10 +135,9 @@ async def test_single_changes_beyond_the_rate_wait_for_their_turns_and_are_made(
     assert len(made) == 36
     for late in (4, 8, 16):
         assert made[19 + late] - began >= late / 20 - 0.01, "more were made than 20 at once and then one every twentieth of a second"
-    assert ration_of(server).queued_changes == 0
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 1.05}])
 @pytest.mark.usefixtures("named")
 async def test_a_change_whose_turn_is_later_than_its_deadline_is_refused_with_the_time_of_a_retry(stub: AsyncStub) -> None:
     for number in (1, 2):
@@ -155,40 +147,7 @@ async def test_a_change_whose_turn_is_later_than_its_deadline_is_refused_with_th
     assert seconds is not None and 0 < seconds < 1
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
-@pytest.mark.usefixtures("named")
-async def test_a_change_that_is_cancelled_while_it_waits_for_its_turn_gives_the_turn_back(server: Server, stub: AsyncStub) -> None:
-    for number in (1, 2):
-        await stub.UpdatePolicy(update(number), metadata=ALICE)
-    waiting = asyncio.ensure_future(stub.UpdatePolicy(update(3), metadata=ALICE))
-    ration = ration_of(server)
-    async with asyncio.timeout(_SECONDS):
-        while not ration.queued_changes:  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.001)
-        waiting.cancel()
-        while ration.calls:  # noqa: ASYNC110 (as above)
-            await asyncio.sleep(0.001)
-    assert ration.queued_changes == 0 and ration.bucket is not None
-    assert ration.bucket.take(asyncio.get_running_loop().time()) <= 0.96, "the next change waits for the turn of the cancelled one"
-
-
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
-@pytest.mark.usefixtures("named")
-async def test_refused_changes_get_different_times_for_their_retries(stub: AsyncStub) -> None:
-    retries: list[float] = []
-
-    async def call() -> None:
-        try:
-            await stub.UpdatePolicy(update(), metadata=ALICE)
-        except grpc.aio.AioRpcError as error:
-            retries.append(retry_seconds(error) or 0)
-
-    await asyncio.gather(*(call() for _ in range(4)))
-    assert len(retries) == 2, "not exactly two of the four changes were refused"
-    assert abs(retries[0] - retries[1]) >= 1.5
-
-
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 50.0}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 50.0}])
 @pytest.mark.usefixtures("named")
 async def test_a_batch_beyond_the_rate_is_slowed_and_all_its_changes_are_made(stub: AsyncStub) -> None:
     began = time.monotonic()
@@ -200,7 +159,7 @@ async def test_a_batch_beyond_the_rate_is_slowed_and_all_its_changes_are_made(st
     assert time.monotonic() - began >= 1.5  # 50 at once, then 50 in a second
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
 async def test_the_changes_of_a_batch_that_the_rate_does_not_allow_before_the_deadline_are_not_made(stub: AsyncStub) -> None:
     results = (await stub.BatchUpdatePolicies(many(100), metadata=ALICE, timeout=2.0)).results
@@ -210,7 +169,7 @@ async def test_the_changes_of_a_batch_that_the_rate_does_not_allow_before_the_de
     assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)).policies.max_producer_per_topic == made - 1
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
 async def test_a_batch_beyond_the_rate_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
     call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(1_000), metadata=ALICE))
@@ -226,51 +185,51 @@ async def test_a_batch_beyond_the_rate_does_not_starve_single_changes_of_its_pri
     call.cancel()
 
 
-@pytest.mark.parametrize("rationed", [{"max_calls_per_principal": 1, "max_changes_per_second_per_principal": 5.0}])
+@pytest.mark.parametrize("quota", [{"max_calls_per_principal": 1, "max_changes_per_second_per_principal": 5.0}])
 @pytest.mark.usefixtures("named")
-async def test_a_batch_that_is_cancelled_while_it_is_slowed_gives_back_its_ration(server: Server, stub: AsyncStub) -> None:
+async def test_a_batch_that_is_cancelled_while_it_is_slowed_gives_back_its_place(server: Server, stub: AsyncStub) -> None:
     call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(1_000), metadata=ALICE))
-    ration = ration_of(server)
+    usage = usage_of(server)
     async with asyncio.timeout(_SECONDS):
-        while not ration.calls:  # noqa: ASYNC110 (nothing signals it)
+        while not usage.calls:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
         error = await refusal(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE))
-        assert retry_seconds(error) == 0.75  # a second, less the quarter for which the refusal was held back
+        assert retry_seconds(error) == 1
         call.cancel()
-        while ration.calls:  # noqa: ASYNC110 (as above)
+        while usage.calls:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0.01)
         await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
 
 
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 2.0}])
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 2.0}])
 @pytest.mark.usefixtures("named")
 async def test_batches_that_are_cancelled_while_they_are_slowed_do_not_delay_later_changes(
     server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slowed, reserve = 0, Bucket.reserve
+    slowed, portion = 0, Bucket.portion
 
     def counted(bucket: Bucket, wanted: int, now: float) -> tuple[int, float]:
         nonlocal slowed
-        count, seconds = reserve(bucket, wanted, now)
+        count, seconds = portion(bucket, wanted, now)
         slowed += seconds > 0
         return count, seconds
 
-    monkeypatch.setattr(Bucket, "reserve", counted)
+    monkeypatch.setattr(Bucket, "portion", counted)
     calls = [asyncio.ensure_future(stub.BatchUpdatePolicies(many(10), metadata=ALICE)) for _ in range(40)]
-    ration = ration_of(server)
+    usage = usage_of(server)
     async with asyncio.timeout(_SECONDS):
         while slowed < len(calls):  # noqa: ASYNC110 (nothing signals that all of them wait)
             await asyncio.sleep(0.01)
         for call in calls:
             call.cancel()
-        while ration.calls:  # noqa: ASYNC110 (as above)
+        while usage.calls:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0.01)
         await stub.UpdatePolicy(update(1), metadata=ALICE)
 
 
-@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
+@pytest.mark.parametrize("quota", [{"max_in_flight_bytes_per_principal": 2_000}])
 @pytest.mark.usefixtures("named")
-async def test_the_request_of_a_watch_is_in_flight_until_its_first_answer(server: Server, stub: AsyncStub) -> None:
+async def test_the_request_of_a_watch_is_not_in_flight(server: Server, stub: AsyncStub) -> None:
     topics = [f"{TOPIC}-{number}" for number in range(100)]
     watches = []
     for _ in range(2):  # each has more bytes than may be in flight
@@ -278,46 +237,23 @@ async def test_the_request_of_a_watch_is_in_flight_until_its_first_answer(server
         watches.append(watch)
         assert await watch.read()
         assert (await stub.UpdatePolicy(update(), metadata=ALICE)).outcome
-    ration = ration_of(server)
-    assert (ration.bytes, ration.watches) == (0, 2)
+    usage = usage_of(server)
+    assert (usage.bytes, usage.watches) == (0, 2)
     for watch in watches:
         watch.cancel()
     async with asyncio.timeout(_SECONDS):
-        while ration.calls:  # noqa: ASYNC110 (nothing signals it)
+        while usage.calls:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
-    assert ration.bytes == 0
+    assert usage.bytes == 0
 
 
-@pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1}])
-@pytest.mark.usefixtures("named")
-async def test_refusals_are_held_back_so_that_immediate_retries_are_slowed(server: Server, stub: AsyncStub) -> None:
-    request = pb.WatchPoliciesRequest(topics=[TOPIC])
-    watch = stub.WatchPolicies(request, metadata=ALICE)
-    assert await watch.read()
-    began = time.monotonic()
-    for _ in range(4):
-        await refusal(stub.WatchPolicies(request, metadata=ALICE).read())
-    assert time.monotonic() - began >= 1.0
-    crowd = [asyncio.ensure_future(refusal(stub.WatchPolicies(request, metadata=ALICE).read())) for _ in range(300)]
-    async with asyncio.timeout(_SECONDS):
-        await asyncio.wait(crowd)
-    assert all(each.exception() is None for each in crowd)
-    (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
-    ration = rationing.rations.of(("alice",), 0)
-    assert (ration.refused_pending, ration.watches) == (0, 1)
-
-
-@pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
+@pytest.mark.parametrize("quota", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
 async def test_without_authentication_callers_of_one_address_share_a_limit_and_health_checks_pass(server: Server, stub: AsyncStub) -> None:
     assert await stub.WatchPolicies(pb.WatchPoliciesRequest(topics=[TOPIC])).read()
     async with grpc.aio.insecure_channel(server.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest()))
         answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
-
-
-async def test_without_limits_per_principal_there_is_no_door_for_them(server: Server) -> None:
-    assert server.calls.doors == () and not any(hasattr(each, "rations") for each in server.calls.observers)
 
 
 @pytest.mark.parametrize(
@@ -347,6 +283,28 @@ def callers() -> Iterator[tuple[Caller, Caller, bool]]:
 
 
 @pytest.mark.parametrize(("one", "other", "same"), list(callers()))
-def test_a_ration_belongs_to_the_role_for_which_a_call_is_made_however_it_comes(one: Caller, other: Caller, *, same: bool) -> None:
-    calls: list[Any] = [SimpleNamespace(caller=each) for each in (one, other)]
-    assert (principal(calls[0]) == principal(calls[1])) is same
+def test_a_quota_belongs_to_the_role_for_which_a_call_is_made_however_it_comes(one: Caller, other: Caller, *, same: bool) -> None:
+    assert (principal(one, "ipv4:10.0.0.1:1") == principal(other, "ipv4:10.0.0.2:1")) is same
+
+
+def test_a_bucket_gives_a_seconds_tokens_at_once_and_then_one_each_interval() -> None:
+    bucket = Bucket(10.0, 0.0)
+    for _ in range(10):
+        assert bucket.delay(0.0) == 0
+        bucket.take()
+    assert bucket.delay(0.0) == pytest.approx(0.1) and bucket.delay(0.05) == pytest.approx(0.05)
+    assert bucket.portion(100, 0.1) == (1, 0.0)
+    assert bucket.portion(100, 0.1)[1] == pytest.approx(0.1)
+    assert bucket.delay(0.1) == pytest.approx(0.2), "a single change waits behind the portion of a batch, not behind the batch"
+
+
+def test_the_idlest_principal_is_forgotten_but_none_with_calls_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas_module, "MOST_KNOWN", 3)
+    quotas = Quotas(Limits(max_calls_per_principal=1))
+    usage, _ = quotas.charge(("busy",), "GetPolicy", 1, None)
+    assert usage is not None
+    for name in "abcdef":
+        quotas._usage((name,), 0.0)
+    assert list(quotas._known) == [("busy",), ("e",), ("f",)]
+    quotas.release(usage, "GetPolicy", 1)
+    assert quotas.kept() == {"principals": (3, 3)} and usage.calls == 0

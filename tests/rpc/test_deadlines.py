@@ -21,7 +21,6 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.readiness import State
 from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
-from topicpolicies_server.rpc.lateness import Lateness
 from topicpolicies_server.rpc.server import Server
 
 from .cluster import FakeCluster
@@ -114,7 +113,7 @@ async def test_effective_policies_as_of_a_version_that_is_not_reached_end_with_v
                 break
             await asyncio.sleep(0.01)
         for call in list(levels_server.calls._calls):
-            levels_server.calls.lateness.hurry(call)  # as if its deadline were near
+            levels_server.calls.late(call)  # as if its deadline were near
         refusal = await asking
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "VERSION_NOT_REACHED")
     assert refusal.info.metadata["at_least_version"] == far
@@ -171,53 +170,3 @@ async def test_answers_while_the_log_is_out_of_reach_have_the_time_since_when_th
     assert (await get).version
     since = datetime.fromisoformat(str(dict(await get.trailing_metadata())[UNCONFIRMED_KEY]))
     assert abs(datetime.now(UTC) - since) < timedelta(seconds=20)
-
-
-class Caller:
-    """A fake call that counts how often its deadline is read."""
-
-    def __init__(self, began: float, left: float | None) -> None:
-        self.began = began
-        self.looked = 0
-        self._left = left
-
-    def time_left(self) -> float | None:
-        """Returns the seconds until the deadline; None: there is none."""
-        self.looked += 1
-        return self._left
-
-
-async def test_the_deadline_of_a_call_that_ends_soon_is_not_read_and_that_of_another_is_read_once() -> None:
-    loop = asyncio.get_running_loop()
-    calls: dict[Caller, None] = {}
-    hurried: list[Caller] = []
-    lateness: Lateness[Caller] = Lateness(loop, calls.__contains__)
-    lateness.hurry = hurried.append
-    quick, endless, timed = Caller(loop.time(), 1.0), Caller(loop.time(), None), Caller(loop.time(), 0.3)
-    calls |= dict.fromkeys((endless, timed))
-    for each in (quick, endless, timed):
-        lateness.add(each)
-    await asyncio.sleep(0.6)
-    assert (quick.looked, endless.looked, timed.looked) == (0, 1, 1)
-    assert hurried == [timed]
-    assert lateness._timer is None, "the timer runs although no call is left"
-
-
-async def test_a_failure_to_hurry_a_call_is_logged_and_does_not_prevent_that_of_others(caplog: pytest.LogCaptureFixture) -> None:
-    loop = asyncio.get_running_loop()
-    calls = dict.fromkeys(Caller(loop.time(), left) for left in (0.2, 0.25, 0.4))
-    hurried: list[Caller] = []
-
-    def hurry(call: Caller) -> None:
-        hurried.append(call)
-        if len(hurried) < len(calls):
-            raise RuntimeError("unexpected failure")
-
-    lateness: Lateness[Caller] = Lateness(loop, calls.__contains__)
-    lateness.hurry = hurry
-    for call in calls:
-        lateness.add(call)
-    async with asyncio.timeout(20):
-        while len(hurried) < len(calls):  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-    assert hurried == list(calls) and "unexpected failure" in caplog.text

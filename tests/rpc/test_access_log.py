@@ -8,9 +8,8 @@ import json
 import logging
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +28,16 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.refusals import invalid
 from topicpolicies_server.config import (
-    AuthenticationConfig,
-    AuthorizationConfig,
     CallRecordConfig,
     EmbeddedLogConfig,
     LogFormat,
     Recorded,
     ServerConfig,
-    TokenConfig,
     parse_address,
 )
 from topicpolicies_server.core.chains.request import Request
-from topicpolicies_server.rpc import journal as journal_module
-from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.journal import Journal
-from topicpolicies_server.rpc.recordfile import RecordFile
+from topicpolicies_server.rpc.access_log import AccessLog
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.servicer import Servicer
 
@@ -64,6 +56,12 @@ class Recording:
         config = CallRecordConfig(which=which, path=path)
         log = EmbeddedLogConfig(path=None)
         self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), call_record=config, log_format=LogFormat.JSON))
+
+    @property
+    def log(self) -> AccessLog:
+        """The record."""
+        (found,) = (each for each in self.server.calls.observers if isinstance(each, AccessLog))
+        return found
 
     async def lines(self) -> list[dict[str, Any]]:
         """Stops the server, and returns all lines of the record."""
@@ -110,10 +108,7 @@ def fields(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
 async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration_and_request_id(
     recording: Recording, client: AsyncStub
 ) -> None:
-    async def door(call: Call) -> None:
-        call.caller = Caller("proxy", Way.TOKEN, "alice")
-
-    recording.server.calls.doors = (door,)
+    recording.server.calls.identify = lambda _: Caller("proxy", Way.TOKEN, "alice")
     await client.UpdatePolicy(update(1, request_id=ID, actor="ceo"))
     await refused(client.UpdatePolicy(update(2, precondition=Precondition(version="0"))))
     await client.DeletePolicy(DeletePolicyRequest(topic=TOPIC, validate_only=True))
@@ -214,118 +209,66 @@ async def test_a_record_file_that_is_moved_away_is_created_again(recording: Reco
 
 
 class Stuck:
-    """A file whose writes wait until a test lets them finish."""
+    """Has the writing of a record wait until a test lets it go on."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: AccessLog, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go = threading.Event(), threading.Event()
-        self.written: list[bytes] = []
+        real = log._handler.emit
 
-    def write(self, raw: bytes) -> None:
-        """Writes once ``go`` is set."""
-        self.began.set()
-        self.go.wait(PATIENCE)
-        self.written.append(raw)
+        def emit(record: logging.LogRecord) -> None:
+            self.began.set()
+            self.go.wait(PATIENCE)
+            real(record)
 
-    def close(self) -> None:
-        """Does nothing."""
+        monkeypatch.setattr(log._handler, "emit", emit)
 
 
 async def test_calls_do_not_wait_for_a_record_that_can_not_be_written_and_missing_lines_are_counted(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, stuck = recording.server._journal, Stuck()
-    assert journal is not None
-    monkeypatch.setattr(journal_module, "MOST", 5)
-    journal._write = stuck.write
+    log = recording.log
+    log._waiting.maxsize = 5
+    stuck = Stuck(log, monkeypatch)
     for value in range(30):
         await client.UpdatePolicy(update(value))
-    await until(lambda: journal.dropped > 0)
-    dropped = journal.dropped
-    assert len(journal._waiting) <= 5
+    await until(lambda: log.lost > 0)
+    lost = log.lost
     stuck.go.set()
-    await until(lambda: not journal._waiting)
-    await client.UpdatePolicy(update(99))
-    await recording.server.stop()
-    lines = [json.loads(line) for raw in stuck.written for line in raw.decode().splitlines()]
-    missing = [line["calls"] for line in lines if line["msg"] == "not recorded"]
-    assert sum(missing) == dropped == 31 - sum(line["msg"] == "call" for line in lines)
+    assert len(await recording.lines()) == 30 - lost
 
 
 async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "topicpolicies_server.rpc.journal")
-    journal = recording.server._journal
-    assert journal is not None
-    written = journal._write
+    caplog.set_level(logging.WARNING, "topicpolicies_server.rpc.access_log")
+    log = recording.log
 
-    def full(raw: bytes) -> None:
+    def full(_: logging.Handler) -> None:
         raise OSError(28, os.strerror(28))
 
-    journal._write = full
-    for value in range(3):
-        await client.UpdatePolicy(update(value))
-        await until(lambda: not journal._waiting)
-        await asyncio.sleep(0.15)
-    assert [record.getMessage() for record in caplog.records] == ["the record of calls can't be written: No space left on device"]
-    journal._write = written
-    await client.UpdatePolicy(update(4))
-    lines = await recording.lines()
-    assert [line["msg"] for line in lines] == ["call", "not recorded"] and lines[1]["calls"] == 3
-    assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
-
-
-async def test_a_partly_written_line_does_not_damage_the_next_one_and_counts_as_missing(
-    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal, real, room = recording.server._journal, os.write, 350
-    assert journal is not None
-
-    def full(descriptor: int, raw: memoryview) -> int:
-        nonlocal room
-        if threading.current_thread() is not journal._thread:
-            return real(descriptor, raw)
-        if room == 0:
-            raise OSError(28, os.strerror(28))
-        written = real(descriptor, raw[:room])
-        room -= written
-        return written
-
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", full)
-        await asyncio.gather(*(client.UpdatePolicy(update(value)) for value in range(3)))
-        await until(lambda: journal.dropped)
+        patched.setattr(WatchedFileHandler, "reopenIfNeeded", full)
+        for value in range(3):
+            await client.UpdatePolicy(update(value))
+        await until(lambda: log.lost == 3)
+    assert [record.getMessage() for record in caplog.records] == ["the record of calls can't be written"]
     await client.UpdatePolicy(update(4))
-    await recording.server.stop()
-    first, torn, *rest = recording.path.read_text().splitlines()
-    assert json.loads(first)["call"] == "UpdatePolicy" and not torn.endswith("}")
-    assert [json.loads(line)["msg"] for line in rest] == ["call", "not recorded"]
-    assert json.loads(rest[1])["calls"] == journal.dropped == 2
-
-
-def test_a_file_that_ends_in_the_middle_of_a_line_is_continued_on_a_new_line(tmp_path: Path) -> None:
-    path = tmp_path / "calls"
-    for before, after in (("", "new\n"), ("a line\n", "a line\nnew\n"), ("a li", "a li\nnew\n")):
-        path.write_text(before)
-        file = RecordFile(path)
-        file.write(b"new\n")
-        file.close()
-        assert path.read_text() == after
+    assert [line["msg"] for line in await recording.lines()] == ["call"]
+    assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
 
 
 async def test_lines_that_wait_for_the_disk_keep_no_requests_in_memory(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, stuck = recording.server._journal, Stuck()
-    assert journal is not None
-    journal._write = stuck.write
+    log = recording.log
+    stuck = Stuck(log, monkeypatch)
     await client.UpdatePolicy(update(1))
     await until(stuck.began.is_set)
     for value in range(300):
         await client.UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{value % 3}", policies=TopicPolicies(max_producer_per_topic=value)))
-    await until(lambda: len(journal._waiting) == 300)
+    await until(lambda: log._waiting.qsize() == 300)
     await until(lambda: len(requests_in_memory()) < 100)
-    assert len(journal._waiting) == 300, "the lines do not wait any more"
+    assert log._waiting.qsize() == 300, "the lines do not wait any more"
     stuck.go.set()
 
 
@@ -334,77 +277,6 @@ def requests_in_memory() -> list[Request]:
     return [each for each in gc.get_objects() if isinstance(each, Request)]
 
 
-async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyond_it(
-    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5, raising=False)
-    known = Caller("alice", Way.TOKEN)
-
-    def door(call: Call) -> None:
-        pairs = dict(call.metadata)
-        if "who" not in pairs:
-            raise invalid("The caller is unknown.")
-        call.caller = known
-
-    recording.server.calls.doors = (door,)
-    began, count = time.monotonic(), 60
-    for number in range(count):
-        await refused(client.UpdatePolicy(update(1)))
-        if number % 20 == 0:
-            await client.UpdatePolicy(update(number + 1), metadata=(("who", "me"),))
-    seconds = time.monotonic() - began
-    lines = await recording.lines()
-    assert len([line for line in lines if line.get("principal") == "alice"]) == 3, "a call of an authenticated caller is missing"
-    strangers = [line for line in lines if line.get("reason") == "CREDENTIALS_INVALID"]
-    assert 5 <= len(strangers) <= 5 * (seconds + 2)
-    assert len(strangers) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
-
-
-@pytest.mark.parametrize("authenticated", [True, False])
-async def test_health_checks_of_strangers_are_recorded_up_to_a_rate_and_counted_beyond_it(
-    *, authenticated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5)
-    key = tmp_path / "key"
-    key.write_bytes(bytes(64))
-    made = Recording(tmp_path / "calls.log", Recorded.ALL)
-    if authenticated:
-        ways = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
-        allowed = AuthorizationConfig(allow_authenticated=True)
-        made.server.config = replace(made.server.config, authentication=ways, authorization=allowed)
-    await made.server.start()
-    began, count = time.monotonic(), 60
-    async with grpc.aio.insecure_channel(made.server.address) as channel:
-        health: Any = health_pb2_grpc.HealthStub(channel)
-        for _ in range(count):
-            await health.Check(health_pb2.HealthCheckRequest())
-    seconds = time.monotonic() - began
-    lines = await made.lines()
-    recorded = [line for line in lines if line["msg"] == "call"]
-    assert (len(recorded) <= 5 * (seconds + 2)) if authenticated else len(recorded) == count
-    assert len(recorded) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
-
-
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
-        Journal(CallRecordConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)
-
-
-def test_a_pipe_that_no_process_reads_fails_at_the_start(tmp_path: Path) -> None:
-    pipe = tmp_path / "calls"
-    os.mkfifo(pipe)
-    with pytest.raises(OSError, match="no process reads this pipe"):
-        Journal(CallRecordConfig(path=pipe), LogFormat.JSON)
-
-
-def test_a_pipe_that_a_process_reads_receives_the_lines(tmp_path: Path) -> None:
-    pipe = tmp_path / "calls"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        file = RecordFile(pipe)
-        file.write(b"a line\n")
-        file.close()
-        assert os.read(reader, 100) == b"a line\n"
-    finally:
-        os.close(reader)
+        AccessLog(CallRecordConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)

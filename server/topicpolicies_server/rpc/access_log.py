@@ -1,0 +1,182 @@
+"""The record of calls: which caller did what to which topic, with which outcome, as lines of fields.
+
+Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
+of the following fields as apply:
+
+==============  ===================================================================================================================
+``call``        the method
+``ms``          milliseconds from the arrival of the call or change to its outcome
+``outcome``     of a change its outcome (``APPLIED``, ...), of another call ``OK``; of a failed one the name of the status code;
+                ``GIVEN_UP``: the caller went away before there was an outcome
+``reason``      the reason of the error
+``principal``   the verified principal; ``way``: how it was verified; ``speaks_for``: for whom a proxy made the call
+``actor``       the actor that the request named, where that is another name
+``topic``       the topic that was changed or read, with ``scope``; ``namespace``: the namespace that was read as a whole
+``request_id``  the id of a change; ``dry_run``: the change was validated only
+``changes``     of a batch: how many of its changes had their outcome
+==============  ===================================================================================================================
+
+A line contains nothing of a document, and no credentials. A call does not wait for its line: a thread writes it. The number of lines that
+wait is bounded; lines beyond the bound, or that can't be written, are counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from time import perf_counter
+
+from ..access import Caller
+from ..config import CallRecordConfig, LogFormat, Recorded
+from ..core.chains.request import Outcome, Request, Result
+from ..core.errors import PolicyError
+from ..ops.log import Structured, Writer, line_maker
+from .calls import CHANGES, Call
+
+_LOG = logging.getLogger(__name__)
+MOST = 50_000
+"""The most lines that may wait to be written."""
+_CLOSE_SECONDS = 2.0
+_LONGEST = 300
+"""The most characters that are recorded of a name as the caller sent it."""
+_MODE = 0o600
+
+
+class AccessLog:
+    """Records calls and the changes of batches (``calls.Observer``, ``calls.ChangeObserver``), on a thread of its own."""
+
+    def __init__(self, config: CallRecordConfig, form: LogFormat) -> None:
+        """Opens the file, and starts the thread.
+
+        Args:
+            config: which calls are recorded, and where.
+            form: the format of the lines.
+
+        Raises:
+            OSError: the file can't be opened.
+        """
+        self._all = config.which is Recorded.ALL
+        self._overflowed = 0
+        self._file = _File(config.path) if config.path is not None else None
+        self._handler: logging.Handler = self._file or Writer(2)
+        self._handler.setFormatter(Structured(line_maker(form)))
+        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST)
+        self._thread = threading.Thread(target=self._run, name="record of calls", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> int:
+        """How many calls and changes were not recorded."""
+        return self._overflowed + (self._file.unwritten if self._file is not None else 0)
+
+    def ended(self, call: Call) -> None:
+        """Records a call that has ended, unless only changes are recorded and it is none."""
+        if not (self._all or call.method in CHANGES):
+            return
+        fields = _fields(call.method, perf_counter() - call.started, call.error, call.outcome)
+        if call.error is None and (call.code or call.given_up):
+            fields["outcome"] = call.code or "GIVEN_UP"
+        fields |= _caller(call.caller)
+        if call.request is not None:
+            fields |= _change(call.request, call.caller)
+        elif call.target:
+            fields["namespace" if call.target.count("/") == 1 else "topic"] = call.target[:_LONGEST]
+        if call.changes:
+            fields["changes"] = call.changes
+        self._note("call", fields)
+
+    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
+        """Records a change of a batch (see ``calls.ChangeObserver.changed``)."""
+        error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
+        fields = _fields(method, seconds, error, outcome)
+        if answer is None:
+            fields["outcome"] = "GIVEN_UP"
+        fields |= _caller(caller)
+        if request is not None:
+            fields |= _change(request, caller)
+        self._note("change", fields)
+
+    def close(self) -> None:
+        """Writes what waits and ends the thread, in a few seconds at most. It blocks meanwhile."""
+        with contextlib.suppress(queue.Full):
+            self._waiting.put(None, timeout=_CLOSE_SECONDS)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _note(self, what: str, fields: dict[str, object]) -> None:
+        record = logging.LogRecord("calls", logging.INFO, "", 0, what, None, None)
+        record.fields = fields
+        try:
+            self._waiting.put_nowait(record)
+        except queue.Full:
+            self._overflowed += 1
+
+    def _run(self) -> None:
+        while (record := self._waiting.get()) is not None:
+            self._handler.handle(record)
+        self._handler.flush()
+        if self._file is not None:
+            self._file.close()
+
+
+class _File(WatchedFileHandler):
+    """The file of the record: if it is moved away, as by logrotate, a new one is created under its name. Only its owner can read it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        self.unwritten = 0
+        """How many lines could not be written."""
+        self._failing = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a record. Trouble with the file is logged once, until a record can be written again."""
+        before = self.unwritten
+        try:
+            super().emit(record)
+        except OSError:  # the file can't be opened again
+            self.handleError(record)
+        if self._failing and self.unwritten == before:
+            self._failing = False
+            _LOG.warning("the record of calls can be written again; %d calls are missing in it", self.unwritten)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
+        """Counts a record that could not be written."""
+        del record
+        self.unwritten += 1
+        if not self._failing:
+            self._failing = True
+            _LOG.exception("the record of calls can't be written")
+
+    def _open(self) -> TextIOWrapper:
+        file = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        return os.fdopen(file, "a", encoding=self.encoding, errors=self.errors)
+
+
+def _fields(method: str, seconds: float, error: PolicyError | None, outcome: Outcome | None) -> dict[str, object]:
+    found: dict[str, object] = {"call": method, "ms": round(seconds * 1000, 1)}
+    if error is not None:
+        return found | {"outcome": error.kind.value, "reason": error.reason}
+    return found | {"outcome": outcome.name if outcome is not None else "OK"}
+
+
+def _caller(caller: Caller) -> dict[str, object]:
+    if not caller.principal:
+        return {}
+    named = {"principal": caller.principal, "way": caller.way.value}
+    return {**named, **({"speaks_for": caller.speaks_for} if caller.speaks_for else {})}
+
+
+def _change(request: Request, caller: Caller) -> dict[str, object]:
+    claimed = request.claimed if request.principal or caller.principal else request.actor
+    return {
+        **({"actor": claimed} if claimed else {}),
+        "topic": request.key.topic,
+        "scope": request.key.scope.name,
+        "request_id": request.request_id,
+        **({"dry_run": True} if request.validate_only else {}),
+    }

@@ -1,0 +1,188 @@
+"""What each principal may use: calls and watches at a time, bytes of requests in flight, and changes in a second.
+
+Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. A single change whose
+token comes within ``_LONGEST_WAIT`` waits for it. Any other call beyond a limit is refused, with the time of a retry. A batch takes tokens
+in small portions and waits for them (``batches``).
+
+Where callers are not authenticated, each address has a quota (of IPv6 each network of 64 bits); all calls over a Unix socket share one. A
+call through a proxy uses the quota of the principal that the proxy speaks for, and so do that principal's own calls, with whatever
+credentials: otherwise each way to call would be a quota more. Health checks always pass: they report whether the server works.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from urllib.parse import unquote
+
+from ..access import Caller, Way
+from ..config import Limits
+from ..core.errors import PolicyError, too_much
+
+MOST_KNOWN = 10_000
+"""How many principals are remembered. The one that was seen longest ago, of those without calls in progress, is forgotten for a new one."""
+_LONGEST_WAIT = 1.0
+_PORTION_SECONDS = 0.1
+"""A batch for which there is no token takes at most as many as come in this time, but at least one."""
+_RETRY_SECONDS = 1.0
+"""The time of a retry after a refusal because of calls in progress, whose ends are not known."""
+_SINGLE_CHANGES = ("UpdatePolicy", "DeletePolicy")
+_WATCHES = ("WatchPolicies", "WatchHistory")
+_FREE = "grpc.health.v1.Health/Check"
+_IPV6_NETWORK = 64
+
+
+class Bucket:
+    """The token bucket of one principal's changes."""
+
+    def __init__(self, rate: float, now: float) -> None:
+        """Creates a full bucket. ``rate``: tokens per second; ``now``: in seconds, as in all methods."""
+        self._rate = rate
+        self._most = self._level = max(2.0, rate)
+        """The tokens in the bucket. Below zero, so many are taken that have not come yet."""
+        self._at = now
+
+    def delay(self, now: float, count: int = 1) -> float:
+        """Returns the seconds until there are so many tokens; 0: they are there."""
+        self._level = min(self._most, self._level + max(0.0, now - self._at) * self._rate)
+        self._at = now
+        return max(0.0, count - self._level) / self._rate
+
+    def take(self, count: int = 1) -> None:
+        """Takes tokens, which may be used when they have come (``delay``). A negative number gives tokens back."""
+        self._level -= count
+
+    def portion(self, wanted: int, now: float) -> tuple[int, float]:
+        """Takes tokens for a batch: at least one, at most ``wanted``. Returns how many, and the seconds after which they may be used."""
+        self.delay(now)
+        count = min(wanted, max(1, int(self._level), int(self._rate * _PORTION_SECONDS)))
+        seconds = self.delay(now, count)
+        self.take(count)
+        return count, seconds
+
+
+class Usage:
+    """What one principal uses at present."""
+
+    __slots__ = ("bucket", "bytes", "calls", "watches")
+
+    def __init__(self, rate: float, now: float) -> None:
+        """Nothing is used. ``rate``: changes in a second; 0: no limit."""
+        self.calls = self.watches = self.bytes = 0
+        self.bucket = Bucket(rate, now) if rate else None
+
+
+class Quotas:
+    """What all principals use. It belongs to one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        """``limits``: those of each principal are enforced."""
+        self._limits = limits
+        self._known: OrderedDict[Hashable, Usage] = OrderedDict()
+        """By principal; the one that was seen longest ago comes first."""
+
+    @staticmethod
+    def limit(limits: Limits) -> bool:
+        """Returns whether there is any limit for principals."""
+        return bool(
+            limits.max_calls_per_principal
+            or limits.max_watches_per_principal
+            or limits.max_changes_per_second_per_principal
+            or limits.max_in_flight_bytes_per_principal
+        )
+
+    def kept(self) -> dict[str, tuple[int, int]]:
+        """Returns how many principals are remembered, and how many at most, for metrics. Safe to call from any thread."""
+        return {"principals": (len(self._known), MOST_KNOWN)}
+
+    def charge(self, who: Hashable, method: str, size: int, left: float | None) -> tuple[Usage | None, float]:
+        """Charges a call to its principal, until ``release``.
+
+        Args:
+            who: the principal (``principal``).
+            method: the method of the call.
+            size: bytes of its request.
+            left: seconds until the caller's deadline; None: there is none.
+
+        Returns:
+            What the principal uses now (None: the call is not charged), and the seconds after which the call may go on.
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED (``LIMIT_REACHED``), the principal is at a limit.
+        """
+        if method == _FREE:
+            return None, 0.0
+        limits, now = self._limits, time.monotonic()
+        usage = self._usage(who, now)
+        watch, size = method in _WATCHES, _in_flight(method, size)
+        if (most := limits.max_calls_per_principal) and usage.calls >= most:
+            raise _refused("max_calls_per_principal", most, "calls of yours are in progress, which is the limit", _RETRY_SECONDS)
+        if watch and (most := limits.max_watches_per_principal) and usage.watches >= most:
+            raise _refused("max_watches_per_principal", most, "watches of yours are open, which is the limit: share one", None)
+        if (most := limits.max_in_flight_bytes_per_principal) and usage.bytes and size and usage.bytes + size > most:
+            raise _refused("max_in_flight_bytes_per_principal", most, "bytes of requests of yours may be in flight", _RETRY_SECONDS)
+        seconds = 0.0
+        if usage.bucket is not None and method in _SINGLE_CHANGES:
+            seconds = usage.bucket.delay(now)
+            if seconds > min(_LONGEST_WAIT, math.inf if left is None else left):
+                rate = limits.max_changes_per_second_per_principal
+                raise _refused("max_changes_per_second_per_principal", rate, "changes in a second is your limit", seconds)
+            usage.bucket.take()
+        usage.calls += 1
+        usage.watches += watch
+        usage.bytes += size
+        return usage, seconds
+
+    def release(self, usage: Usage, method: str, size: int) -> None:
+        """Gives back what a call that has ended was charged."""
+        usage.calls -= 1
+        usage.watches -= method in _WATCHES
+        usage.bytes -= _in_flight(method, size)
+
+    def _usage(self, who: Hashable, now: float) -> Usage:
+        usage = self._known.get(who)
+        if usage is None:
+            if len(self._known) >= MOST_KNOWN:
+                idlest = next((each for each, used in self._known.items() if not used.calls), None)
+                self._known.pop(idlest, None)
+            usage = self._known[who] = Usage(self._limits.max_changes_per_second_per_principal, now)
+        self._known.move_to_end(who)
+        return usage
+
+
+def principal(caller: Caller, peer: str) -> Hashable:
+    """Returns whose quota a call uses: the role for which it is made, or else the address (a role is no address).
+
+    Args:
+        caller: the caller.
+        peer: gRPC's name of the peer.
+    """
+    return address(peer) if caller.way is Way.NONE else (caller.role,)
+
+
+def address(peer: str) -> str:
+    """Returns the address of a gRPC peer without its port; of IPv6, the network of 64 bits; of a Unix socket, ``unix``."""
+    family, _, where = unquote(peer).partition(":")
+    host = where.rpartition(":")[0].strip("[]").partition("%")[0]
+    if family == "ipv6":
+        try:
+            found = ipaddress.IPv6Address(host)
+        except ValueError:
+            return peer
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.IPv6Network((found, _IPV6_NETWORK), strict=False))
+    return host if family == "ipv4" else family
+
+
+def _in_flight(method: str, size: int) -> int:
+    """Returns the bytes of a request that count as in flight: none of a watch, which is open for as long as its caller likes."""
+    return 0 if method in _WATCHES else size
+
+
+def _refused(option: str, most: float, problem: str, seconds: float | None) -> PolicyError:
+    again = f" Try again in {seconds:.3g} s, or" if seconds is not None else " Or"
+    return too_much(option, most, f"{most:,.15g} {problem}.{again} have {option} raised.", retry_seconds=seconds)
