@@ -10,7 +10,7 @@ import pytest
 from tests.access.signing import SECRET, token
 from tests.cli.conftest import TOPIC, Terminal
 from tests.cli.real_server import running
-from topicpolicies_server.config import AuthenticationConfig, AuthorizationConfig, TokenConfig
+from topicpolicies_server.config import AuthenticationConfig, TokenConfig
 
 
 @pytest.fixture
@@ -59,25 +59,6 @@ def test_a_token_goes_to_no_other_machine_without_tls(secured: Terminal, tmp_pat
 
 def test_health_needs_no_token(secured: Terminal) -> None:
     assert secured.run("health").exit_code == 0
-
-
-def test_top_shows_a_namespace_that_may_not_be_watched_as_a_problem(tmp_path: Path) -> None:
-    key, mine, roles = tmp_path / "secret.key", tmp_path / "token", tmp_path / "roles.toml"
-    key.write_bytes(SECRET)
-    mine.write_text(token(sub="alice"))
-    roles.write_text('[[grants]]\nroles = ["alice"]\nnamespaces = ["public/a"]\npermissions = ["watch", "history"]\n')
-    asks = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
-    with running(tmp_path, authentication=asks, authorization=AuthorizationConfig(file=roles)) as address:
-        terminal = Terminal(address)
-        terminal.environment["TOPICPOLICIES_TOKEN_FILE"] = str(mine)
-        once = ("--once", "--seconds", "0.2")
-        found = terminal.json("top", "public/b", "public/a", "persistent://public/c/orders", *once)
-        assert found["problems"] == [
-            f'"alice" may not do this in public/{name}: it needs the permission "watch" there.' for name in ("b", "c")
-        ]
-        assert found["loading"] == []
-        code, error = terminal.failing("top", "public/b", "public/c", *once)
-        assert (code, error["reason"]) == (1, "PERMISSION_DENIED")
 
 
 def test_without_a_token_the_option_is_named_that_gives_one(secured: Terminal) -> None:

@@ -107,8 +107,8 @@ async def test_the_first_commands_of_the_readme_work_verbatim(serving: Serving, 
     variables = {"TOPICPOLICIES_SERVER": server.address, "TOPICPOLICIES_ACTOR": "ann", "COLUMNS": "200"}
     for arguments in commands:
         command, past = arguments[0], "--as-of" in arguments
-        if command in ("watch", "top"):
-            await asyncio.to_thread(follow, server.address, arguments, topic if command == "watch" else "1 namespace")
+        if command == "watch":
+            await asyncio.to_thread(follow, server.address, arguments, topic)
         elif command != "serve":  # test_processes starts it as it stands here
             given = [str(README.parent / "docs" / each) if each == "policies.yaml" else each for each in arguments]
             ended = await asyncio.to_thread(verbatim, given, variables)
