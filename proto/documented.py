@@ -128,10 +128,11 @@ def file(descriptor: FileDescriptorProto) -> File:
 
 def undocumented(of: File) -> list[str]:
     """The names of all that has no comment."""
-    return [name for name, comment in _all(of) if not comment]
+    return [name for name, comment in comments_of(of) if not comment]
 
 
-def _all(of: File) -> Iterator[tuple[str, str]]:
+def comments_of(of: File) -> Iterator[tuple[str, str]]:
+    """The names of all that may have a comment, such as ``DispatchRate.rate_period_in_second``, with it."""
     yield of.name, of.comment
     for service in of.services:
         yield service.name, service.comment

@@ -1,4 +1,4 @@
-"""Generates the committed code of the Protobuf definitions and the API reference, and compares them with what is committed.
+"""Generates what is committed of the Protobuf definitions (code, the API reference, the comments that ``explain`` shows), and compares it.
 
 ``python proto/generate.py`` writes it, ``--check`` writes nothing and fails if anything would change. The generators come from lock files
 or are pinned, so that everybody generates the same. One module per language beside this one; Python's is here, by grpcio-tools and
@@ -7,6 +7,7 @@ mypy-protobuf. Not generated, and left alone: ``__init__.py``. Java's code is no
 
 import argparse
 import difflib
+import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import NamedTuple
 if not __package__:  # run as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from proto import compiler, generate_go, generate_reference, generate_typescript
+from proto import compiler, descriptors, documented, generate_go, generate_reference, generate_typescript
 from proto.tools import ToolMissingError
 
 _PROTO = Path(__file__).resolve().parent
@@ -48,6 +49,17 @@ def generate(out: Path, proto: Path = _PROTO) -> None:
     services = [file for file in files if Path(file).name in _SERVICES]
     _run(proto, [f"--python_out={out}", _plugin("mypy"), f"--mypy_out=quiet:{out}"], files)
     _run(proto, [f"--grpc_python_out={out}", _plugin("mypy_grpc"), f"--mypy_grpc_out=quiet:{out}"], services)
+
+
+def generate_comments(out: Path, proto: Path) -> None:
+    """Writes the comments of the policies as JSON, by name: what ``topicpolicies explain`` shows.
+
+    Raises:
+        ValueError: the definitions do not compile; protoc has said why on standard error.
+    """
+    files = [each for each in descriptors.ours(descriptors.read(proto)) if Path(each.name).name == "policies.proto"]
+    comments = {name: comment for file in files for name, comment in documented.comments_of(documented.file(file))}
+    (out / "fields.json").write_text(json.dumps(comments, indent=1, sort_keys=True) + "\n")
 
 
 def differences(committed: Path, fresh: Path, pattern: str = _PATTERN) -> list[str]:
@@ -89,6 +101,7 @@ LANGUAGES = (
     Language("Go", generate_go.OUT, generate_go.PATTERN, generate_go.generate),
     Language("TypeScript", generate_typescript.OUT, generate_typescript.PATTERN, generate_typescript.generate),
 )
+COMMENTS = Language("comments", _PROTO.parent / "server" / "topicpolicies_server" / "cli", "fields.json", generate_comments)
 REFERENCE = Language("API reference", generate_reference.OUT, generate_reference.PATTERN, generate_reference.generate)
 
 
@@ -98,7 +111,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check
     changed, failed = [], False
-    for language in (*LANGUAGES, REFERENCE):
+    for language in (*LANGUAGES, REFERENCE, COMMENTS):
         with tempfile.TemporaryDirectory() as directory:
             fresh = Path(directory)
             try:

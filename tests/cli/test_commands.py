@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 
 import pytest
@@ -17,8 +18,8 @@ LOST = Fault(after=1)
 
 
 def rows(text: str) -> list[list[str]]:
-    """Returns the cells of a table."""
-    return [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if line.startswith("│")]
+    """Returns the cells of lines in columns, without the heading."""
+    return [re.split("  +", line) for line in text.splitlines() if not line.startswith("persistent://")]
 
 
 def test_get_shows_the_document_that_update_made(terminal: Terminal) -> None:

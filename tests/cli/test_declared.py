@@ -111,7 +111,7 @@ def test_a_file_of_another_shape_is_refused(text: str) -> None:
 @given(policies())
 def test_an_exported_document_is_declared_without_differences(document: TopicPolicies) -> None:
     here = PolicyDocument(topic=TOPIC, scope=SCOPE_GLOBAL, policies=document, version="v1")
-    declared = parse(export([here], ["public/a"]), "file.yaml")
+    declared = parse(export([here], ["public/a"], as_json=False), "file.yaml")
     (declaration,) = declared.declarations
     assert declared.namespaces == ("public/a",)
     assert set(declaration.leaves) == set(leaves(document))
@@ -123,7 +123,9 @@ def test_an_exported_text_is_read_as_it_was(text: str) -> None:
     document = TopicPolicies(replication_clusters=[text])
     document.subscription_policies[text].dispatch_rate.dispatch_throttling_rate_in_msg = 1
     topic = f"{TOPIC}{text}"
-    declared = parse(export([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], []), "file.yaml")
+    declared = parse(
+        export([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], [], as_json=False), "file.yaml"
+    )
     assert [(each.topic, each.values) for each in declared.declarations] == [(topic, document)]
 
 

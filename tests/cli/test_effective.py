@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def run(server: str, *arguments: str) -> Result:
 def rows(result: Result) -> dict[str, tuple[str, str]]:
     """Returns the value and the source of each setting."""
     assert result.exit_code == 0, result.output
-    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in result.stdout.splitlines() if line.startswith("│")]
+    cells = [re.split("  +", line) for line in result.stdout.splitlines()[1:]]
     return {setting: (value, source) for setting, value, source in cells}
 
 

@@ -11,22 +11,19 @@ import pytest
 
 from tests.cli.conftest import A, Terminal
 from topicpolicies import Client
-from topicpolicies_server.cli.settings import Output
-from topicpolicies_server.cli.writing import writing
+from topicpolicies_server.cli.exits import writing
 
 NAME = f"persistent://{A}/caf\u00e9-\u65e5\u672c-\U0001f600"
 ESCAPED = f"persistent://{A}/caf\u00e9-\\u65e5\\u672c-\\U0001f600"
 
 
-@pytest.mark.parametrize(
-    ("output", "written"), [(Output.TABLE, ESCAPED.encode("latin-1")), (Output.JSON, NAME.encode())], ids=["table", "json"]
-)
+@pytest.mark.parametrize(("for_programs", "written"), [(False, ESCAPED.encode("latin-1")), (True, NAME.encode())], ids=["table", "json"])
 def test_a_character_that_the_locale_lacks_is_escaped_in_tables_and_utf_8_in_json(
-    output: Output, written: bytes, monkeypatch: pytest.MonkeyPatch
+    for_programs: bool, written: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="latin-1", write_through=True))
-    with writing(output):
+    with writing(json=for_programs, utf_8=for_programs):
         sys.stdout.write(NAME)
     assert printed.getvalue() == written
 

@@ -10,7 +10,7 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.showing.rendering import compact, differences, lines
+from topicpolicies_server.cli.showing.rendering import compact, lines, one_line
 from topicpolicies_server.escaping import printable
 
 
@@ -37,7 +37,7 @@ def test_every_leaf_is_shown_once_and_in_order(document: TopicPolicies) -> None:
 
 @given(policies(), policies())
 def test_differences_name_every_changed_path_and_every_new_value(before: TopicPolicies, after: TopicPolicies) -> None:
-    text = differences(before, after)
+    text = one_line(before, after)
     if before == after:
         assert text == "no settings changed"
     for path in paths_between(before, after):
@@ -49,9 +49,9 @@ def test_differences_name_every_changed_path_and_every_new_value(before: TopicPo
 def test_a_difference_shows_the_old_and_the_new_value() -> None:
     before = TopicPolicies(max_producer_per_topic=1, shadow_topics=["a"])
     after = TopicPolicies(max_producer_per_topic=2, deduplication_enabled=False)
-    text = differences(before, after).split(", ")
+    text = one_line(before, after).split(", ")
     assert set(text) == {"max_producer_per_topic: 1 -> 2", "shadow_topics: a -> unset", "deduplication_enabled: unset -> false"}
-    assert differences(None, after) == "deduplication_enabled: unset -> false, max_producer_per_topic: unset -> 2"
+    assert one_line(None, after) == "deduplication_enabled: unset -> false, max_producer_per_topic: unset -> 2"
 
 
 def test_the_compact_form_shows_a_document_on_one_line() -> None:
@@ -78,7 +78,7 @@ def test_secrets_of_the_object_storage_are_masked(policies: OffloadPolicies, sec
     shown = [value for _, value in lines(TopicPolicies(offload_policies=policies))]
     assert shown.count(REDACTED) == secrets
     assert shown.count("x") == len(shown) - secrets
-    assert f"{REDACTED} -> unset" in differences(TopicPolicies(offload_policies=policies), TopicPolicies()) or not secrets
+    assert f"{REDACTED} -> unset" in one_line(TopicPolicies(offload_policies=policies), TopicPolicies()) or not secrets
 
 
 def test_every_credential_field_of_the_definition_is_masked() -> None:

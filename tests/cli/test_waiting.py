@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
+import sys
 import time
 
 import pytest
-from rich.console import Console
 
 from topicpolicies_server.cli.settings import Output, Settings
-from topicpolicies_server.cli.showing import waiting as waits
+from topicpolicies_server.cli.showing import notes as waits
 
 
 @pytest.fixture
@@ -17,7 +16,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is written on standard error, which is a terminal."""
     lines: list[str] = []
     monkeypatch.setattr(waits, "SILENT_SECONDS", 0.01)
-    monkeypatch.setattr(waits, "console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.echo", lambda line, **_: lines.append(line))
     return lines
 
@@ -43,5 +42,5 @@ def test_nothing_is_said_to_programs_nor_after_the_answer(said: list[str], monke
     with waits.waiting(Settings("sidecar:6680")) as answered:
         answered()
         time.sleep(0.1)
-    monkeypatch.setattr(waits, "console", lambda **_: Console(file=io.StringIO()))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
     assert passed(said, Settings("sidecar:6680"), 0.1) == []

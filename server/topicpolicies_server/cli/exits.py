@@ -1,21 +1,24 @@
-"""How commands end: exit codes, and errors on standard error, for people or for programs."""
+"""How commands end: exit codes, errors on standard error for people or for programs, and output that can't be written."""
 
 from __future__ import annotations
 
 import enum
-import json
+import io
+import json as json_module
+import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from grpc import StatusCode
-
-from topicpolicies import OutcomeUnknown, TopicPoliciesError
 
 from ..escaping import printable
 from .settings import Output
+
+if TYPE_CHECKING:
+    from topicpolicies import TopicPoliciesError
 
 
 class ExitCode(enum.IntEnum):
@@ -44,11 +47,9 @@ class ExitCode(enum.IntEnum):
     """``doctor``: a check failed."""
 
 
-EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--if-version, --must-not-exist), 4 not found,
-or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
-8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
-10 a check failed (doctor)."""
-
+DetailedExitCode = Annotated[
+    bool, typer.Option("--detailed-exitcode", help="Exit codes as terraform has them: 0 no differences, 1 an error, 2 differences.")
+]
 _UNRESOLVED = "errors resolving "
 """A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
 _UNCONNECTED = "failed to connect to all addresses"
@@ -56,24 +57,40 @@ _LAST = re.compile(
     r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
     re.DOTALL,
 )
-_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
-_MISNAMED = "Hostname Verification Check failed"
-_NO_TLS = "WRONG_VERSION_NUMBER"
-_UNUSABLE = "Failed to create security handshaker"
-_BROKEN_OFF = ("recvmsg:Connection reset", "Socket closed")
-"""A server accepted the connection and closed it, as one does that expects TLS."""
+_CONNECTING = (
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "The server at {} is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE.",
+    ),
+    (
+        "Hostname Verification Check failed",
+        "The certificate of the server at {} is for another name. Say --tls-server-name NAME if that is intended.",
+    ),
+    ("WRONG_VERSION_NUMBER", "The server at {} does not use TLS. Say --no-tls if the network to it is safe."),
+    (
+        "Failed to create security handshaker",
+        "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and --tls-key is the certificate's key.",
+    ),
+    *(
+        (words, "The server at {} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server.")
+        for words in ("recvmsg:Connection reset", "Socket closed")
+    ),
+)
+"""Parts of gRPC's messages about a connection that was not made, and what they mean for the command line."""
 _CODES = {
-    StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
-    StatusCode.ABORTED: ExitCode.CONFLICT,
-    StatusCode.NOT_FOUND: ExitCode.NOT_FOUND,
-    StatusCode.UNAVAILABLE: ExitCode.UNAVAILABLE,
-    StatusCode.DEADLINE_EXCEEDED: ExitCode.UNAVAILABLE,
+    "INVALID_ARGUMENT": ExitCode.USAGE,
+    "ABORTED": ExitCode.CONFLICT,
+    "NOT_FOUND": ExitCode.NOT_FOUND,
+    "UNAVAILABLE": ExitCode.UNAVAILABLE,
+    "DEADLINE_EXCEEDED": ExitCode.UNAVAILABLE,
 }
 
 
 def exit_code(error: TopicPoliciesError) -> ExitCode:
     """Returns the exit code of a command that failed with this error."""
-    return ExitCode.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else _CODES.get(error.code, ExitCode.ERROR)
+    from topicpolicies import OutcomeUnknown  # noqa: PLC0415
+
+    return ExitCode.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else _CODES.get(error.code.name, ExitCode.ERROR)
 
 
 @contextmanager
@@ -87,6 +104,8 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
     Raises:
         typer.Exit: the body failed with an error of the client, or a file can't be read or written.
     """
+    from topicpolicies import TopicPoliciesError  # noqa: PLC0415
+
     try:
         yield
     except TopicPoliciesError as error:
@@ -97,6 +116,29 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
             raise
         report_other("FILE", f"{error.filename}: {error.strerror}", output)
         raise typer.Exit(ExitCode.ERROR) from None
+
+
+@contextmanager
+def differing(*, detailed: bool) -> Iterator[Callable[[bool], None]]:
+    """Ends a command that compares. Yields a function to be called with whether there are differences.
+
+    Args:
+        detailed: whether the exit codes are those of terraform: 0 no differences, 1 an error, 2 differences.
+
+    Raises:
+        typer.Exit: there are differences, or the body ended with an exit code.
+    """
+
+    def end(different: bool) -> None:
+        if different:
+            raise typer.Exit(ExitCode.DIFFERENT)
+
+    try:
+        yield end
+    except typer.Exit as exit_:
+        if not detailed or not exit_.exit_code:
+            raise
+        raise typer.Exit(2 if exit_.exit_code == ExitCode.DIFFERENT else 1) from None
 
 
 def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:
@@ -115,7 +157,7 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     message = message_of(error, server)
     if output is Output.JSON:
-        typer.echo(json.dumps({"error": error_json(error, message)}), err=True)
+        _tell(error_json(error, message))
         return
     if len(error.violations) < 2:
         typer.echo(f"Error: {printable(message)}", err=True)
@@ -127,38 +169,90 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
 
 def message_of(error: TopicPoliciesError, server: str) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
+    from topicpolicies import OutcomeUnknown  # noqa: PLC0415
+
     if isinstance(error, OutcomeUnknown):
         return f"{error.message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
     unknown = _UNRESOLVED in error.message
     if server and not error.reason and (_UNCONNECTED in error.message or unknown):
-        return _unreached(error.message, server, unknown=unknown)
-    if server and error.code is StatusCode.DEADLINE_EXCEEDED and not error.reason:
+        for words, meaning in _CONNECTING:
+            if words in error.message:
+                return meaning.format(server)
+        last = _LAST.search(error.message)
+        detail = "the host name can't be resolved" if unknown else last[1] if last else error.message
+        return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
+    if server and error.code.name == "DEADLINE_EXCEEDED" and not error.reason:
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
     if error.reason == "CREDENTIALS_MISSING":
         return f"{error.message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
     return error.message
 
 
-def _unreached(told: str, server: str, *, unknown: bool) -> str:
-    """Returns the message about a server that can't be connected to. ``told``: gRPC's message; ``unknown``: the host has no address."""
-    if _UNTRUSTED in told:
-        return f"The server at {server} is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."
-    if _MISNAMED in told:
-        return f"The certificate of the server at {server} is for another name. Say --tls-server-name NAME if that is intended."
-    if _NO_TLS in told:
-        return f"The server at {server} does not use TLS. Say --no-tls if the network to it is safe."
-    if _UNUSABLE in told:
-        return "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and --tls-key is the certificate's key."
-    if any(words in told for words in _BROKEN_OFF):
-        return f"The server at {server} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."
-    last = _LAST.search(told)
-    detail = "the host name can't be resolved" if unknown else last[1] if last else told
-    return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
-
-
 def report_other(reason: str, message: str, output: Output) -> None:
     """Reports an error that is not of the service on standard error."""
     if output is Output.JSON:
-        typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)
+        _tell({"code": "UNKNOWN", "reason": reason, "message": message})
     else:
         typer.echo(f"Error: {printable(message)}", err=True)
+
+
+def usage_error(message: str, *, json: bool, show: Callable[[], object] | None = None) -> ExitCode:
+    """Reports that the command line is wrong. ``show``: prints the error for people, if not the message alone."""
+    if json:
+        _tell({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message})
+    elif show is not None:
+        show()
+    else:
+        typer.echo(f"Error: {printable(message)}", err=True)
+    return ExitCode.USAGE
+
+
+def _tell(error: dict[str, Any]) -> None:
+    typer.echo(json_module.dumps({"error": error}), err=True)
+
+
+@contextmanager
+def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
+    r"""Ends the command with a message on standard error if its output can't be written. An OSError with a file name is not handled.
+
+    Args:
+        json: whether the message is JSON.
+        utf_8: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
+
+    Raises:
+        SystemExit: the output can't be written.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8" if utf_8 else None, errors="backslashreplace")
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        with suppress(OSError):
+            report_other("OUTPUT", f"The output can't be written: {error.strerror or error}.", Output.JSON if json else Output.TABLE)
+        _give_up()
+        sys.exit(ExitCode.ERROR)
+
+
+def check_output(*, json: bool) -> None:
+    """Ends the command before it has done anything if the process has no standard output (``COMMAND >&-``).
+
+    Raises:
+        SystemExit: there is none.
+    """
+    if sys.stdout is None:
+        message = "Standard output is closed, so nothing was done. To discard the output, redirect it to /dev/null."
+        report_other("OUTPUT", message, Output.JSON if json else Output.TABLE)
+        sys.exit(ExitCode.ERROR)
+
+
+def _give_up() -> None:
+    """Discards output that is still buffered, which Python would try to write again when it exits."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
+            os.dup2(nowhere.fileno(), stream.fileno())

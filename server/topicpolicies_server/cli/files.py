@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
-from grpc import StatusCode
 
-from topicpolicies import InvalidArgument, Violation
+if TYPE_CHECKING:
+    from topicpolicies import InvalidArgument, Violation
 
 STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
 """What the option of a file says for a stream."""
@@ -57,6 +58,8 @@ def read_text(path: Path) -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
+        from topicpolicies import Violation  # noqa: PLC0415
+
         raise wrong(Violation(f"{name}:{line}", "NOT_UTF8", f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
     return text
 
@@ -69,6 +72,10 @@ def _standard_input() -> bytes:
 
 def wrong(*violations: Violation) -> InvalidArgument:
     """Returns an error about the content of a file; the message has the place of each problem."""
+    from grpc import StatusCode  # noqa: PLC0415
+
+    from topicpolicies import InvalidArgument  # noqa: PLC0415
+
     message = " ".join(f"{violation.field}: {violation.description}" for violation in violations)
     return InvalidArgument(message, code=StatusCode.INVALID_ARGUMENT, reason="INVALID_REQUEST", violations=violations)
 

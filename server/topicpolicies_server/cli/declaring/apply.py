@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from topicpolicies import Client, OutcomeUnknown, PolicyDocument, Violation
 
 from ...core.errors import PolicyError
 from ...core.names import parse_topic
 from ...escaping import printable
-from ..exits import ExitCode, error_json, exit_code, report, reporting
+from ..documents import Scopes
+from ..exits import DetailedExitCode, ExitCode, differing, error_json, exit_code, report, reporting
 from ..files import STANDARD_INPUT, STANDARD_OUTPUT, check_there, name_of, read_text, write_text, wrong
 from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
-from ..showing import json_forms
-from ..showing.differences import show
-from ..showing.rendering import console, scope_name
-from ..showing.waiting import waiting
+from ..showing import forms
+from ..showing.notes import waiting
+from ..showing.rendering import scope_name, show_differences
 from .applying import Applied, Invalid, Planned, make, validated
-from .declared import Declared, export, export_json, load
+from .declared import Declared, export, load
 from .planning import Key, Step, steps, topics_of
 
 _COMPARING = "Comparing the file with the documents of the server"
 """What plan and apply do before they show anything."""
 File = Annotated[
-    Path,
-    typer.Option(
-        "--file",
-        "-f",
-        metavar="FILE.yaml",
-        dir_okay=False,
-        help="The declared policies; - is standard input.",
-    ),
+    Path, typer.Option("--file", "-f", metavar="FILE", help="The declared policies: a file, a folder of files, or - for standard input.")
 ]
-Prune = Annotated[
-    bool,
-    typer.Option("--prune", help="Also clear undeclared settings, and delete undeclared documents of namespaces:."),
-]
+Prune = Annotated[bool, typer.Option("--prune", help="Also clear undeclared settings, and delete undeclared documents of namespaces:.")]
 Topics = Annotated[
     Path | None,
     typer.Option("--topics", metavar="FILE", help="Further topics that patterns may match, one per line; - is standard input."),
 ]
 
 
-def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
+def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None, detailed: DetailedExitCode = False) -> None:
     """Show what apply would change, and write nothing.
 
-    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
-    server refuses a part of it.
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is (2 with --detailed-exitcode),
+    2 if the file is wrong or the server refuses a part of it (1 with --detailed-exitcode).
 
     \b
     Examples:
@@ -62,43 +52,47 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
           topicpolicies plan -f policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen, _COMPARING):
-        _check_files(file, topics)
-        planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
-    if chosen.json:
-        json_forms.write({"steps": [each.json() for each in planned]})
-    else:
-        _show(planned, "not as declared")
-    if planned:
-        raise typer.Exit(ExitCode.DIFFERENT)
+    with differing(detailed=detailed) as differ:
+        differ(bool(_planned(chosen, file, topics, prune=prune)))
 
 
-def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None) -> None:
+def apply(
+    context: typer.Context,
+    file: File,
+    prune: Prune = False,
+    topics: Topics = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check everything, and write nothing.")] = False,
+) -> None:
     """Change documents to what the file declares.
 
-    It makes one change for each document that differs. It shows the differences, and lets the server check all changes before it makes
-    any. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was read.
-    If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0 if
-    all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
+    It makes one change for each document that differs. It shows the differences, lets the server check all changes, and asks, if you are at
+    a terminal. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was
+    read. If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0
+    if all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
 
     \b
     Examples:
       topicpolicies apply -f policies.yaml
+      topicpolicies apply -f policies/ --dry-run
+      topicpolicies export public/default | topicpolicies apply -f - --server other:6680
       topicpolicies apply -f policies.yaml \\
-          --prune --reason "release 12" --output json
+          --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    if dry_run:
+        _planned(chosen, file, topics, prune=prune)
+        return
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        _check_files(file, topics)
-        with waiting(chosen, _COMPARING):
-            planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
-        if chosen.json:
-            applied = make(client, planned, actor=chosen.actor, reason=chosen.reason)
-        else:
+        planned = _plan(client, chosen, file, topics, prune=prune)
+        if not chosen.for_programs:
             _show(planned, "to be changed")
-            applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, report=_report_done)
-    if chosen.json:
-        json_forms.write(_json(planned, applied))
+        if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
+            typer.confirm("Make these changes?", abort=True)
+        report_done = (lambda *_: None) if chosen.for_programs else _report_done
+        applied = make(client, planned, actor=chosen.actor, reason=chosen.reason, report=report_done)
+    if chosen.for_programs:
+        chosen.show(_json(planned, applied))
     elif applied.failed or applied.interrupted:
         _report_failed(planned, applied)
     elif planned:
@@ -113,10 +107,11 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
 
 def export_(
     context: typer.Context,
-    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE...", help="Namespaces: tenant/namespace.")],
-    scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
+    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="Namespaces: tenant/namespace.")],
+    scope: Scopes = ScopeNames.BOTH,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", dir_okay=False, help="The file to write; by default, and with -, standard output.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="The file to write; by default, and with -, standard output."),
     ] = None,
 ) -> None:
     """Write a file that declares the present documents.
@@ -132,19 +127,36 @@ def export_(
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         with waiting(chosen):
             documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
-        text = (export_json if chosen.json else export)(documents, dict.fromkeys(namespaces))
+        text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             write_text(file, text)
             return
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, topics: Path | None) -> list[Planned]:
+def _planned(chosen: Settings, file: Path, topics: Path | None, *, prune: bool) -> list[Planned]:
+    """Shows and returns what would be changed."""
+    with reporting(chosen.output, chosen.server), chosen.client() as client:
+        planned = _plan(client, chosen, file, topics, prune=prune)
+    if chosen.for_programs:
+        chosen.show({"steps": [each.json() for each in planned]})
+    else:
+        _show(planned, "not as declared")
+    return planned
+
+
+def _plan(client: Client, chosen: Settings, file: Path, topics: Path | None, *, prune: bool) -> list[Planned]:
     """Returns the steps that would change something, all of which the server accepts.
 
     Raises:
         typer.Exit: the server refuses some steps; all refusals were reported.
     """
+    _check_files(file, topics)
+    with waiting(chosen, _COMPARING):
+        return _accepted(client, chosen, load(file), topics, prune=prune)
+
+
+def _accepted(client: Client, chosen: Settings, declared: Declared, topics: Path | None, *, prune: bool) -> list[Planned]:
     wanted = [*(each.namespace for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents: dict[Key, PolicyDocument] = {}
     for namespace in dict.fromkeys(wanted):
@@ -195,11 +207,9 @@ def _listed(path: Path | None) -> Iterator[str]:
 
 def _show(planned: Sequence[Planned], state: str) -> None:
     for each in planned:
-        style = "red" if each.step.deletes else "bold"
-        console().print(Text(f"{'delete' if each.step.deletes else 'change'}  {_title(each.step)}", style=style))
-        if differences := each.differences:
-            told = console()
-            told.print(show(differences, told))
+        title = f"{'delete' if each.step.deletes else 'change'}  {_title(each.step)}"
+        typer.secho(title, fg="red" if each.step.deletes else None, bold=not each.step.deletes)
+        show_differences(each.differences)
     if not planned:
         typer.echo("Everything is as declared.", err=True)
     else:
@@ -213,7 +223,7 @@ def _report_refused(steps_refused: Sequence[Invalid], chosen: Settings) -> None:
         count = f"{len(told)} change{'' if len(told) == 1 else 's'}"
         code = steps_refused[0].error.code.name
         message = f"The server refuses {count}; nothing was changed."
-        typer.echo(json_forms.dumps({"error": {"code": code, "reason": "REFUSED", "message": message, "refused": told}}), err=True)
+        typer.echo(forms.dumps({"error": {"code": code, "reason": "REFUSED", "message": message, "refused": told}}), err=True)
         return
     for step, error in steps_refused:
         typer.echo(f"refused  {_title(step)}", err=True)

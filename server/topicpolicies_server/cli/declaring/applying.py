@@ -22,8 +22,7 @@ from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
 
 from ..interrupts import interruptible, winding_up
-from ..showing.differences import Difference, between
-from ..showing.rendering import policies_of, scope_name
+from ..showing.rendering import Difference, between, policies_of, scope_name
 from .planning import Key, Step
 
 BATCH = 100

@@ -12,7 +12,7 @@
         scope: global                       # the default is local
         set:
           max_producer_per_topic: 10
-          retention_policies: {retention_time_in_minutes: 10, retention_size_in_mb: 100}
+          retention_policies: {retention_time_in_minutes: 7d, retention_size_in_mb: 10G}
           message_ttl_in_seconds: null      # to be unset
 
 Only what is declared is compared and changed: other fields, and other leaves of a declared object, are left alone.
@@ -20,7 +20,6 @@ Only what is declared is compared and changed: other fields, and other leaves of
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,17 +32,17 @@ from google.protobuf.message import Message
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
-from ruamel.yaml.representer import RoundTripRepresenter
 
 from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
 from topicpolicies.names import namespace_of
-from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_value
+from topicpolicies.values import ValueProblem, assign, enum_name, map_value
 
 from ...core.errors import PolicyError
 from ...core.names import parse_namespace, parse_topic
-from ..arguments import is_unicode
 from ..files import name_of, read_text, wrong
+from ..showing import forms
+from ..values import find, structured
 
 VERSION = 1
 _TOP = ("version", "namespaces", "policies")
@@ -53,9 +52,6 @@ _WILD = "*?["
 _HALF = "half of a character (a surrogate without its other half)"
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON may contain literally, and YAML may not."""
-_NEXT_LINE = "\x85"
-_ENDLESS = 1 << 30
-"""The width of the lines that are written: a text that the library breaks into several is not always read as it was."""
 
 
 class Declaration(NamedTuple):
@@ -83,7 +79,7 @@ class Declaration(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """The content of a file."""
+    """The content of a file, or of all files of a folder."""
 
     namespaces: tuple[str, ...]
     """The namespaces in which ``--prune`` may delete documents."""
@@ -97,28 +93,58 @@ class _Problems:
 
     def add(self, node: Any, key: object, reason: str, sentence: str) -> None:
         """Adds a problem at a key of a node, with its line."""
-        self.found.append(Violation(f"{self._name}:{_line(node, key)}", reason, sentence))
+        position = getattr(node, "lc", None)
+        where = None if position is None else (position.data or {}).get(key)
+        line = 0 if position is None else int(where[0] if where is not None else position.line or 0)
+        self.found.append(Violation(f"{self._name}:{line + 1}", reason, sentence))
 
 
 def load(path: FilePath) -> Declared:
-    """Reads a file.
+    """Reads a file, or all files of a folder whose names end with .yaml, .yml or .json, in the order of their names.
 
     Raises:
-        InvalidArgument: the file is wrong; the error has all problems, each with its line.
-        OSError: the file can't be read.
+        InvalidArgument: a file is wrong; the error has all problems, each with its line.
+        OSError: a file can't be read.
     """
-    return parse(read_text(path), name_of(path))
+    if not path.is_dir():
+        return parse(read_text(path), name_of(path))
+    files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml", ".json"))
+    if not files:
+        raise wrong(Violation(str(path), "NO_FILES", "The folder has no .yaml, .yml or .json file."))
+    found = [parse(read_text(each), each.name) for each in files]
+    namespaces = dict.fromkeys(namespace for each in found for namespace in each.namespaces)
+    return Declared(tuple(namespaces), tuple(declaration for each in found for declaration in each.declarations))
 
 
 def parse(text: str, name: str) -> Declared:
     """Parses the text of a file. ``name``: the file's name, for problems.
 
     Raises:
-        InvalidArgument: the text is wrong; the error has all problems, each with its line.
+        InvalidArgument: the text is wrong; the error has all problems.
     """
     problems = _Problems(name)
+    declared = _declared(_root(text, name), problems)
+    if problems.found:
+        raise wrong(*problems.found)
+    return declared
+
+
+def parse_policies(text: str, name: str) -> tuple[TopicPolicies, tuple[Path, ...], tuple[Path, ...]]:
+    """Parses a mapping of fields to values: what stands below ``set:``. Returns the values, their leaves, and the paths to be unset.
+
+    Raises:
+        InvalidArgument: the text is wrong; the error has all problems.
+    """
+    problems = _Problems(name)
+    found = _policies(_root(text, name) or {}, None, None, problems)
+    if problems.found:
+        raise wrong(*problems.found)
+    return found
+
+
+def _root(text: str, name: str) -> Any:
     try:
-        root = YAML(typ="rt", pure=True).load(text)
+        return YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         told = f"{error.problem or error.context}"
@@ -131,10 +157,6 @@ def parse(text: str, name: str) -> Declared:
         raise wrong(Violation(f"{name}:{line}", "NOT_YAML", told)) from None
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
         raise wrong(Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
-    declared = _declared(root, problems)
-    if problems.found:
-        raise wrong(*problems.found)
-    return declared
 
 
 def _declared(root: Any, problems: _Problems) -> Declared:
@@ -144,15 +166,7 @@ def _declared(root: Any, problems: _Problems) -> Declared:
     _unknown_keys(root, _TOP, problems)
     if root.get("version") != VERSION or isinstance(root.get("version"), bool):
         problems.add(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
-    namespaces: list[str] = []
-    for each in _list(root, "namespaces", problems):
-        if not is_unicode(_text(each)):
-            problems.add(root, "namespaces", "MALFORMED_NAME", f"namespaces: has {_HALF}.")
-            continue
-        try:
-            namespaces.append(parse_namespace(_text(each)))
-        except PolicyError as error:
-            problems.add(root, "namespaces", "MALFORMED_NAME", error.message)
+    namespaces = [_name(parse_namespace, each, root, "namespaces", problems) for each in _list(root, "namespaces", problems)]
     entries = _list(root, "policies", problems)
     found = [_declaration(entry, entries, index, problems) for index, entry in enumerate(entries)]
     return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None))
@@ -168,57 +182,49 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
     if pattern == ("topic" in entry):
         problems.add(entry, None, "WRONG_TYPE", "An entry has either topic: or pattern:.")
     key = "pattern" if pattern else "topic"
-    topic = _topic(_text(entry.get(key, "")), pattern, entry, key, problems) if key in entry else ""
+    topic = _name(parse_topic, entry[key], entry, key, problems) if key in entry else ""
+    if pattern and topic and any(letter in namespace_of(topic) for letter in _WILD):
+        told = "A pattern names its tenant and namespace; only the topic's own name may have wildcards."
+        problems.add(entry, key, "MALFORMED_NAME", told)
     scope = _SCOPES.get(_text(entry.get("scope", "local")).lower())
     if scope is None:
         problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
-    wanted = entry.get("set")
-    values, unset = TopicPolicies(), []
-    if not isinstance(wanted, Mapping):
-        problems.add(entry, "set", "WRONG_TYPE", "set: is a mapping of fields to values.")
-    else:
-        for name, value in wanted.items():
-            try:
-                _text(name).encode()
-                target = locate(TopicPolicies.DESCRIPTOR, _text(name))
-                assign(values, target, _without_marks(value, {}))
-                if value is None or value in ([], {}):
-                    unset.append(target.path)
-            except ValueProblem as problem:
-                problems.add(wanted, name, problem.reason, str(problem))
-            except UnicodeEncodeError:
-                problems.add(wanted, name, "WRONG_VALUE", f"{_text(name)} has {_HALF}.")
+    values, leaves_set, unset = _policies(entry.get("set"), entry, "set", problems)
     if scope is None or len(problems.found) > before:
         return None
-    return Declaration(topic, pattern, scope, values, tuple(leaves(values)), tuple(unset))
+    return Declaration(topic, pattern, scope, values, leaves_set, unset)
 
 
-def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) -> str:
+def _policies(wanted: Any, holder: Any, key: str | None, problems: _Problems) -> tuple[TopicPolicies, tuple[Path, ...], tuple[Path, ...]]:
+    """Returns the values of a mapping of fields, their leaves, and the paths that are declared to be unset."""
+    values, unset = TopicPolicies(), []
+    if not isinstance(wanted, Mapping):
+        problems.add(holder, key, "WRONG_TYPE", f"{key or 'The file'}{':' if key else ''} is a mapping of fields to values.")
+        return values, (), ()
+    for name, value in wanted.items():
+        try:
+            target = find(_text(name))
+            assign(values, target, structured(target.value, value, target.path))
+            if value is None or value in ([], {}):
+                unset.append(target.path)
+        except ValueProblem as problem:
+            problems.add(wanted, name, problem.reason, str(problem))
+        except UnicodeEncodeError:
+            problems.add(wanted, name, "WRONG_VALUE", f"{_text(name)} has {_HALF}.")
+    return values, tuple(leaves(values)), tuple(unset)
+
+
+def _name(check: Any, value: object, node: Any, key: str, problems: _Problems) -> str:
+    """Returns the full form of a name; empty: it is none."""
+    text = _text(value)
     try:
-        name = parse_topic(text)
+        text.encode()
+        return str(check(text))
     except PolicyError as error:
-        problems.add(entry, key, "MALFORMED_NAME", error.message)
-        return ""
-    if not is_unicode(text):
-        problems.add(entry, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
-    if pattern and any(letter in f"{name.tenant}{name.namespace_part}" for letter in _WILD):
-        problems.add(
-            entry, key, "MALFORMED_NAME", "A pattern names its tenant and namespace; only the topic's own name may have wildcards."
-        )
-    return str(name)
-
-
-def _without_marks(value: Any, made: dict[int, Any]) -> Any:
-    """Returns a value with plain lists and mappings. ``made``: those by the id of the original: what is named twice is made once."""
-    if isinstance(value, str) or not isinstance(value, Collection) or id(value) in made:
-        return made.get(id(value), value)
-    if isinstance(value, Mapping):
-        entries = made[id(value)] = {}
-        entries.update({key: _without_marks(each, made) for key, each in value.items()})
-        return entries
-    elements = made[id(value)] = []
-    elements.extend(_without_marks(each, made) for each in value)
-    return elements
+        problems.add(node, key, "MALFORMED_NAME", error.message)
+    except UnicodeEncodeError:
+        problems.add(node, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
+    return ""
 
 
 def _text(value: object) -> str:
@@ -242,15 +248,6 @@ def _unknown_keys(node: Mapping[Any, Any], known: Iterable[str], problems: _Prob
             problems.add(node, key, "UNKNOWN_KEY", f'"{_text(key)}" is not a key here; the keys are {", ".join(known)}.')
 
 
-def _line(node: Any, key: object) -> int:
-    """Returns the line of a key of a node, or else of the node itself; counted from 1."""
-    position = getattr(node, "lc", None)
-    if position is None:
-        return 1
-    where = (position.data or {}).get(key)
-    return int(where[0] if where is not None else position.line or 0) + 1
-
-
 def leaves(message: Message, above: Path = ()) -> Iterator[Path]:
     """Yields the paths of the leaves that are set in a message. An object or an entry of a map without leaves counts as a leaf."""
     for field, value in message.ListFields():
@@ -272,60 +269,36 @@ def _below(message: Message, path: Path) -> Iterator[Path]:
 # --- and back ---------------------------------------------------------------------------------------------------
 
 
-class _Representer(RoundTripRepresenter):
-    """Writes texts so that they are read as they were."""
-
-    def represent_str(self, data: str) -> Any:
-        """Escapes a text with U+0085, which counts as a line end where it stands as it is."""
-        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if _NEXT_LINE in data else None)
-
-
-_Representer.add_representer(str, _Representer.represent_str)
-
-
-def export(documents: Iterable[PolicyDocument], namespaces: Iterable[str]) -> str:
-    """Returns the YAML file that declares documents as they are."""
-    yaml = YAML(typ="rt", pure=True)
-    yaml.Representer = _Representer
-    yaml.default_flow_style = False
-    yaml.width = _ENDLESS
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    text = io.StringIO()
-    yaml.dump(_declaring(documents, namespaces), text)
-    return text.getvalue()
-
-
-def export_json(documents: Iterable[PolicyDocument], namespaces: Iterable[str]) -> str:
-    """Returns the file that declares documents as they are, as one line of JSON that is also YAML."""
-    text = json.dumps(_declaring(documents, namespaces), ensure_ascii=False)
-    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
-
-
-def _declaring(documents: Iterable[PolicyDocument], namespaces: Iterable[str]) -> dict[str, Any]:
+def export(documents: Iterable[PolicyDocument], namespaces: Iterable[str], *, as_json: bool) -> str:
+    """Returns the file that declares documents as they are: YAML, or one line of JSON that is also YAML."""
     entries = []
     for document in documents:
         if document.HasField("policies"):
             scope = {"scope": "global"} if document.scope == SCOPE_GLOBAL else {}
-            entries.append({"topic": document.topic} | scope | {"set": _plain(document.policies)})
-    return {"version": VERSION, "namespaces": list(namespaces), "policies": entries}
+            entries.append({"topic": document.topic} | scope | {"set": plain(document.policies)})
+    declaring = {"version": VERSION, "namespaces": list(namespaces), "policies": entries}
+    if not as_json:
+        return forms.yaml(declaring, begin=False) + "\n"
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(declaring, ensure_ascii=False)) + "\n"
 
 
-def _plain(message: Message) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
+def plain(message: Message) -> dict[str, Any]:
+    """Returns the fields of a message as a file declares them."""
+    made: dict[str, Any] = {}
     for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
         entries = map_value(field)
         if entries is not None:
-            plain[field.name] = {key: _value(entries, value[key]) for key in sorted(value)}
+            made[field.name] = {key: _value(entries, value[key]) for key in sorted(value)}
         elif field.is_repeated:
-            plain[field.name] = [_value(field, each) for each in value]
+            made[field.name] = [_value(field, each) for each in value]
         else:
-            plain[field.name] = _value(field, value)
-    return plain
+            made[field.name] = _value(field, value)
+    return made
 
 
 def _value(field: FieldDescriptor, value: Any) -> Any:
     if field.message_type is not None:
-        return _plain(value)
+        return plain(value)
     if field.enum_type is not None:
         name = enum_name(field.enum_type, value)
         return int(name) if name.isdigit() else name.lower()

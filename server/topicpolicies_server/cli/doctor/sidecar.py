@@ -13,8 +13,8 @@ from topicpolicies.addresses import Place, places_of
 from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 from topicpolicies.values import enum_name
 
-from ..calls.health import status_of
 from ..exits import message_of
+from ..server import status_of
 from ..settings import Settings
 from .checks import Check, Finding, failed, ok
 

@@ -72,7 +72,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _argument(option: Option) -> Any:
-    return Annotated[list[str] | None, typer.Argument(metavar=f"[{option.metavar}]...", help=_help(option), show_default=False)]
+    return Annotated[list[str] | None, typer.Argument(metavar=option.metavar, help=_help(option), show_default=False)]
 
 
 def _flag(option: Option) -> Any:

@@ -1,1 +1,1 @@
-"""How answers are shown: documents, changes and entries as lines and tables for people, and as JSON for programs."""
+"""Shows results: ``rendering`` for people, ``forms`` for programs, ``events`` of watches and histories; ``notes`` on standard error."""

@@ -1,32 +1,68 @@
-"""Documents for people: one value per setting, short names of enums, and no secrets."""
+"""Documents and differences for people: one value per setting, short names of enums, columns without frames, and no secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import typer
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from rich.console import Console
 
-from topicpolicies.masks import Path, parse_path, paths_between
+from topicpolicies.masks import Path, format_path, parse_path, paths_between
 from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.values import enum_name, map_value
 
 from ...escaping import printable
-from .paths import printable_path
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 UNSET = "unset"
 """The text in place of the value of a field that is not set."""
+_COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 def console(*, stderr: bool = False) -> Console:
     """Returns a console without highlighting and markup: names and values come from outside, and must not be interpreted."""
+    from rich.console import Console  # noqa: PLC0415 - for few commands only
+
     made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = 10_000  # a program reads the lines, and needs them unbroken
     return made
+
+
+def columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields lines in which the cells of a column begin alike; the last one may have any length."""
+    whole = list(rows)
+    widths = [max(map(_width, cells)) for cells in zip(*(row[:-1] for row in whole), strict=True)]
+    for row in whole:
+        padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=True))
+        yield "  ".join((*padded, row[-1])).rstrip()
+
+
+def _width(text: str) -> int:
+    """Returns how many columns a text takes: a character of Chinese, for example, takes two."""
+    return len(text) if text.isascii() else sum(0 if unicodedata.combining(each) else 1 + _is_wide(each) for each in text)
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in "WF"
+
+
+def fitting(line: str, *, wide: bool) -> str:
+    """Returns a line that fits the terminal: what does not is cut. Elsewhere, and with ``wide``, nothing is."""
+    room = shutil.get_terminal_size().columns
+    if wide or not sys.stdout.isatty() or _width(line) <= room:
+        return line
+    while _width(line) >= room:
+        line = line[:-1]
+    return f"{line}…"
 
 
 def scope_name(document: PolicyDocument) -> str:
@@ -39,6 +75,11 @@ def policies_of(document: PolicyDocument) -> TopicPolicies | None:
     return document.policies if document.HasField("policies") else None
 
 
+def printable_path(path: Path) -> str:
+    """Returns a path for people: the keys of maps in it are names that others have chosen."""
+    return printable(format_path(path))
+
+
 def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yields the leaves that are set in a message, with their values, in the order of their names. An object without leaves is ``{}``."""
     for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
@@ -47,13 +88,13 @@ def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
         if entries is not None:
             for key in sorted(value):
                 if entries.message_type is None:
-                    yield (*path, key), shown((*path, key), entries, value[key])
+                    yield (*path, key), _shown((*path, key), entries, value[key])
                 else:
                     yield from _object(value[key], (*path, key))
         elif field.message_type is not None:
             yield from _object(value, path)
         else:
-            yield path, shown(path, field, value)
+            yield path, _shown(path, field, value)
 
 
 def _object(message: Message, path: Path) -> Iterator[tuple[Path, str]]:
@@ -63,13 +104,11 @@ def _object(message: Message, path: Path) -> Iterator[tuple[Path, str]]:
         yield path, "{}"
 
 
-def shown(path: Path, field: FieldDescriptor, value: Any) -> str:
+def _shown(path: Path, field: FieldDescriptor, value: Any) -> str:
     """Returns a value as it is shown; of offload policies, values that are or may be secret are replaced by ``REDACTED``."""
     if is_secret(path):
         return REDACTED
-    if field.is_repeated:
-        return ", ".join(_single(field, each) for each in value)
-    return _single(field, value)
+    return ", ".join(_single(field, each) for each in value) if field.is_repeated else _single(field, value)
 
 
 def _single(field: FieldDescriptor, value: Any) -> str:
@@ -85,11 +124,30 @@ def compact(policies: TopicPolicies) -> str:
     return ", ".join(f"{printable_path(path)}={value}" for path, value in lines(policies)) or "no settings"
 
 
-def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[tuple[Path, str | None, str | None]]:
-    """Returns the leaves in which two documents differ, in the order of their paths, with the value before and after.
+class Difference(NamedTuple):
+    """One leaf in which two documents differ."""
 
-    Values are as they are shown; None: the leaf is not set. An absent document has no leaves. Secrets that differ are included, and look
-    the same before and after.
+    path: Path
+    before: str | None
+    """The value as it is shown; None: the leaf is not set."""
+    after: str | None
+
+    @property
+    def sign(self) -> str:
+        """``+`` added, ``-`` removed, ``~`` changed."""
+        if self.before is None:
+            return "+"
+        return "-" if self.after is None else "~"
+
+    def json(self) -> dict[str, str | None]:
+        """Returns the difference for programs."""
+        return {"path": format_path(self.path), "before": self.before, "after": self.after}
+
+
+def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[Difference]:
+    """Returns the leaves in which two documents differ, in the order of their paths.
+
+    An absent document has no leaves. Secrets that differ are included, and look the same before and after.
     """
     old = before if before is not None else TopicPolicies()
     new = after if after is not None else TopicPolicies()
@@ -97,13 +155,20 @@ def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[t
     found: set[Path] = set()
     for path in map(parse_path, paths_between(old, new)):
         found.update(leaf for leaf in {**was, **is_} if leaf[: len(path)] == path and (was.get(leaf) != is_.get(leaf) or leaf == path))
-    return [(leaf, was.get(leaf), is_.get(leaf)) for leaf in sorted(found)]
+    return [Difference(leaf, was.get(leaf), is_.get(leaf)) for leaf in sorted(found)]
 
 
-def differences(before: TopicPolicies | None, after: TopicPolicies) -> str:
+def show_differences(differences: Sequence[Difference]) -> None:
+    """Prints differences, one line each, with the values before and after; in colours on a terminal."""
+    rows = [(each.sign, printable_path(each.path), f"{each.before or UNSET} -> {each.after or UNSET}") for each in differences]
+    for line in columns(rows):
+        typer.secho(line, fg=_COLOURS[line[0]])
+
+
+def one_line(before: TopicPolicies | None, after: TopicPolicies) -> str:
     """Returns what a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
-    parts = (
-        f"{printable_path(leaf)}: {UNSET if was is None else was} -> {UNSET if is_ is None else is_}"
-        for leaf, was, is_ in changes(before, after)
+    found = between(before, after)
+    return (
+        ", ".join(f"{printable_path(each.path)}: {each.before or UNSET} -> {each.after or UNSET}" for each in found)
+        or "no settings changed"
     )
-    return ", ".join(parts) or "no settings changed"

@@ -1,8 +1,11 @@
-"""The note on standard error about an answer that the server could not confirm, because it can't reach the change log."""
+"""Notes on standard error: that a command waits for its server, and that its server could not confirm an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -10,10 +13,38 @@ import typer
 
 from topicpolicies import Client
 
-from . import json_forms
+from ...escaping import printable
+from ..settings import Settings
+from . import forms
 
+SILENT_SECONDS = 3.0
+"""How long a command waits before it says so."""
 _KEY = "topicpolicies-unconfirmed-since"
 _READS = ("GetPolicy", "GetEffectivePolicy", "ListPolicies", "GetPolicyAsOf", "ListHistory")
+
+
+@contextmanager
+def waiting(chosen: Settings, what: str = "") -> Iterator[Callable[[], None]]:
+    """Writes one line on standard error if the body takes long; nothing for programs, or if standard error is no terminal.
+
+    Args:
+        chosen: the global options.
+        what: what the command is doing; empty: it waits for one answer, until ``--timeout``.
+
+    Yields:
+        A function that the body may call before its end, when it has something to show: no line is written after that.
+    """
+    if chosen.for_programs or chosen.timeout_seconds <= SILENT_SECONDS or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    told = what or f"Waiting for {printable(chosen.server)}, for {chosen.timeout_seconds:g} s at most (--timeout)"
+    timer = threading.Timer(SILENT_SECONDS, lambda: typer.echo(f"{told} ...", err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
 
 
 def note_unconfirmed(client: Client, *, json: bool) -> None:
@@ -45,7 +76,7 @@ def note_unconfirmed(client: Client, *, json: bool) -> None:
 
 def _note(since: datetime, *, json: bool) -> None:
     if json:
-        typer.echo(json_forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")}), err=True)
+        typer.echo(forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")}), err=True)
         return
     shown = since.astimezone().isoformat(sep=" ", timespec="milliseconds")
     typer.echo(f"The server has not reached the change log since {shown}: there may be newer changes than these.", err=True)

@@ -11,40 +11,36 @@ import typer
 from topicpolicies import PolicyDocument
 from topicpolicies.v1.history_pb2 import HistoryGap, ListHistoryResponse, WatchHistoryEvent
 
-from ...escaping import printable
-from ..exits import ExitCode, reporting
-from ..settings import ScopeName, ScopeNames, Settings, settings
-from ..showing import json_forms
-from ..showing.differences import between, show
-from ..showing.entries import gap_line, show_entry
-from ..showing.freshness import note_unconfirmed
-from ..showing.rendering import console, policies_of, scope_name
-from ..showing.waiting import waiting
-from ..showing.watch_lines import line
+from ..escaping import printable
+from .documents import OneScope, Scopes, Topic
+from .exits import DetailedExitCode, differing, reporting
 from .moments import parse_moment, parse_time, read_at
-from .policies import OneScope, Topic
-from .resuming import ResumeFile, follow
-from .targets import check_topics, sort_targets
+from .settings import ScopeName, ScopeNames, Settings, settings
+from .showing import forms
+from .showing.events import gap_line, line, show_entry
+from .showing.notes import note_unconfirmed, waiting
+from .showing.rendering import between, policies_of, scope_name, show_differences
+from .watch import ResumeFile, check_topics, follow, sort_targets
 
 
 def history(  # noqa: PLR0913 - options
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
-    scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
+    scope: Scopes = ScopeNames.BOTH,
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only events at this time or later.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Only events before this time.")] = "",
     by: Annotated[
         str | None, typer.Option("--by", metavar="ACTOR", help="Only changes of this actor; an empty text: only changes without an actor.")
     ] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest event first.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="The most events to show.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, metavar="N", help="The most events to show.")] = 50,
     *,
     follow_on: Annotated[
         bool, typer.Option("--follow", help="Show every event of a namespace from the first one on, and those to come.")
     ] = False,
     resume_file: Annotated[
         Path | None,
-        typer.Option("--resume-file", dir_okay=False, help="With --follow: the file of the place to continue from; need not exist."),
+        typer.Option("--resume-file", metavar="FILE", dir_okay=False, help="With --follow: the file of the place; need not exist."),
     ] = None,
     until_synced: Annotated[bool, typer.Option("--until-synced", help="With --follow: end once everything until now is shown.")] = False,
 ) -> None:
@@ -94,13 +90,13 @@ def history(  # noqa: PLR0913 - options
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries:
                 shown += 1
-                if chosen.json:
-                    json_forms.write({"entry": json_forms.of_message(entry)})
-                else:
+                if chosen.for_programs:
+                    chosen.show({"entry": forms.of_message(entry)})
+                elif not chosen.show_names([entry.document.topic]):
                     show_entry(entry)
-    if chosen.json:
+    if chosen.for_programs:
         for gap in gaps:
-            json_forms.write({"gap": json_forms.of_message(gap)})
+            chosen.show({"gap": forms.of_message(gap)})
         return
     for gap in gaps:
         typer.echo(gap_line(gap), err=True)
@@ -119,10 +115,12 @@ def diff(
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
     scope: OneScope = ScopeName.LOCAL,
+    detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
 
-    Ends with exit code 7 if there are any. A moment is a version, as history and get show them, or a time: 2026-03-01T12:00, 2h-ago, now.
+    Ends with exit code 7 if there are any (2 with --detailed-exitcode). A moment is a version, as history and get show them, or a time:
+    2026-03-01T12:00, 2h-ago, now.
 
     \b
     Examples:
@@ -131,33 +129,31 @@ def diff(
       topicpolicies diff public/default/orders 15 16 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        note_unconfirmed(client, json=chosen.json)
-        first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-    found = between(policies_of(first), policies_of(second))
-    created = second.HasField("policies")
-    appeared = first.HasField("policies") is not created
-    if chosen.json:
-        told = {"a": json_forms.of_message(first), "b": json_forms.of_message(second)}
-        json_forms.write(told | {"differences": [difference.json() for difference in found]})
-    else:
-        typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-        if appeared:
-            typer.echo("the document was " + ("created" if created else "deleted"))
-        elif not found:
-            typer.echo("no differences", err=True)
-        if found:
-            terminal = console()
-            terminal.print(show(found, terminal))
-    if found or appeared:
-        raise typer.Exit(ExitCode.DIFFERENT)
+    with differing(detailed=detailed) as differ:
+        moments = [parse_moment(one, "A"), parse_moment(other, "B")]
+        with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+            note_unconfirmed(client, json=chosen.json)
+            first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+        found = between(policies_of(first), policies_of(second))
+        created = second.HasField("policies")
+        appeared = first.HasField("policies") is not created
+        if chosen.for_programs:
+            told = {"a": forms.of_message(first), "b": forms.of_message(second)}
+            chosen.show(told | {"differences": [difference.json() for difference in found]})
+        else:
+            typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
+            if appeared:
+                typer.echo("the document was " + ("created" if created else "deleted"))
+            elif not found:
+                typer.echo("no differences", err=True)
+            show_differences(found)
+        differ(bool(found) or appeared)
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
     def show_event(event: WatchHistoryEvent) -> None:
-        if chosen.json:
-            json_forms.write(json_forms.of_message(event))
+        if chosen.for_programs:
+            chosen.show(forms.of_message(event))
         elif event.HasField("entry"):
             show_entry(event.entry)
         elif (said := line(event)) is not None:

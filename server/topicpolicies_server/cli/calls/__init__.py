@@ -1,1 +1,0 @@
-"""The commands that call a server: documents, their history, watches, and the server itself."""

@@ -1,0 +1,308 @@
+"""The commands about documents: get, update, delete, list, effective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument, Violation
+from topicpolicies.masks import Path, parse_path
+from topicpolicies.requests import ChangeOptions
+from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
+
+from ..escaping import printable
+from .exits import ExitCode, reporting
+from .fields import complete
+from .files import wrong
+from .moments import parse_moment, read_at
+from .settings import ScopeName, ScopeNames, Settings, settings
+from .showing import forms
+from .showing.notes import note_unconfirmed, waiting
+from .showing.rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
+from .values import parse
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
+OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")]
+Scopes = Annotated[ScopeNames, typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")]
+IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
+ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
+IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Have the document before the change in JSON and YAML too.")]
+RequestId = Annotated[
+    str, typer.Option("--request-id", metavar="UUID", help="An id of your own, so that the command can be repeated safely.")
+]
+
+_OUTCOMES = {
+    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "Applied",
+    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "Unchanged: the document already was like this",
+    ChangeOutcome.CHANGE_OUTCOME_SKIPPED: "Skipped: there is no document",
+    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "Would be applied; nothing was written",
+}
+_DELETE_OUTCOMES = {
+    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "deleted",
+    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "there was no document",
+    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "would be deleted; nothing was written",
+}
+_SOURCES = {
+    PolicySource.POLICY_SOURCE_TOPIC_LOCAL: "topic, local",
+    PolicySource.POLICY_SOURCE_TOPIC_GLOBAL: "topic, global",
+    PolicySource.POLICY_SOURCE_NAMESPACE: "namespace",
+    PolicySource.POLICY_SOURCE_BROKER: "broker",
+}
+
+
+def get(
+    context: typer.Context,
+    topic: Topic,
+    scope: Scopes = ScopeNames.LOCAL,
+    as_of: Annotated[
+        str, typer.Option("--as-of", metavar="TIME|VERSION", help="The document as it was then, from the server's history.")
+    ] = "",
+) -> None:
+    """Show the policies of one topic.
+
+    Ends with exit code 4 if there is no document. Times are written as 2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. A
+    version belongs to a single scope.
+
+    \b
+    Examples:
+      topicpolicies get persistent://public/default/orders
+      topicpolicies get public/default/orders --as-of 1d-ago
+      topicpolicies get public/default/orders --scope both -o yaml
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    moment = parse_moment(as_of, "--as-of") if as_of else None
+    if isinstance(moment, str) and scope is ScopeNames.BOTH:
+        raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        note_unconfirmed(client, json=chosen.json)
+        documents = [read_at(client, topic, each, moment) for each in scope.scopes]
+        there = [document for document in documents if document.HasField("policies")]
+        elsewhere = not there and scope is ScopeNames.LOCAL and moment is None and _has_global(client, documents[0])
+    if chosen.for_programs:
+        chosen.show(forms.of_documents(documents) if scope is ScopeNames.BOTH else forms.of_message(documents[0]))
+    elif not chosen.show_names(document.topic for document in there):
+        for document in documents:
+            show(document)
+        if elsewhere:
+            typer.echo("It has a GLOBAL one, for all clusters: topicpolicies get -g shows it.", err=True)
+    if not there:
+        raise typer.Exit(ExitCode.NOT_FOUND)
+
+
+def _has_global(client: Client, absent: PolicyDocument) -> bool:
+    return not absent.disabled and client.get(absent.topic, scope=ScopeName.GLOBAL.scope).HasField("policies")
+
+
+def update(  # noqa: PLR0913, PLR0917 - options
+    context: typer.Context,
+    topic: Topic,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FIELD=VALUE",
+            help="What to set; FIELD+=VALUE and FIELD-=VALUE for elements of lists.",
+            autocompletion=lambda incomplete: [f"{path}=" for path in complete(incomplete)],
+        ),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="FIELD", help="What to clear; can be repeated.", autocompletion=complete),
+    ] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mask",
+            metavar="FIELD",
+            help="What to replace as a whole; * alone: the document. Can be repeated.",
+            autocompletion=complete,
+        ),
+    ] = None,
+    scope: OneScope = ScopeName.LOCAL,
+    if_version: IfVersion = "",
+    must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail if there is a document.")] = False,
+    skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing if there is no document.")] = False,
+    validate_only: ValidateOnly = False,
+    include_previous: IncludePrevious = False,
+    request_id: RequestId = "",
+) -> None:
+    """Change some settings of one topic, and no others.
+
+    Values are read by the field's type: numbers, times and sizes in the field's unit or with one of their own (90s, 7d, 10G, infinite),
+    true or false, names of enums in any case, lists separated by commas or as JSON, objects as JSON. explain FIELD says what a field takes.
+    The entry of a map is addressed by its key, in backticks (in quotes for the shell) if it has characters besides letters, digits and _.
+
+    In objects and maps only the given leaves and entries change. Lists are replaced. --mask names what is replaced as a whole; then
+    everything that is set must be in the mask.
+
+    \b
+    Examples:
+      topicpolicies update persistent://public/default/t \\
+          max_producer_per_topic=5 --unset message_ttl_in_seconds \\
+          retention_policies.retention_time_in_minutes=7d \\
+          retention_policies.retention_size_in_mb=10G
+      topicpolicies update public/default/t \\
+          subscription_types_enabled=shared,key_shared
+      topicpolicies update public/default/t \\
+          'subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg=10'
+      topicpolicies update public/default/t \\
+          'publish_rate={"publish_throttling_rate_in_msg": 100}'
+      topicpolicies update public/default/t -g replication_clusters+=us-east
+      topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server):
+        if not assignments and not unset and not mask:
+            raise wrong(Violation(topic, "EMPTY_MASK", "Name what to change: FIELD=VALUE to set, --unset FIELD to clear."))
+        if must_not_exist and if_version:
+            raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
+        wanted = parse(assignments or (), unset or ())
+        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only, include_previous=include_previous)
+        how["exists"] = False if must_not_exist else None
+        with chosen.client() as client, waiting(chosen):
+            client.server_info()  # fails if there is no server: nothing was sent then
+            result = client.update(
+                topic,
+                wanted.values,
+                mask=wanted.mask(mask or ()),
+                list_operations=wanted.list_operations,
+                skip_if_absent=skip_if_absent,
+                **how,
+            )
+    if chosen.for_programs:
+        chosen.show(forms.of_message(result))
+    elif not chosen.show_names([result.document.topic]):
+        show_update(result)
+
+
+def delete(
+    context: typer.Context,
+    topic: Topic,
+    scope: OneScope = ScopeName.LOCAL,
+    if_version: IfVersion = "",
+    validate_only: ValidateOnly = False,
+    include_previous: IncludePrevious = False,
+    request_id: RequestId = "",
+) -> None:
+    """Delete one document of one topic.
+
+    Deleting an absent document is not an error.
+
+    \b
+    Examples:
+      topicpolicies delete persistent://public/default/orders
+      topicpolicies delete public/default/orders -g --reason "moved to the namespace"
+      topicpolicies delete public/default/orders --if-version 12
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only, include_previous=include_previous)
+        client.server_info()  # fails if there is no server: nothing was sent then
+        result = client.delete(topic, **how)
+    if chosen.for_programs:
+        chosen.show(forms.of_message(result))
+    elif not chosen.show_names([topic]):
+        applied = result.outcome == ChangeOutcome.CHANGE_OUTCOME_APPLIED
+        before = f", before {result.previous_version}" if applied else ""
+        typer.echo(f"{scope.name}: {_DELETE_OUTCOMES.get(result.outcome, 'done')}{_again(result)} (version {result.version}{before})")
+        show_differences(between(policies_of(result.previous), None))
+
+
+def list_(
+    context: typer.Context,
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace: tenant/namespace.")],
+    scope: Scopes = ScopeNames.BOTH,
+) -> None:
+    """List the documents of a namespace, by topic and scope.
+
+    A line has the topic, the scope, the version and the settings of a document. On a terminal it is cut, unless with -o wide.
+
+    \b
+    Examples:
+      topicpolicies list public/default
+      topicpolicies list public/default -g --output json
+      topicpolicies list public/default -o name
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        note_unconfirmed(client, json=chosen.json)
+        pages = list(client.list_pages(namespace, scopes=scope.scopes, page_size=1_000))
+    documents = [document for page in pages for document in page.documents]
+    if chosen.for_programs:
+        chosen.show(forms.of_documents(documents) | {"resume_token": pages[0].resume_token})
+    elif not chosen.show_names(document.topic for document in documents):
+        rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
+        for line in columns(rows):
+            typer.echo(fitting(line, wide=chosen.wide))
+        typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
+
+
+def effective(context: typer.Context, topic: Topic) -> None:
+    """Show the values in force for a topic, and the level of each.
+
+    A setting is taken from the first of these that sets it: the topic's local document, its global one, the namespace, the broker.
+
+    \b
+    Examples:
+      topicpolicies effective persistent://public/default/orders
+      topicpolicies effective public/default/orders --output json
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        note_unconfirmed(client, json=chosen.json)
+        found = client.effective(topic)
+    if chosen.for_programs:
+        chosen.show(forms.of_message(found))
+    elif not chosen.show_names([found.topic]):
+        disabled = "  its own policies are disabled" if found.disabled else ""
+        typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
+        for line in columns((printable_path(path), value, _source(found, path)) for path, value in lines(found.policies)):
+            typer.echo(line)
+
+
+def _source(found: EffectivePolicy, path: Path) -> str:
+    """Returns the level that sets a leaf, or the object or map that it belongs to."""
+    sources = {parse_path(each.path): each.source for each in found.sources}
+    setting = next((path[:length] for length in range(len(path), 0, -1) if path[:length] in sources), None)
+    return "" if setting is None else _SOURCES.get(sources[setting], "")
+
+
+def _how(
+    chosen: Settings, scope: ScopeName, if_version: str, request_id: str, *, validate_only: bool, include_previous: bool
+) -> ChangeOptions:
+    """Returns the options that an update and a deletion have in common. People see what changed, so they need the document before."""
+    return {
+        "scope": scope.scope,
+        "version": if_version or None,
+        "validate_only": validate_only,
+        "include_previous": include_previous or not chosen.for_programs,
+        "request_id": request_id,
+        "actor": chosen.actor,
+        "reason": chosen.reason,
+    }
+
+
+def show(document: PolicyDocument) -> None:
+    """Prints a document, or on standard error that there is none."""
+    topic, scope = printable(document.topic), scope_name(document)
+    if document.HasField("policies"):
+        typer.echo(f"{topic}  {scope}  version {document.version}")
+        rows: Sequence[tuple[str, str]] = [(printable_path(path), value) for path, value in lines(document.policies)]
+        for line in columns(rows):
+            typer.echo(line)
+    elif document.disabled:
+        typer.echo(f"{topic} has no {scope} document: its topic policies are disabled.", err=True)
+    else:
+        typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
+
+
+def show_update(result: ChangeResult) -> None:
+    """Prints what an update did: the settings that it changed, before and after."""
+    topic, versions = printable(result.document.topic), f"version {result.version}, before {result.previous_version}"
+    typer.echo(f"{_OUTCOMES.get(result.outcome, 'Done')}{_again(result)}: {topic}  {scope_name(result.document)}  ({versions})")
+    show_differences(between(policies_of(result.previous), policies_of(result.document)))
+
+
+def _again(result: ChangeResult) -> str:
+    return ", as the first time" if result.replayed else ""

@@ -1,0 +1,116 @@
+"""The edit command: a document as YAML in the user's editor."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topicpolicies import InvalidArgument, PolicyDocument
+
+from .declaring.declared import Declaration, parse_policies, plain
+from .declaring.planning import Step, steps
+from .documents import OneScope, Topic, show_update
+from .exits import reporting
+from .settings import ScopeName, settings
+from .showing import forms
+from .showing.notes import waiting
+from .showing.rendering import scope_name
+
+_HEAD = """\
+# {topic}  {scope}  version {version}
+# What is removed here is cleared. Times and sizes may have units (7d, 10G). An empty file changes nothing.
+# topicpolicies explain FIELD says what a field takes.
+"""
+
+
+def edit(
+    context: typer.Context,
+    topic: Topic,
+    scope: OneScope = ScopeName.LOCAL,
+    dry_run: Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")] = False,
+) -> None:
+    """Edit the policies of one topic in your editor.
+
+    The editor is that of $VISUAL or $EDITOR. The change is made on condition that nobody has changed the document meanwhile.
+
+    \b
+    Examples:
+      topicpolicies edit persistent://public/default/orders
+      EDITOR=nano topicpolicies edit public/default/orders -g
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with reporting(chosen.output, chosen.server), chosen.client() as client:
+        with waiting(chosen):
+            document = client.get(topic, scope=scope.scope)
+        step = _edited(document)
+        if step is None:
+            typer.echo("Nothing was changed.", err=True)
+            return
+        with waiting(chosen):
+            result = client.update(
+                document.topic,
+                step.values,
+                mask=step.mask,
+                scope=scope.scope,
+                version=document.version,
+                validate_only=dry_run,
+                include_previous=True,
+                actor=chosen.actor,
+                reason=chosen.reason,
+            )
+    if chosen.for_programs:
+        chosen.show(forms.of_message(result))
+    elif not chosen.show_names([document.topic]):
+        show_update(result)
+
+
+def _edited(document: PolicyDocument) -> Step | None:
+    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top.
+
+    Raises:
+        InvalidArgument: the text is wrong, and the user has left it so.
+    """
+    head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
+    policies = plain(document.policies)
+    before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
+    while True:
+        last, text = text, _in_editor(text)
+        if text == before or not text.strip():
+            return None
+        try:
+            values, leaves, unset = parse_policies(text, "edit")
+        except InvalidArgument as error:
+            if text == last:
+                raise
+            problems = [f"# {each.field}: {each.description}" for each in error.violations]
+            text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
+            continue
+        declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, leaves=leaves, unset=unset)
+        key = document.topic, document.scope
+        found = steps({key: [declaration]}, {key: document}, prune=())
+        return found[0] if found else None
+
+
+def _in_editor(text: str) -> str:
+    """Returns a text as the user's editor leaves it.
+
+    Raises:
+        typer.BadParameter: the editor can't be run, or ended with an error.
+    """
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "policies.yaml"
+        file.write_text(text, encoding="utf-8")
+        try:
+            ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
+        except OSError as error:
+            raise typer.BadParameter(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
+        if ended:
+            raise typer.BadParameter(f"The editor {editor} ended with {ended}; nothing was changed.")
+        return file.read_text(encoding="utf-8")

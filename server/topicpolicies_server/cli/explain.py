@@ -1,0 +1,110 @@
+"""The explain command: what a field takes and means, from the Protobuf definition and the table of fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from google.protobuf.descriptor import FieldDescriptor
+
+from topicpolicies import TopicPolicies, Violation
+from topicpolicies.masks import format_path
+from topicpolicies.values import ValueProblem, kind_name, map_value
+
+from .exits import reporting
+from .fields import FIELDS, Row, comment_of, complete, meanings, paths, unit_of
+from .files import wrong
+from .settings import settings
+from .showing.rendering import columns
+from .values import find
+
+
+def explain(
+    context: typer.Context,
+    field: Annotated[str, typer.Argument(metavar="FIELD", help="A field; without it, all are listed.", autocompletion=complete)] = "",
+) -> None:
+    """Explain a field: its type, unit, special values and example.
+
+    \b
+    Examples:
+      topicpolicies explain
+      topicpolicies explain retention_policies
+      topicpolicies explain messageTTLInSeconds -o json
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    if not field:
+        _list(chosen.for_programs, chosen.show)
+        return
+    with reporting(chosen.output):
+        try:
+            target = find(field)
+        except ValueProblem as problem:
+            raise wrong(Violation(field, problem.reason, str(problem))) from None
+    told = explanation(format_path(target.path), target.value if target.entry else target.field)
+    if chosen.for_programs:
+        chosen.show(told)
+        return
+    typer.echo(f"{told.pop('field')}\n{told.pop('comment')}\n")
+    for line in columns((name, text) for name, value in told.items() for text in _texts(value)):
+        typer.echo(line)
+
+
+def _list(for_programs: bool, show: Any) -> None:
+    names = list(FIELDS)
+    if for_programs:
+        show({"fields": [explanation(name, TopicPolicies.DESCRIPTOR.fields_by_name[name]) for name in names]})
+        return
+    for line in columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in names):
+        typer.echo(line)
+
+
+def _texts(value: Any) -> list[str]:
+    return [f"{name}  {text}".rstrip() for name, text in value.items()] if isinstance(value, dict) else [str(value)]
+
+
+def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
+    """Returns what is known of a field, by name of the fact; what does not apply is missing."""
+    row = FIELDS[path.partition(".")[0]]
+    message = None if map_value(field) is not None else field.message_type
+    unit = unit_of(field.name)
+    found: dict[str, Any] = {
+        "field": path,
+        "comment": comment_of(f"{field.containing_type.name}.{field.name}") if field.containing_type is not None else "",
+        "type": _type(field),
+        "unit": f"{unit}; or with a unit: {'512, 10M, 1G' if 'byte' in unit else '90s, 15m, 3h, 7d'}" if unit else "",
+        "JSON name": field.json_name,
+    }
+    said = meanings(field)
+    if field.enum_type is None and message is None and not field.is_repeated:
+        found |= {name: said[name] for name in ("unset", "0", "-1") if name in said}
+        if "0" in said and "-1" not in said:
+            found["-1"] = "is refused"
+    elif "unset" in said:
+        found["unset"] = said["unset"]
+    found["in a new object"] = said.get("left out", "")
+    if field.enum_type is not None:
+        prefix = field.enum_type.values[0].name.removesuffix("UNSPECIFIED")
+        found["values"] = {each.name.removeprefix(prefix).lower(): comment_of(each.name) for each in field.enum_type.values[1:]}
+    if message is not None:
+        found["fields"] = {f"{path}.{name}": comment_of(f"{message.name}.{name}") for name in paths(message)}
+    example = f"{path.partition('.')[0]}{row.example}"
+    found["example"] = f"topicpolicies update TOPIC {example}"
+    found["pulsar-admin"] = pulsar_admin(row)
+    return {name: value for name, value in found.items() if value}
+
+
+def pulsar_admin(row: Row) -> str:
+    """Returns the command of pulsar-admin that sets a field, with its flags; empty: it has none."""
+    if not row.verb:
+        return ""
+    flags = " ".join(f"[{names.replace(' ', ' | ')}]" for names in (*(flag.names for flag in row.flags), row.key) if names)
+    return f"set-{row.verb} {flags} TOPIC, get-{row.verb}, remove-{row.verb}".replace("  ", " ")
+
+
+def _type(field: FieldDescriptor) -> str:
+    entries = map_value(field)
+    if entries is not None:
+        return f"map of {entries.message_type.name if entries.message_type is not None else 'texts'}"
+    if field.message_type is not None:
+        return str(field.message_type.name)
+    return f"list of {kind_name(field).removeprefix('a ')}s" if field.is_repeated else kind_name(field).removeprefix("a ")

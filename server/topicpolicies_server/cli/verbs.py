@@ -1,0 +1,206 @@
+"""The commands of pulsar-admin topicPolicies: ``set-retention``, ``get-retention``, ``remove-retention`` and the others, with its flags.
+
+Each is a row of ``fields.FIELDS`` over ``update``, ``get`` and ``effective``, and prints what pulsar-admin prints: nothing if it changes
+something, and the value that it gets as Java's JSON. A value that does not divide into the field's unit is refused, where pulsar-admin
+cuts it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .fields import FIELDS, Flag, Row
+from .settings import ScopeName, settings
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
+
+_DELAYED = {
+    "delayed_delivery_tick_time_millis": "tickTime",
+    "delayed_delivery_enabled": "active",
+    "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
+}
+"""The three fields that are one setting for pulsar-admin, with the names that it prints."""
+VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
+"""The commands, and the field of each."""
+_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic")]
+_Global = Annotated[bool, typer.Option("-g", "--global", help="The policy of all clusters.")]
+_Applied = Annotated[bool, typer.Option("-ap", "-a", "--applied", help="The value in force, whatever level sets it.")]
+
+
+def function_of(command: str) -> Callable[..., None]:
+    """Returns the function of a command, with its flags as parameters."""
+    action, _, verb = command.partition("-")
+    name = VERBS[command]
+    row = FIELDS[name]
+    flags = row.flags if action == "set" else ()
+
+    def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
+        from .exits import reporting  # noqa: PLC0415
+
+        chosen = settings(context)
+        scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
+        path = _path(name, row, given.pop("key", ""))
+        assignments = _assignments(path, row, given) if action == "set" else {}
+        with reporting(chosen.output, chosen.server), chosen.client() as client:
+            if action == "get":
+                typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]))
+                return
+            values = _values(assignments)
+            mask = list(_DELAYED) if name in _DELAYED else [path]  # the whole setting, as pulsar-admin has it
+            client.server_info()  # fails if there is no server: nothing was sent then
+            client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
+
+    run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
+    parameters = [_parameter("context", typer.Context), _parameter("topic", _Topic), _parameter("is_global", _Global, default=False)]
+    if action == "get":
+        parameters.append(_parameter("applied", _Applied, default=False))
+    if row.key and (action != "get" or name != "back_log_quota_map"):
+        default = "destination_storage" if name == "back_log_quota_map" else ""
+        told = "destination_storage or message_age." if default else "The subscription; by default all of the topic."
+        parameters.append(_parameter("key", Annotated[str, typer.Option(*row.key.split(), metavar="NAME", help=told)], default=default))
+    parameters += [_parameter(_name(flag), _option(flag), default=False if flag.switch else None) for flag in flags if flag.names]
+    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
+    return run
+
+
+def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _name(flag: Flag) -> str:
+    return "flag_" + flag.names.split()[-1].strip("-").replace("-", "_")
+
+
+def _option(flag: Flag) -> Any:
+    told = flag.leaf.lstrip(".") or "The value"
+    if flag.switch:
+        return Annotated[bool, typer.Option(*flag.names.split(), help=told)]
+    note = "; required" if flag.required else f"; by default {flag.default}" if flag.default else ""
+    return Annotated[str | None, typer.Option(*flag.names.split(), metavar="VALUE", help=f"{told}{note}.")]
+
+
+def _path(name: str, row: Row, key: str) -> str:
+    if not row.key or not key:
+        return name
+    quoted = "`" + key.replace("`", "``") + "`"
+    return f"{name}.{quoted}" if name == "back_log_quota_map" else f"subscription_policies.{quoted}.dispatch_rate"
+
+
+def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Returns the texts of the values that are set, with the unit of numbers without one, by path.
+
+    Raises:
+        typer.BadParameter: a flag is missing, or two contradict each other.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
+    if row.one_of and len(switches) != 1:
+        names = " or ".join(flag.names.split()[-1] for flag in row.flags if flag.switch)
+        raise typer.BadParameter(f"Say either {names}.")
+    for flag in row.flags:
+        at = path if not flag.leaf else flag.leaf[1:] if flag.leaf.startswith(".") else f"{path}.{flag.leaf}"
+        value = (flag.switch if flag in switches else None) if flag.switch else given.get(_name(flag)) if flag.names else None
+        if value is None and flag.required:
+            raise typer.BadParameter(f"{flag.names.replace(' ', ', ')} is required.")
+        if value is None and flag.default:
+            value = flag.default
+        if value is not None:
+            found[at] = value, flag.bare
+    if path.startswith("back_log_quota_map"):
+        needed, names = ("limit_time", "-lt") if "message_age" in path else ("limit_size", "-l")
+        if f"{path}.{needed}" not in found:
+            raise typer.BadParameter(f"This type needs {names}.")
+    return found
+
+
+def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
+    """Returns the values of assignments; the strategy UNDEFINED is none.
+
+    Raises:
+        InvalidArgument: some do not fit their fields; the error has all violations.
+    """
+    from topicpolicies import Violation  # noqa: PLC0415
+    from topicpolicies.errors import invalid  # noqa: PLC0415
+    from topicpolicies.values import ValueProblem  # noqa: PLC0415
+
+    from .values import find, parse_value  # noqa: PLC0415
+
+    values: dict[str, Any] = {}
+    violations: list[Violation] = []
+    for path, (text, bare) in assignments.items():
+        try:
+            values[path] = None if text == "UNDEFINED" else parse_value(find(path), text, bare)
+        except ValueProblem as problem:
+            violations.append(Violation(path, problem.reason, str(problem)))
+    if violations:
+        raise invalid(*violations)
+    return values
+
+
+def _found(client: Any, topic: str, scope: ScopeName, name: str, path: str, *, applied: bool) -> str:
+    """Returns a value as pulsar-admin prints it."""
+    policies = client.effective(topic).policies if applied else client.get(topic, scope=scope.scope).policies
+    fields = policies.DESCRIPTOR.fields_by_name
+    if name in _DELAYED:
+        there = policies.HasField("delayed_delivery_enabled")
+        return _java({told: getattr(policies, each) for each, told in _DELAYED.items()} if there else None)
+    if name == "back_log_quota_map":
+        return "\n".join(f"{key}    {_quota(_plain(fields[name], quota))}" for key, quota in sorted(policies.back_log_quota_map.items()))
+    value: Any = getattr(policies, name)
+    if name != path:
+        key = path.removeprefix("subscription_policies.`").removesuffix("`.dispatch_rate").replace("``", "`")
+        entry = policies.subscription_policies.get(key) if key in policies.subscription_policies else None
+        value = entry.dispatch_rate if entry is not None and entry.HasField("dispatch_rate") else None
+    elif not (len(value) if fields[name].is_repeated else policies.HasField(name)):
+        value = None
+    plain = None if value is None else _plain(fields[name], value)
+    return plain if name == "schema_compatibility_strategy" and plain is not None else _java(plain)
+
+
+def _quota(quota: dict[str, Any]) -> str:
+    size = quota.get("limitSize", -1)
+    told = {"limit": size, "limitSize": size, "limitTime": quota.get("limitTime", -1), "policy": quota.get("policy")}
+    return f"BacklogQuotaImpl({', '.join(f'{name}={value}' for name, value in told.items())})"
+
+
+def _plain(field: FieldDescriptor, value: Any) -> Any:
+    """Returns a value with Pulsar's own names of fields, in the order of its flags, and of enums."""
+    from topicpolicies.values import enum_name, map_value  # noqa: PLC0415
+
+    if field.is_repeated and map_value(field) is None:
+        return [_scalar(field, each, enum_name) for each in value]
+    if not hasattr(value, "ListFields"):
+        return _scalar(field, value, enum_name)
+    order = [flag.leaf for flag in FIELDS[field.name].flags] if field.name in FIELDS else []
+    parts = sorted(value.ListFields(), key=lambda part: order.index(part[0].name) if part[0].name in order else len(order))
+    return {part.json_name: dict(each) if map_value(part) is not None else _plain(part, each) for part, each in parts}
+
+
+def _scalar(field: FieldDescriptor, value: Any, enum_name: Callable[..., str]) -> Any:
+    if field.enum_type is None:
+        return value
+    text = enum_name(field.enum_type, value)
+    match field.enum_type.name:
+        case "SubscriptionType":
+            return text.title()
+        case "SchemaCompatibilityStrategy":
+            return text
+        case _:
+            return text.lower()
+
+
+def _java(value: Any, indent: str = "") -> str:
+    """Returns JSON as Jackson's default pretty printer writes it."""
+    if isinstance(value, dict) and value:
+        inner = indent + "  "
+        return "{\n" + ",\n".join(f'{inner}"{name}" : {_java(each, inner)}' for name, each in value.items()) + f"\n{indent}}}"
+    if isinstance(value, list):
+        return f"[ {', '.join(map(_java, value))} ]" if value else "[ ]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,200 @@
+"""The watch command: documents and their changes, as they happen. Its place is kept in the file of ``--resume-file``."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Thread
+from typing import Annotated, Any
+
+import typer
+
+from topicpolicies import Violation, Watch, WatchEvent, WatchMode
+
+from .documents import Scopes
+from .exits import reporting
+from .files import name_of, naming, read_text, wrong
+from .interrupts import deferring
+from .settings import ScopeNames, settings
+from .showing import forms
+from .showing.events import line
+
+
+class ModeName(enum.Enum):
+    """The choices of ``--mode``."""
+
+    LATEST = "latest"
+    EVERY = "every"
+
+
+def watch(
+    context: typer.Context,
+    targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="Topics, and namespaces as tenant/namespace.")],
+    mode: Annotated[ModeName, typer.Option("--mode", help="The newest states, or every change.")] = ModeName.LATEST,
+    scope: Scopes = ScopeNames.BOTH,
+    resume_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume-file",
+            metavar="FILE",
+            dir_okay=False,
+            help="The file of the place to continue from; kept up to date, need not exist.",
+        ),
+    ] = None,
+    until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
+    include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
+) -> None:
+    """Follow topics and namespaces: their documents, then changes.
+
+    First it shows the documents that exist, then every change. It continues by itself when the connection breaks. With --output json each
+    line is one JSON document. Interrupt it with Ctrl-C.
+
+    \b
+    Examples:
+      topicpolicies watch public/default
+      topicpolicies watch persistent://public/default/orders public/payments \\
+          --output json
+      topicpolicies watch public/default \\
+          --mode every --resume-file changes.token --output json >> changes.jsonl
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    topics, namespaces = sort_targets(targets)
+    place = ResumeFile(resume_file)
+    with reporting(chosen.output, chosen.server), chosen.client() as client:
+        check_topics(topics)
+        tokens = place.load()
+        synced = set(tokens)
+
+        def show(event: WatchEvent) -> None:
+            snapshot = event.namespace not in synced
+            if chosen.for_programs:
+                told = forms.of_message(event)
+                if event.HasField("change"):
+                    told["change"]["snapshot"] = snapshot
+                chosen.show(told)
+            elif (said := line(event, snapshot=snapshot)) is not None:
+                typer.echo(said)
+            if event.bookmark.synced:
+                synced.add(event.namespace)
+            elif event.HasField("reset"):
+                synced.discard(event.namespace)
+
+        watched = client.watch(
+            topics=topics,
+            namespaces=namespaces,
+            scopes=scope.scopes,
+            mode=WatchMode.Value(f"WATCH_MODE_{mode.name}"),
+            resume_tokens=tokens,
+            until_synced=until_synced,
+            include_previous=include_previous or not chosen.for_programs,
+            patience=chosen.timeout_seconds,
+        )
+        follow(watched, place, show)
+
+
+def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain."""
+    topics: list[str] = []
+    namespaces: list[str] = []
+    for target in targets:
+        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(target)
+    return topics, namespaces
+
+
+def check_topics(topics: Iterable[str]) -> None:
+    """Checks the topics of a command that takes namespaces too: the server would say only what a topic is.
+
+    Raises:
+        InvalidArgument: a name has a single part, so that it is neither.
+    """
+    for name in topics:
+        if "/" not in name:
+            told = "This is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace."
+            raise wrong(Violation(name, "MALFORMED_NAME", told))
+
+
+class ResumeFile:
+    """Keeps the place of a watch in a file; without a path it keeps nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Checks that the directory can be written, so that no watch begins whose place can't be kept.
+
+        Raises:
+            typer.BadParameter: the directory can't be written.
+        """
+        self._path = path
+        self._reached: dict[str, str] = {}
+        if path is not None:
+            try:
+                self._replace(None)
+            except OSError as error:
+                raise typer.BadParameter(f"{path} can't be written: {error.strerror}.", param_hint="--resume-file") from None
+
+    def load(self) -> dict[str, str]:
+        """Returns the tokens from which to continue, by namespace; none: the watch begins anew.
+
+        Raises:
+            InvalidArgument: the content of the file is no place of a watch.
+            OSError: the file can't be read.
+        """
+        if self._path is None or not self._path.exists():
+            return {}
+        text = read_text(self._path)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(token, str) for token in found.values()):
+            told = "The file has no place of a watch: name another one, or remove it to begin with the present documents."
+            raise wrong(Violation(name_of(self._path), "MALFORMED_TOKEN", told))
+        return found
+
+    def reached(self, tokens: dict[str, str]) -> None:
+        """Notes the place up to which all output is written and flushed."""
+        self._reached = tokens
+
+    def save(self) -> None:
+        """Writes the place that was reached, if there is one."""
+        if self._path is not None and self._reached:
+            with naming(self._path):
+                self._replace(json.dumps(self._reached) + "\n")
+
+    def _replace(self, text: str | None) -> None:
+        """Replaces the file atomically: a reader finds the old token or the new one. ``None``: only checks that files can be made there."""
+        assert self._path is not None
+        handle, name = tempfile.mkstemp(dir=self._path.absolute().parent, prefix=f".{self._path.name}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text or "")
+                file.flush()
+                os.fsync(file.fileno())
+            if text is not None:
+                Path(name).replace(self._path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) -> None:
+    """Shows the events of a watch until it ends, or until Ctrl-C, and keeps its place.
+
+    An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
+
+    Raises:
+        typer.Exit: Ctrl-C.
+        TopicPoliciesError: the watch ended with an error.
+    """
+    with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:
+        try:
+            for event in events:
+                show(event)
+                place.reached(events.resume_tokens)
+                if event.WhichOneof("content") == "bookmark":
+                    place.save()
+        finally:
+            place.save()
+    if interrupted():
+        raise typer.Exit
