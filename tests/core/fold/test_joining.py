@@ -27,6 +27,15 @@ def agree(one: Script, other: Script) -> bool:
     return (one.document, one.version) == (other.document, other.version)
 
 
+def exchange_repairs(full: Script, joined: Script) -> None:
+    """Appends the repair of a newcomer that has learned nothing, and the answer to it of who has seen all, and checks that they agree."""
+    assert joined.due()
+    both(full, joined, restatement(KEY, joined.state, "the newcomer's"))
+    assert full.due()
+    both(full, joined, restatement(KEY, full.state, "the answer"))
+    assert agree(joined, full)
+
+
 def undone() -> Script:
     """Returns a log in which a stale document undid a setting, and no repair has come yet."""
     full = Script()
@@ -408,7 +417,7 @@ def test_a_repair_without_what_its_writer_had_seen_is_believed_only_as_a_first_e
 
 @pytest.mark.parametrize("late", [0, W, 1_000 * W])
 @pytest.mark.parametrize("followed", [False, True])
-def test_after_a_guess_that_compaction_left_a_repair_that_was_on_its_way_meanwhile_is_believed(late: int, followed: bool) -> None:
+def test_after_a_guess_that_compaction_left_and_a_repair_that_was_on_its_way_repairs_bring_both_together(late: int, followed: bool) -> None:
     full = undone()
     guesser = join(full, last=1)
     repair = restatement(KEY, full.state, "repair")
@@ -417,9 +426,8 @@ def test_after_a_guess_that_compaction_left_a_repair_that_was_on_its_way_meanwhi
         full.broker({SIZE: b"3"}, wait=late)
     full.put(repair, wait=late)
     joined = join(full, last=3 if followed else 2, late=1)
-    assert agree(joined, full) and joined.due() == full.due()
+    exchange_repairs(full, joined)
     assert joined.document == {TTL: b"1", RATE: b"2", **({SIZE: b"3"} if followed else {})}
-    assert joined.state.since == "000003", "events may stand before the guess that neither writer had seen"
 
 
 def test_after_a_repair_that_compaction_left_a_guess_that_was_on_its_way_meanwhile_is_not_believed() -> None:
@@ -431,20 +439,6 @@ def test_after_a_repair_that_compaction_left_a_guess_that_was_on_its_way_meanwhi
     first.put(guess)
     joined = join(first, last=2, late=1)
     assert agree(joined, first) and joined.document == {RATE: b"2", SUB_A: b"5"}
-
-
-@pytest.mark.parametrize("same", [False, True])
-def test_of_repairs_that_were_on_their_way_while_compaction_left_a_guess_the_one_whose_writer_had_seen_most_is_believed(same: bool) -> None:
-    full = undone()
-    full.update({SUB_A: b"5"}, on=Seen({}, "old"))
-    full.update({SIZE: b"6"}, on=Seen({}, "older"))
-    middle, guesser = join(full, last=2), join(full, last=1)
-    best, other = restatement(KEY, full.state, "best"), restatement(KEY, middle.state, "middle")
-    full.put(best if same else restatement(KEY, guesser.state, "guess"))
-    full.put(best)
-    full.put(other)
-    joined = join(full, last=3, late=1)
-    assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"2", SUB_A: b"5", SIZE: b"6"}
 
 
 def test_after_a_guess_whose_writer_had_seen_later_events_an_older_repair_is_not_believed() -> None:

@@ -203,8 +203,6 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
     elif first or state.joined is ALONE:  # its writer had seen more than we have
         believe(state, claimed, stamp)
         version = "" if first else version
-        if state.since == placed.position:
-            note_in_trail(state, TrailEvent(placed), context.window_ms)
     elif state.newest is not None:
         learn_from_restatement(state, claimed, stamp)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=not first)

@@ -14,11 +14,8 @@ writer that had seen more than the reader arrives, the reader does this::
     either              takes over its writer's ``since``, unless events between what that writer saw and the first one seen here may be
                         missing
 
-A restatement by a writer that had not seen our first event yet teaches us nothing, because the events in between would be lost; its writer
-sees that our head differs, and restates the head again. But if our first event is itself a restatement, or an operation that was computed
-from a version, our head lacks those events too: then the one of the two is believed whose writer had seen more, and the operation is judged
-again. So a guess or a rejected operation that compaction left does not count for more than the repair that was on its way meanwhile, and
-after which no other is due.
+A restatement by a writer that had not seen our first event yet teaches us nothing, because the events in between would be lost. If it
+differs from our head, a repair is due here, which says how little we have seen, and that writer answers it with a restatement that we take.
 
 A restatement by a writer that had seen less, or does not say how much, is no news: if it differs from the head, a repair is due. Of two
 writers that have seen as much both are right, because the fold is a function of the log. Should they differ nevertheless (two releases with
@@ -59,10 +56,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ..policies.documents import Settings
-from ..policies.events import Action, Event, Placed, Position, Remembered, Stamp
+from ..policies.events import Action, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, TrailEvent
-from .operation import Folded, apply, changed_by, judge, move, pipelined, restates
+from .operation import Folded, apply, changed_by, judge, move, pipelined
 
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
@@ -154,22 +151,16 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
             same = claimed is not None or later is not None  # else it may be an older absence than ours
             state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
             _know(state, stamp)
-            if _knows_more_than_first(state, stamp):
-                _put_for_first(state, stamp)
             return
     elif not (has_seen_more(state, stamp) or _insists(state, stamp)):
         return
     assert stamp.history is not None, "its writer said what it had seen"
     upto = stamp.history.upto
     later = _after(state, upto)
-    if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
-        first = _first_of_ours(state)
-        later = state.joined.trail[first is not None and restates(first[2]) :]
     if later is None:
         return  # what followed is not all kept, so it can't be folded again on top; the writer sees that we differ, and repairs again
     state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # _fold_again applies the others
     believe(state, claimed, stamp)
-    _put_for_first(state, stamp)
     if all(noted.certain for noted in later):
         _know(state, stamp)
     _fold_again(state, later)
@@ -210,34 +201,6 @@ def _after(state: KeyState, upto: Position) -> list[TrailEvent] | None:
     if known is None or upto < known.dropped:
         return None
     return known.trail[bisect_right(known.trail, upto, key=_position) :]
-
-
-def _first_of_ours(state: KeyState) -> tuple[TrailEvent, Event, Stamp] | None:
-    """Returns the first event that was seen, if it is ours, rests on nothing in flight, and all events are kept since; otherwise None."""
-    known = state.joined
-    noted = known.trail[0] if known is not None and known.trail else None
-    if known is None or noted is None or noted.placed.position != known.dropped or noted.placed.event is None:
-        return None
-    event, stamp = noted.placed.event, noted.placed.event.stamp
-    return None if stamp is None or event.replicated or (pipelined(stamp) and not restates(stamp)) else (noted, event, stamp)
-
-
-def _knows_more_than_first(state: KeyState, stamp: Stamp) -> bool:
-    """Returns whether the writer of the first event that was seen had seen less than that of a restatement, and nothing later."""
-    first = _first_of_ours(state)
-    told = first[2].history if first is not None else None
-    if told is None or stamp.history is None or stamp.history.upto < told.upto:
-        return False
-    return stamp.history.since < told.since or (stamp.history.since == told.since and stamp.history.upto > told.upto)
-
-
-def _put_for_first(state: KeyState, stamp: Stamp) -> None:
-    """Notes that the head rests on a restatement, no longer on the first event that was seen: later ones are compared with it."""
-    first = _first_of_ours(state)
-    if first is not None and state.joined is not None:
-        noted, event, before = first
-        now = noted._replace(placed=noted.placed._replace(event=event._replace(stamp=stamp)))
-        state.joined.trail[: restates(before)] = [now]  # an operation is kept behind it
 
 
 def _position(noted: TrailEvent) -> Position:
