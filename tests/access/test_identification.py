@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.certificates import Certificates
-from topicpolicies_server.access.identification import MOST, CallCredentials, Identification
+from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, ORIGINAL_KEY, Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -21,8 +23,18 @@ BOTH = Identification(
 CAROL = certificate("carol")
 
 
+class CallCredentials(NamedTuple):
+    """What a call shows."""
+
+    authorization: str | None = None
+    certificate: bytes | None = None
+    original: str = ""
+
+
 def ask(given: CallCredentials, way: Identification = BOTH) -> Caller:
-    found = way.caller(given)
+    metadata = [*([(AUTHORIZATION_KEY, given.authorization)] if given.authorization is not None else [])]
+    metadata += [(ORIGINAL_KEY, given.original)] if given.original else []
+    found = way.caller(metadata, lambda: given.certificate)
     assert isinstance(found, Caller)
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from topicpolicies_server.access import Caller, Way, issuers
-from topicpolicies_server.access.identification import CallCredentials, Identification
+from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.issuers import Issuers, KeySet, OidcRules, Unanswered, key_set
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import TokenRules, Tokens
@@ -49,7 +49,7 @@ class World:
     async def ask(self, shown: str) -> Caller:
         """Returns the caller whom a token names."""
         async with asyncio.timeout(PATIENCE):
-            found = self.identification.caller(CallCredentials(f"Bearer {shown}"))
+            found = self.identification.caller([("authorization", f"Bearer {shown}")])
             return found if isinstance(found, Caller) else await found
 
     async def refused(self, shown: str) -> Reason:
@@ -92,7 +92,7 @@ def id_token(key: str = "first", /, key_id: str | None = None, **claims: Any) ->
 
 async def test_the_first_token_waits_for_the_keys_and_the_next_ones_do_not(world: World) -> None:
     assert await world.ask(id_token()) == Caller("alice", Way.OIDC, expires_at=NOW + 10_000)
-    found = world.identification.caller(CallCredentials(f"Bearer {id_token(sub='bob')}"))
+    found = world.identification.caller([("authorization", f"Bearer {id_token(sub='bob')}")])
     assert isinstance(found, Caller) and found.principal == "bob"
     assert world.asked == [ISSUER]
 
@@ -101,7 +101,7 @@ async def test_the_keys_of_all_issuers_are_requested_at_the_start(world: World) 
     world.issuers.start()
     await until(lambda: sorted(world.asked) == [ISSUER, OTHER])
     await asyncio.sleep(0)
-    assert isinstance(world.identification.caller(CallCredentials(f"Bearer {id_token()}")), Caller)
+    assert isinstance(world.identification.caller([("authorization", f"Bearer {id_token()}")]), Caller)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_keys_of_an_issuer_that_is_down_stay_in_force_for_a_while_and_no_c
     began, world.down = time.monotonic(), True
     while time.monotonic() < began + 0.8:
         for each in (shown, id_token(jti=str(time.monotonic()))):
-            assert isinstance(world.identification.caller(CallCredentials(f"Bearer {each}")), Caller)
+            assert isinstance(world.identification.caller([("authorization", f"Bearer {each}")]), Caller)
         await asyncio.sleep(0.02)
     assert len(world.asked) >= 2, "it is requested again in the background"
     await until(lambda: not world.issuers.keys().oldest_seconds)

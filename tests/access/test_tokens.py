@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.identification import CallCredentials, Identification
+from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.keys import public_key, secret_key
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -26,7 +26,7 @@ def tokens(rules: TokenRules = RULES, secret: bytes = SECRET) -> Tokens:
 
 
 def ask(verifier: Tokens, shown: str) -> Caller:
-    found = Identification(tokens=verifier).caller(CallCredentials(f"Bearer {shown}"))
+    found = Identification(tokens=verifier).caller([("authorization", f"Bearer {shown}")])
     assert isinstance(found, Caller)
     return found
 

@@ -39,7 +39,7 @@ REFUSALS = {
         Reason.LIMIT_REACHED,
     )
 }
-"""The reasons with which the doors refuse these callers."""
+"""The reasons with which these callers are refused."""
 
 
 def asking(directory: Path) -> tuple[AuthenticationConfig, AuthorizationConfig]:

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
 from .. import regular_file
 from ..config import AuthenticationConfig, OidcConfig, TokenConfig
@@ -28,30 +28,22 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..reloading import Reloader
 from . import keys
-from .caller import Caller
+from .caller import NOBODY, Caller
 from .certificates import Certificates
 from .issuer_client import IssuerClient
 from .issuers import Issuers, KeysKnown, OidcRules, key_set
 from .refusals import invalid, missing
 from .tokens import MOST_ROLE, TokenRules, Tokens, is_role, read_unverified
 
+Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
+"""The metadata of a call: pairs of a name in lower case and a value."""
+AUTHORIZATION_KEY = "authorization"
 ORIGINAL_KEY = "topicpolicies-original-principal"
 """The metadata in which a proxy names the principal for whom it calls."""
 MOST = 1_024
 """How many verified tokens are remembered; the one that was stored first makes room for another."""
 _SCHEME = "bearer"
 _T = TypeVar("_T")
-
-
-class CallCredentials(NamedTuple):
-    """The credentials of a call."""
-
-    authorization: str | None = None
-    """The call's metadata ``authorization``; None: it has none."""
-    certificate: bytes | None = None
-    """The client's certificate, PEM, as TLS has verified it; None: there is none."""
-    original: str = ""
-    """The principal for whom the call says that it speaks; "": none."""
 
 
 class Identification:
@@ -73,11 +65,6 @@ class Identification:
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
         """Callers by the metadata ``authorization``."""
 
-    @property
-    def reads_certificates(self) -> bool:
-        """Whether the server takes certificates."""
-        return self._certificates is not None
-
     def kept(self) -> dict[str, tuple[int, int]]:
         """Returns how many tokens and certificates are remembered, and how many at most, by kind. Any thread may call this."""
         found = {"tokens": (len(self._remembered), MOST)}
@@ -91,26 +78,35 @@ class Identification:
         """Forgets all tokens, because keys have changed."""
         self._remembered.clear()
 
-    def caller(self, given: CallCredentials) -> Caller | Awaitable[Caller]:
+    def caller(
+        self, metadata: Metadata, certificate: Callable[[], bytes | None] = lambda: None, *, needed: bool = True
+    ) -> Caller | Awaitable[Caller]:
         """Returns who calls, or an awaitable that finds out, if an issuer has to be asked for its keys.
 
+        Args:
+            metadata: the metadata of the call.
+            certificate: returns the client's certificate, PEM, as TLS has verified it; None: there is none.
+            needed: whether a call without credentials is refused; otherwise its caller is ``NOBODY``.
+
         Raises:
-            PolicyError: UNAUTHENTICATED: the credentials name no caller; PERMISSION_DENIED: the caller speaks for another and may not, or
-                has to and does not; UNAVAILABLE: this can't be known now.
+            PolicyError: UNAUTHENTICATED: the credentials name no caller, or are given twice; PERMISSION_DENIED: the caller speaks for
+                another and may not, or has to and does not; UNAVAILABLE: this can't be known now.
         """
-        authorization = given.authorization
+        authorization, original = _only(AUTHORIZATION_KEY, metadata), _only(ORIGINAL_KEY, metadata) or ""
         if authorization is not None and (self.tokens is not None or self.issuers is not None):
             known = self._remembered.get(authorization)
             if known is None or not known.begins_at <= time.time() < known.expires_at:
                 found = self._of_token(authorization)
                 if not isinstance(found, Caller):
-                    return self._later(found, authorization, given.original)
+                    return self._later(found, authorization, original)
                 known = self._remember(authorization, found)
-        elif given.certificate is not None and self._certificates is not None:
-            known = self._certificates.caller(given.certificate, time.time())
+        elif self._certificates is not None and (shown := certificate()) is not None:
+            known = self._certificates.caller(shown, time.time())
+        elif not needed and authorization is None and not original:
+            return NOBODY
         else:
             raise missing(self._wanted())
-        return self._speaking(known, given.original)
+        return self._speaking(known, original)
 
     async def close(self) -> None:
         """Ends requests to issuers."""
@@ -222,6 +218,17 @@ def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:
     except (OSError, ValueError) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, f'The {name} file "{path}" can\'t be used: {why}.') from error
+
+
+def _only(key: str, metadata: Metadata) -> str | None:
+    """Returns the value that the metadata have for a key; None: there is none."""
+    found = None
+    for name, value in metadata:
+        if name == key:
+            if found is not None:
+                raise invalid(f"The metadata {key} is given twice.")
+            found = value if isinstance(value, str) else value.decode(errors="replace")
+    return found
 
 
 def _refused(message: str) -> PolicyError:

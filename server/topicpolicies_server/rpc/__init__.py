@@ -9,7 +9,6 @@ The server and its life:
 Every call:
 
 - ``calls``: the one way of every call, from its arrival to its status; ``handlers``: the methods as gRPC calls them
-- ``identifying``: who is the caller?
 - ``quotas``: what each principal may use
 - ``errors``, ``deadline_errors``: maps errors to gRPC statuses; why there is no answer when the deadline is near
 
@@ -29,5 +28,5 @@ The methods:
 Observers, and what operators see:
 
 - ``access_log``: the record of calls
-- ``tracing``, ``telemetry``: traces calls; sends spans and metrics to a collector
+- ``tracing``: traces calls; sends spans and metrics to a collector
 """

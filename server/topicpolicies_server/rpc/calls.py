@@ -3,7 +3,7 @@
 gRPC hands over bytes and sends bytes. ``Calls.handler`` wraps a method, and does for each of its calls, in this order:
 
 1. refuses it if the server stops, or if too many calls are in progress;
-2. identifies its caller, by its metadata and the certificate of its connection (``identifying``);
+2. identifies its caller, by its metadata and the certificate of its connection (``access/identification``);
 3. charges the caller's quota (``quotas``);
 4. decodes the request and runs the method;
 5. turns whatever was raised into the status of the call (``_end``), and notifies the observers.

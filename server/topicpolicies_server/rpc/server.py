@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import metadata
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -20,6 +21,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from topicpolicies.v1 import service_pb2
 
+from ..access import Caller
 from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission
@@ -36,7 +38,7 @@ from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
 from ..reloading import Reloader
 from .access_log import AccessLog
-from .calls import LAST_SECONDS, Calls
+from .calls import LAST_SECONDS, Call, Calls
 from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
@@ -44,11 +46,15 @@ from .health import HealthService
 from .history_service import HistoryServicer
 from .listening import Listening, keep_quiet
 from .servicer import Servicer
-from .telemetry import open_telemetry
+from .tracing import open_telemetry
 from .watching.authorizations import Authorizations
+
+if TYPE_CHECKING:
+    from ..access.identification import Identification
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
+_HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
 class Server:
@@ -145,7 +151,7 @@ class Server:
         health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
-            services = (SERVICE, HISTORY_SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+            services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
@@ -209,13 +215,12 @@ class Server:
         calls = Calls(config.limits)
         if config.authentication.enabled:
             from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
-            from .identifying import Identifying  # noqa: PLC0415
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
             self._adds_cache(identification.kept)
             self._sources.issuers = identification.keys
-            calls.identify = Identifying(identification)
+            calls.identify = partial(_identify, identification)
         if calls.quotas is not None:
             self._adds_cache(calls.quotas.kept)
         if config.call_record.which is not Recorded.OFF:
@@ -281,6 +286,22 @@ class Server:
     def _adds_cache(self, sizes: CacheSizes) -> None:
         """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
         self._sources.caches = (*self._sources.caches, sizes)
+
+
+_HEALTH = f"{_HEALTH_SERVICE}/"
+_CERTIFICATE = "x509_pem_cert"
+"""The property of gRPC's authentication context that has the PEM of a verified client certificate."""
+
+
+def _identify(identification: Identification, call: Call) -> Caller | Awaitable[Caller]:
+    """Identifies the caller of a call (``calls.Identify``).
+
+    The health service answers callers without credentials, because its clients (``grpc_health_probe``, an orchestrator) have none.
+    """
+    context = call.context  # its authentication context is not looked up in vain: gRPC builds a whole dictionary for each look-up
+    return identification.caller(
+        call.metadata, lambda: next(iter(context.auth_context().get(_CERTIFICATE, ())), None), needed=not call.method.startswith(_HEALTH)
+    )
 
 
 _MOMENT_SECONDS = 0.1

@@ -1,4 +1,4 @@
-"""Traces calls: an observer of calls and of the changes of batches that hands each traced one, when it has ended, to the sender.
+"""Traces calls, and sends their spans, and the metrics, to a collector (OTLP).
 
 The caller's trace context (W3C, in the metadata) decides whether a call is traced:
 
@@ -13,17 +13,27 @@ none                          with the configured probability begins a trace, wi
 
 from __future__ import annotations
 
+import os
 import random
+import socket
+import uuid
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from ..access import Caller
+from ..config import TelemetryConfig
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.traces import NO_TRACE, PARENT_KEY
+from ..ops.metrics import ServerCollector
 from ..telemetry.spans import CHANGE, CallSpan, Ended
-from .calls import Call
+from .calls import Call, Calls
 from .requests import context_of
+
+if TYPE_CHECKING:
+    from ..telemetry.sender import Sender
 
 _SAMPLED = 1
 
@@ -81,3 +91,35 @@ class Tracing:
 
 
 _NAMES = {outcome: outcome.name for outcome in Outcome}
+
+
+SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+"""OpenTelemetry's environment variable for the service name under which a collector knows the server."""
+
+
+def open_telemetry(config: TelemetryConfig, calls: Calls, collector: ServerCollector) -> Sender:
+    """Starts a sender, and adds an observer that traces calls. The caller of this function has to close the sender.
+
+    Args:
+        config: the collector, and what is sent.
+        calls: the calls that are traced.
+        collector: provides the metrics.
+    """
+    from ..telemetry.sender import Sender  # noqa: PLC0415 - the definitions of OTLP are an extra
+
+    sender = Sender(config.endpoint, collector.collect, _about(), metrics_seconds=config.metrics_seconds)
+    tracing = Tracing(sender.ended, config.trace_ratio)
+    calls.began = tracing.began
+    calls.observers = (*calls.observers, tracing)
+    calls.change_observers = (*calls.change_observers, tracing)
+    return sender
+
+
+def _about() -> dict[str, str]:
+    """Returns the resource attributes that identify this process to a collector."""
+    try:
+        release = version("topicpolicies")
+    except PackageNotFoundError:
+        release = ""
+    name = os.environ.get(SERVICE_VARIABLE, "") or "topicpolicies"
+    return {"service.name": name, "service.version": release, "service.instance.id": str(uuid.uuid4()), "host.name": socket.gethostname()}

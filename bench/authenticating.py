@@ -1,6 +1,6 @@
 """The cost of authenticating and authorizing a call: in a loop, and with none of the code and data in the processor's caches.
 
-    python -m bench.doors
+    python -m bench.authenticating
 
 Between two calls that come alone, gRPC and the kernel push the code and data for a call out of the caches, so a real call costs something
 between the two figures. They are medians of microseconds of wall-clock time per call, with a token that was verified before, beyond the
@@ -27,7 +27,6 @@ from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
 from topicpolicies_server.reloading import Reloader
-from topicpolicies_server.rpc.identifying import Identifying
 from topicpolicies_server.rpc.permitting import permitted
 from topicpolicies_server.rpc.requests import author_of
 
@@ -71,10 +70,10 @@ async def main() -> None:
         roles = RolesFile(file, reloader)
         await roles.start()
         grants = Grants(roles)
-        identify = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
+        identification = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
 
         def asked(call: Any) -> None:
-            call.caller = identify(call)
+            call.caller = identification.caller(call.metadata)
             author_of(call)
             granted = grants(call.caller, "acme/orders")
             assert isinstance(granted, frozenset)
