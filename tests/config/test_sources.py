@@ -332,5 +332,5 @@ def test_any_environment_gives_a_configuration_or_a_configuration_error(environm
 
 
 def test_a_path_of_the_call_record_that_is_too_long_is_reported_in_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"can't be kept in .*: File name too long"):
+    with pytest.raises(ConfigError, match=r"record of calls .* can't be used .File name too long"):
         made(environment={"TOPICPOLICIES_CALL_RECORD_FILE": "x" * 5_000})

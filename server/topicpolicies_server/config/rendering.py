@@ -74,13 +74,8 @@ def reference() -> str:
 
 
 def _row(option: Option) -> str:
-    told = plain(f"{_default(option)} | {option.allowed} | {option.help}", lambda other: f"`{other.name}`")
-    return f"| `{option.name}` | {told} |"
-
-
-def _default(option: Option) -> str:
-    told = option.default_text or (f"`{written_value(option.default)}`" if option.default not in (None, "", ()) else "")
-    return told or "none"
+    default = option.default_text or ("none" if option.default in (None, "", ()) else f"`{written_value(option.default)}`")
+    return f"| `{option.name}` | {plain(f'{default} | {option.allowed} | {option.help}', lambda other: f'`{other.name}`')} |"
 
 
 def _note(option: Option) -> str:

@@ -87,15 +87,6 @@ class CallRecordConfig:
     path: Path | None = option(None, name="call_record_file", default_text="standard error", example='"calls.log"', metavar="FILE|-")
     """The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created."""
 
-    def problems(self) -> list[str]:
-        """Returns what is wrong, a sentence each."""
-        try:
-            if self.path is not None and self.path.is_dir():
-                return [f'The record of calls can\'t be kept in "{self.path}", which is a folder: name a file.']
-        except OSError as error:
-            return [f'The record of calls can\'t be kept in "{self.path}": {error.strerror}.']
-        return []
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryConfig:
@@ -112,10 +103,10 @@ class TelemetryConfig:
         """Returns what is wrong, a sentence each."""
         try:
             where = urlsplit(self.endpoint)
-            wrong = where.scheme not in ("http", "https") or not where.hostname or where.port == 0 or bool(where.query or where.fragment)
+            valid = where.scheme in ("http", "https") and bool(where.hostname) and where.port != 0 and not (where.query or where.fragment)
         except ValueError:
-            where, wrong = urlsplit(""), True
-        if wrong:
+            where, valid = urlsplit(""), False
+        if not valid:
             given = meant_as_url(self.endpoint)
             return [f'The collector must be a URL, such as http://localhost:4318, not "{given}" (--otlp-endpoint).']
         if where.username or where.password:
@@ -227,7 +218,7 @@ class ServerConfig(ProcessConfig):
         problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
         if self.checkpoints is not None:
             problems += misplaced("directory of checkpoints", self.checkpoints.path, self.data_folder, folder=True)
-        problems += self.call_record.problems()
+        problems += misplaced("record of calls", self.call_record.path, self.data_folder)
         problems += [] if self.telemetry is None else self.telemetry.problems()
         problems += shared(
             {
