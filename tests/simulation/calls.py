@@ -14,7 +14,6 @@ from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.traces import TraceContext
 from topicpolicies_server.rpc import errors
-from topicpolicies_server.telemetry.spans import CallSpan
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
 """What a client sees if its connection broke, or if no process accepted it."""
@@ -40,7 +39,6 @@ class CallContext:
     request: Request | None = None
     outcome: Outcome | None = None
     trace: TraceContext | None = None
-    span: CallSpan | None = None
     started: float = 0.0
     hurry: Callable[[], None] | None = None
     changes = 0

@@ -252,4 +252,4 @@ def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:
 def _telemetry(values: Mapping[str, Any]) -> TelemetryConfig | None:
     if not (endpoint := values["otlp_endpoint"]):
         return None
-    return TelemetryConfig(endpoint=endpoint, trace_ratio=values["otlp_trace_ratio"], metrics_seconds=values["otlp_metrics_seconds"])
+    return TelemetryConfig(endpoint=endpoint, trace_ratio=values["otlp_trace_ratio"])

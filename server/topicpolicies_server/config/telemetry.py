@@ -1,4 +1,4 @@
-"""Traces and metrics for a collector: where they are sent, and how many."""
+"""Traces for a collector: where they are sent, and how many."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class TelemetryConfig:
     """The URL of the collector, such as ``http://localhost:4318``."""
     trace_ratio: float = 0.01
     """The share of calls without a trace of their caller's that begin one: 0 to 1."""
-    metrics_seconds: float = 60.0
-    """The period in seconds at which metrics are sent."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
@@ -39,13 +37,13 @@ class TelemetryConfig:
 
     @property
     def in_the_clear(self) -> bool:
-        """Whether spans and metrics are sent to another machine without TLS."""
+        """Whether spans are sent to another machine without TLS."""
         where = urlsplit(self.endpoint)
         return where.scheme == "http" and not Address(where.hostname or "", 1).loopback
 
 
 def _is_installed() -> bool:
     try:
-        return importlib.util.find_spec("opentelemetry.proto") is not None
+        return importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is not None
     except ModuleNotFoundError:
         return False

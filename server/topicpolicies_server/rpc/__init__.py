@@ -41,6 +41,6 @@ The methods:
 Observers, and what operators see:
 
 - ``journal``, ``recordfile``: the record of calls, and its file
-- ``tracing``, ``telemetry``: traces calls; sends spans and metrics to a collector
+- ``tracing``: traces calls, and sends their spans to a collector
 - ``peers``, ``unread``: keeps the log free of peers that have gone; names peers that do not read
 """

@@ -18,8 +18,9 @@ from ..core.traces import TraceContext
 from . import errors
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from ..access.rations import Bucket
-    from ..telemetry.spans import CallSpan
 
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
@@ -119,7 +120,7 @@ class Call:
         """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
         self.trace: TraceContext | None = None
         """The trace that the call is part of; None: no observer has looked for one."""
-        self.span: CallSpan | None = None
+        self.span: Span | None = None
         """The span of the call, which is sent to a collector; None: the call is not traced."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""

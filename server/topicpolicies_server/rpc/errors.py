@@ -20,7 +20,6 @@ from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
     from ..access.rations import Bucket
-    from ..telemetry.spans import CallSpan
 
 DOMAIN = "topicpolicies"
 """The domain of every ``google.rpc.ErrorInfo``."""
@@ -60,8 +59,6 @@ class Context(Protocol):
     """The outcome of ``request``."""
     trace: TraceContext | None
     """The trace that the call is part of; None: no observer has looked for one."""
-    span: CallSpan | None
-    """The span of the call; None: the call is not traced."""
     started: float
     """When the call arrived, by ``time.perf_counter``."""
     hurry: Callable[[], None] | None

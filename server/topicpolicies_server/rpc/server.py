@@ -44,7 +44,6 @@ from .permitting import Permitting
 from .rationing import ration
 from .servicer import Servicer
 from .stopping import stop_calls
-from .telemetry import open_telemetry
 from .unread import Unread
 from .watching.authorizations import Authorizations
 
@@ -270,16 +269,20 @@ class Server:
         return guard
 
     def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
-        """Serves metrics and probes over HTTP, and sends spans and metrics to a collector, as far as either is configured."""
+        """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
         counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
         calls.observers += (counts,)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
-            sender = open_telemetry(self.config.telemetry, calls, collector)
-            self._sources.spans_lost = lambda: sender.lost
-            parts.push_async_callback(asyncio.to_thread, sender.close)
+            from .tracing import Exporter, Tracing  # noqa: PLC0415 - OpenTelemetry is an extra
+
+            exporter = Exporter(self.config.telemetry)
+            tracing = Tracing(exporter, self.config.telemetry.trace_ratio)
+            calls.observers += (tracing,)
+            self._sources.spans_lost = lambda: exporter.lost
+            parts.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
             return
         readiness, pulse = self.readiness, Pulse()

@@ -22,7 +22,6 @@ from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
-from ..core.traces import StageTimes
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
@@ -30,7 +29,7 @@ from . import answers, deadline_errors, effective, listing, requests
 from .authors import author_of
 from .batches import Batch, ChangeEnded
 from .call import Call
-from .calls import Calls, Only, only
+from .calls import Calls
 from .decoding import Change
 from .errors import Context
 from .failures import Failures
@@ -212,8 +211,6 @@ class Servicer:
         known = permitting.shown_at_once(context.caller, name, Permission.CHANGE) if permitting is not None else self._resources.wire
         wire = known or await self.shown(context, name, Permission.CHANGE)
         context.request = request
-        if context.span is not None:
-            request.stage_times = StageTimes(context.started, context.span)
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self.registry.get(name)
@@ -233,8 +230,7 @@ class Servicer:
 
     def _of_change(self, context: Context) -> ChangeEnded:
         """Returns a function that reports each change of a batch to the change observers."""
-        traced, caller = context.span is not None, context.caller
-        observers = [each.changed for each in self.calls.change_observers if traced or only(each) is not Only.TRACED]
+        caller, observers = context.caller, [each.changed for each in self.calls.change_observers]
 
         def changed(request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
             context.changes += answer is not None

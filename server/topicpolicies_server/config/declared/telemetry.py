@@ -1,16 +1,16 @@
-"""The options of traces and metrics for a collector."""
+"""The options of traces for a collector."""
 
 from __future__ import annotations
 
 from ..option import Kind, Option, ReadBy
 
-_SECTION = "Traces and metrics for a collector"
+_SECTION = "Traces for a collector"
 
 OPTIONS = (
     Option(
         name="otlp_endpoint",
         kind=Kind.TEXT,
-        help="A collector that accepts OTLP over HTTP. Spans of calls and of the stages of changes are sent there, and all metrics.",
+        help="A collector that accepts OTLP over HTTP, to which spans of calls are sent.",
         section=_SECTION,
         default="",
         default_text="nowhere",
@@ -28,17 +28,6 @@ OPTIONS = (
         metavar="RATIO",
         least=0,
         most=1,
-        read_by=ReadBy.SERVE,
-    ),
-    Option(
-        name="otlp_metrics_seconds",
-        kind=Kind.NUMBER,
-        help="How often metrics are sent to the collector.",
-        section=_SECTION,
-        default=60.0,
-        metavar="SECONDS",
-        least=1,
-        most=3600,
         read_by=ReadBy.SERVE,
     ),
 )
