@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench.telemetry import Server, scrape, serving, variants
-from tests.telemetry.collector import Collector
+from tests.ops.collector import Collector
 
 from .figure import Figure, Measured, Want
 from .scale import Say, Scale

@@ -21,7 +21,7 @@ SERVER = (
     ("history", "checkpoints", "cluster", "readiness"),
     ("access",),
     ("namespaces",),
-    ("ops", "telemetry"),
+    ("ops",),
     ("process",),
     ("guard",),
     ("rpc",),

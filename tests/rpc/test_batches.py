@@ -24,8 +24,6 @@ from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.batches import TURN_SECONDS
 from topicpolicies_server.rpc.requests import Author
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.tracing import Tracing
-from topicpolicies_server.telemetry.spans import Ended
 
 from .callers import believe, of
 from .slow import Slow
@@ -56,16 +54,11 @@ def _reason(status: Status) -> str:
     return str(info.reason)
 
 
-async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorded_and_traced_as_given_up(
+async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorded_as_given_up(
     server: Server, slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[object] = []
     monkeypatch.setattr(SqliteNamespaceLog, "append", lambda _, event: sent.append(event))
-    spans: list[Ended] = []
-    tracing = Tracing(spans.append, 1.0)
-    server.calls.began = tracing.began
-    server.calls.observers = (*server.calls.observers, tracing)
-    server.calls.change_observers = (*server.calls.change_observers, tracing)
     async with grpc.aio.insecure_channel(server.address) as channel:
         call = async_stub(channel).BatchUpdatePolicies(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)), metadata=of("admin"))
         async with asyncio.timeout(PATIENCE):
@@ -82,7 +75,6 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     assert recorded[3:] == [("call", "GIVEN_UP", "")] and lines[3]["changes"] == 1, (
         "the line of the call does not come last, or counts other changes than those with results"
     )
-    assert [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"] == [(True, SLOW, "")]
 
 
 async def test_a_permission_check_that_is_cancelled_fails_the_changes_of_its_namespace_as_internal(

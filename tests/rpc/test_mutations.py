@@ -19,8 +19,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from tests.ops.collector import Collector
 from tests.stubs import async_stub
-from tests.telemetry.collector import Collector
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, TelemetryConfig, parse_address
@@ -79,7 +79,7 @@ async def fuzzed(tmp_path: Path, collector: Collector) -> AsyncIterator[Server]:
         limits=limits,
         authentication=authentication,
         authorization=authorization,
-        telemetry=TelemetryConfig(endpoint=collector.endpoint, trace_ratio=0.1, metrics_seconds=1.0),
+        telemetry=TelemetryConfig(endpoint=collector.endpoint, trace_ratio=0.1),
     )
     async with Server(config) as running:
         yield running

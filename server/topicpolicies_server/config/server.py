@@ -93,11 +93,9 @@ class TelemetryConfig:
     """What is sent to a collector by OTLP over HTTP."""
 
     endpoint: str = option(name="otlp_endpoint", default_text="nowhere", example='"http://localhost:4318"', metavar="URL", url=True)
-    """A collector that accepts OTLP over HTTP. Spans of calls and of the stages of changes are sent there, and all metrics."""
+    """A collector that accepts OTLP over HTTP, to which spans of calls are sent."""
     trace_ratio: float = option(0.01, name="otlp_trace_ratio", least=0, most=1, metavar="RATIO")
     """The share of the calls without a trace of their caller that begin one. Other calls are traced if their caller's span is."""
-    metrics_seconds: float = option(60.0, name="otlp_metrics_seconds", least=1, most=3_600, metavar="SECONDS")
-    """How often metrics are sent to the collector."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
@@ -111,7 +109,7 @@ class TelemetryConfig:
             return [f'The collector must be a URL, such as http://localhost:4318, not "{given}" (--otlp-endpoint).']
         if where.username or where.password:
             return ["The URL of the collector must not have credentials: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
-        if not _is_installed("opentelemetry.proto"):
+        if not _is_installed("opentelemetry.exporter.otlp.proto.http"):
             return ["--otlp-endpoint needs a package that is not installed: pip install 'topicpolicies[telemetry]'."]
         return []
 

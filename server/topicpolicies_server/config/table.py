@@ -33,7 +33,7 @@ _SECTIONS: dict[str, dict[type, ReadBy]] = {
     "Checkpoints": {CheckpointsConfig: ReadBy.SERVE},
     "Repairs": {},
     "Logging and secrets": {CallRecordConfig: ReadBy.SERVE},
-    "Traces and metrics for a collector": {TelemetryConfig: ReadBy.SERVE},
+    "Traces for a collector": {TelemetryConfig: ReadBy.SERVE},
     "Limits": {Limits: ReadBy.BOTH},
     "": {ProcessConfig: ReadBy.BOTH, ServerConfig: ReadBy.SERVE, GuardConfig: ReadBy.GUARD, Omitted: ReadBy.SERVE},
 }

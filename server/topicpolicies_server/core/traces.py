@@ -47,20 +47,3 @@ def trace_context(parent: str, state: str = "") -> TraceContext:
     """Returns the context of two texts as they were received; ``NO_TRACE`` if ``parent`` is not valid."""
     known = valid_parent(parent)
     return TraceContext(known, valid_state(state) if state else "") if known else NO_TRACE
-
-
-class StageTimes:
-    """When a traced change reached its stages, in seconds, all by the clock that ``began`` was taken from; 0: not reached."""
-
-    __slots__ = ("acknowledged", "began", "folded", "sent", "span")
-
-    def __init__(self, began: float, span: object) -> None:
-        """``began``: when the change was read; ``span``: the span of its call."""
-        self.began = began
-        self.span = span
-        self.sent = 0.0
-        """When its event was handed to the log for the first time."""
-        self.acknowledged = 0.0
-        """When the log had acknowledged the event."""
-        self.folded = 0.0
-        """When the event had been folded."""

@@ -33,7 +33,6 @@ from ..core.names import PolicyKey
 from ..core.policies import documents
 from ..core.policies.documents import Setting, Settings
 from ..core.policies.events import Event, Placed, Position
-from ..core.traces import StageTimes
 from ..histograms import Histogram
 from ..logs.change_log import LogError
 
@@ -81,6 +80,17 @@ class Figures(NamedTuple):
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 
 
+class _Times:
+    """When an event reached its stages."""
+
+    __slots__ = ("acknowledged", "sent")
+
+    def __init__(self, sent: float) -> None:
+        self.sent = sent
+        self.acknowledged = 0.0
+        """0: not yet."""
+
+
 class Stages:
     """Measures the stages of a server's changes. The methods belong to the event loop; other threads may read the histograms."""
 
@@ -89,7 +99,7 @@ class Stages:
         self.sequencing = Histogram()
         self.log = Histogram()
         self.readback = Histogram()
-        self._under_way: OrderedDict[str, StageTimes] = OrderedDict()
+        self._under_way: OrderedDict[str, _Times] = OrderedDict()
         """By event id."""
 
     def by_name(self) -> dict[str, Histogram]:
@@ -100,14 +110,10 @@ class Stages:
         """Notes that an event is handed to the log; ``request``: the request that it is of, if this is the first time."""
         if event.stamp is None:
             return
-        now, times = perf_counter(), None
+        now = perf_counter()
         if request is not None:
             self.sequencing.count(now - request.began)
-            times = request.stage_times
-        if times is None:  # it is not traced
-            times = StageTimes(now, None)
-        times.sent = now
-        self._under_way[event.stamp.event_id] = times
+        self._under_way[event.stamp.event_id] = _Times(now)
         if len(self._under_way) > MOST_MEASURED:
             self._under_way.popitem(last=False)
 
@@ -134,7 +140,7 @@ class Stages:
         times = self._under_way.pop(event_id, None)
         if times is None:
             return
-        times.folded = now = perf_counter()
+        now = perf_counter()
         if not times.acknowledged:  # its reader was faster
             times.acknowledged = now
             self.log.count(now - times.sent)

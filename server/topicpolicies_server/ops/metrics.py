@@ -161,7 +161,7 @@ class ServerSources:
     unrecorded: Callable[[], int] | None = None
     """Returns how many lines are missing in the record of calls."""
     spans_lost: Callable[[], int] | None = None
-    """Returns of how many calls and changes the spans were not sent."""
+    """Returns how many spans could not be sent."""
     certificate_ends: Callable[[], float | None] = lambda: None
     """Returns when the server's certificate expires, in seconds since 1970."""
 
@@ -183,7 +183,7 @@ class ServerSources:
         if self.unrecorded is not None:
             yield _counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
         if self.spans_lost is not None:
-            yield _counter("spans_lost", "Calls and changes whose spans were not sent to the collector.", self.spans_lost())
+            yield _counter("spans_lost", "Spans of calls that could not be sent to the collector.", self.spans_lost())
         if (ends := self.certificate_ends()) is not None:
             yield _gauge("certificate_end_seconds", "When the server's TLS certificate in force ends, in seconds since 1970.", ends)
 

@@ -28,5 +28,5 @@ The methods:
 Observers, and what operators see:
 
 - ``access_log``: the record of calls
-- ``tracing``: traces calls; sends spans and metrics to a collector
+- ``tracing``: traces calls, and sends their spans to a collector
 """

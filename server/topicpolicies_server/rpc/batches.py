@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from time import perf_counter
 from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
@@ -74,7 +73,6 @@ class Batch:
         self._admission = admission
         self._shown = shown
         self._ended = ended
-        self._span = context.span
         self._bucket = context.usage.bucket if context.usage is not None else None
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -211,8 +209,6 @@ class Batch:
             self._fail(index, error)
             return None
         request.batch = self._order
-        if self._span is not None:
-            request.stage_times = self._span.follows(perf_counter())
         self._requests[index], self._indexes[request], self._namespaces[request] = request, index, namespace
         return request
 

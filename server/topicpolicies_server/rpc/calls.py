@@ -39,7 +39,7 @@ from . import errors
 from .quotas import Quotas, Usage, principal
 
 if TYPE_CHECKING:
-    from ..telemetry.spans import CallSpan
+    from opentelemetry.trace import Span
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
 """The methods that make changes."""
@@ -113,7 +113,7 @@ class Call:
         """Whether a leader that the call was forwarded to may have made its change."""
         self.trace: TraceContext | None = None
         """The trace that the call is part of; None: nobody has looked for one."""
-        self.span: CallSpan | None = None
+        self.span: Span | None = None
         """The span of the call, which is sent to a collector; None: the call is not traced."""
         self.error: PolicyError | None = None
         """The error that the call ended with; None: it has not ended, or ended without one of our errors."""

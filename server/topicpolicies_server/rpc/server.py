@@ -46,7 +46,6 @@ from .health import HealthService
 from .history_service import HistoryServicer
 from .listening import Listening, keep_quiet
 from .servicer import Servicer
-from .tracing import open_telemetry
 from .watching.authorizations import Authorizations
 
 if TYPE_CHECKING:
@@ -256,16 +255,21 @@ class Server:
         return guard
 
     def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
-        """Serves metrics and probes over HTTP, and sends spans and metrics to a collector, as far as either is configured."""
+        """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
         counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
         calls.observers = (*calls.observers, counts)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
-            sender = open_telemetry(self.config.telemetry, calls, collector)
-            self._sources.spans_lost = lambda: sender.lost
-            parts.push_async_callback(asyncio.to_thread, sender.close)
+            from .tracing import Exporter, Tracing  # noqa: PLC0415 - OpenTelemetry is an extra
+
+            exporter = Exporter(self.config.telemetry)
+            tracing = Tracing(exporter, self.config.telemetry.trace_ratio)
+            calls.began = tracing.began
+            calls.observers = (*calls.observers, tracing)
+            self._sources.spans_lost = lambda: exporter.lost
+            parts.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
             return
         readiness, pulse = self.readiness, Pulse()

@@ -23,7 +23,6 @@ from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
-from ..core.traces import StageTimes
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
@@ -171,8 +170,6 @@ class Servicer:
         """Makes the change of an UpdatePolicy or DeletePolicy call in the namespace ``name``, and returns the answer."""
         wire = await self.shown(context, name, Permission.CHANGE)
         context.request = request
-        if context.span is not None:
-            request.stage_times = StageTimes(context.started, context.span)
         if self._admission is not None and not self._admission.at_once(name, request):
             await self._admission.admit(name, request)
         self._changes[request] = namespace = self.registry.get(name)

@@ -1,4 +1,4 @@
-"""Traces calls, and sends their spans, and the metrics, to a collector (OTLP).
+"""Traces calls, and sends their spans to a collector (OTLP over HTTP), with OpenTelemetry's SDK. Imported only if that is wanted.
 
 The caller's trace context (W3C, in the metadata) decides whether a call is traced:
 
@@ -16,42 +16,60 @@ from __future__ import annotations
 import os
 import random
 import socket
+import threading
 import uuid
-from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
-from time import perf_counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 
-from ..access import Caller
+import grpc
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState, set_span_in_context
+
+from topicpolicies.v1 import history_pb2, service_pb2
+
 from ..config import TelemetryConfig
-from ..core.chains.request import Outcome, Request, Result
-from ..core.errors import PolicyError
-from ..core.traces import NO_TRACE, PARENT_KEY
-from ..ops.metrics import ServerCollector
-from ..telemetry.spans import CHANGE, CallSpan, Ended
-from .calls import Call, Calls
+from ..core.traces import NO_TRACE, PARENT_KEY, TraceContext
+from .calls import Call
 from .requests import context_of
 
-if TYPE_CHECKING:
-    from ..telemetry.sender import Sender
-
+SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
+"""OpenTelemetry's environment variable for the service name under which a collector knows the server."""
 _SAMPLED = 1
+_SECONDS = 10.0
+"""How long a request to the collector may take."""
+_CLOSE_SECONDS = 2.0
+_LONGEST = 300
+"""How many characters are sent of a topic's name, which is a caller's text."""
+_SERVICES = {
+    method.name: service.full_name
+    for file in (service_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
+    for service in file.services_by_name.values()
+    for method in service.methods
+}
 
 
 class Tracing:
-    """Traces calls (``Calls.began``), and observes their ends (``calls.Observer``, ``calls.ChangeObserver``)."""
+    """Traces calls (``Calls.began``), and observes their ends (``calls.Observer``)."""
 
-    def __init__(self, send: Callable[[Ended], None], ratio: float, chance: Callable[[], float] = random.random) -> None:
-        """Hands spans to ``send``.
+    def __init__(self, exporter: SpanExporter, ratio: float, chance: Callable[[], float] = random.random) -> None:
+        """Begins to send spans, on a thread.
 
         Args:
-            send: takes a call or change that has ended; it must not block.
+            exporter: sends them.
             ratio: the fraction of calls without a context that begin a trace: 0 to 1.
             chance: returns a random number from 0 to below 1.
         """
-        self._send = send
         self._ratio = ratio
         self._chance = chance
+        self._exporter = exporter
+        self._provider = TracerProvider(ALWAYS_ON, Resource.create(_about()), shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("topicpolicies")
 
     def began(self, call: Call) -> None:
         """Sets the trace of a call that has arrived, and its span if it is traced."""
@@ -62,64 +80,73 @@ class Tracing:
                 break
         parent = trace.parent
         if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
-            span = call.span = CallSpan(parent[3:35], parent[36:52], trace.state)
-            trace = span.context
+            span = call.span = self._tracer.start_span(call.method, _caller(trace), SpanKind.SERVER)
+            own = span.get_span_context()
+            trace = TraceContext(f"00-{own.trace_id:032x}-{own.span_id:016x}-01", trace.state)
         call.trace = trace if trace.parent else NO_TRACE
 
     def ended(self, call: Call) -> None:
-        """Hands a traced call that has ended to the sender."""
+        """Ends the span of a traced call."""
         span = call.span
         if span is None:
             return
         error, request = call.error, call.request
-        code, reason = (error.kind.value, error.reason) if error is not None else ("", "")
-        if request is None:
-            self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, call.target))
-            return
-        outcome = call.outcome.name if call.outcome is not None else ""
-        said = outcome, request.request_id, request.began, request.stage_times
-        self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, request.key.topic, *said))
+        code = error.kind.value if error is not None else call.code or ("CANCELLED" if call.given_up else "OK")
+        span.set_attributes(
+            {
+                "rpc.system": "grpc",
+                "rpc.service": _SERVICES.get(call.method, ""),
+                "rpc.method": call.method,
+                "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
+            }
+        )
+        if topic := request.key.topic if request is not None else call.target:
+            span.set_attribute("topicpolicies.topic", topic[:_LONGEST])
+        if request is not None:
+            span.set_attribute("topicpolicies.request_id", request.request_id)
+        if call.outcome is not None:
+            span.set_attribute("topicpolicies.outcome", call.outcome.name)
+        if error is not None:
+            span.set_attribute("topicpolicies.reason", error.reason)
+            span.set_status(Status(StatusCode.ERROR, str(error.reason)))
+        span.end()
 
-    def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError | None, _seconds: float) -> None:
-        """Hands a change of a traced batch to the sender, if it was selected for that (see ``calls.ChangeObserver.changed``)."""
-        if request is None or (times := request.stage_times) is None or not isinstance(times.span, CallSpan):
-            return
-        code, reason = (answer.kind.value, answer.reason) if isinstance(answer, PolicyError) else ("", "")
-        outcome = _NAMES[answer.outcome] if isinstance(answer, Result) else ""
-        said = outcome, request.request_id, request.began, times
-        self._send(Ended(times.span, CHANGE, times.began, perf_counter(), code, reason, answer is None, request.key.topic, *said))
+    def close(self) -> None:
+        """Sends what waits, for ``_CLOSE_SECONDS`` at the most. It blocks meanwhile."""
+        ending = threading.Thread(target=self._provider.shutdown, name="spans", daemon=True)
+        ending.start()
+        ending.join(_CLOSE_SECONDS)
+        self._exporter.shutdown()
 
 
-_NAMES = {outcome: outcome.name for outcome in Outcome}
+class Exporter(OTLPSpanExporter):
+    """Sends spans to a collector, and counts those that could not be sent."""
+
+    def __init__(self, config: TelemetryConfig) -> None:
+        """``config``: names the collector. The variable ``OTEL_EXPORTER_OTLP_HEADERS`` may have its credentials."""
+        super().__init__(f"{config.endpoint.rstrip('/')}/v1/traces", timeout=_SECONDS)
+        self.lost = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Sends spans."""
+        result = super().export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            self.lost += len(spans)
+        return result
 
 
-SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
-"""OpenTelemetry's environment variable for the service name under which a collector knows the server."""
-
-
-def open_telemetry(config: TelemetryConfig, calls: Calls, collector: ServerCollector) -> Sender:
-    """Starts a sender, and adds an observer that traces calls. The caller of this function has to close the sender.
-
-    Args:
-        config: the collector, and what is sent.
-        calls: the calls that are traced.
-        collector: provides the metrics.
-    """
-    from ..telemetry.sender import Sender  # noqa: PLC0415 - the definitions of OTLP are an extra
-
-    sender = Sender(config.endpoint, collector.collect, _about(), metrics_seconds=config.metrics_seconds)
-    tracing = Tracing(sender.ended, config.trace_ratio)
-    calls.began = tracing.began
-    calls.observers = (*calls.observers, tracing)
-    calls.change_observers = (*calls.change_observers, tracing)
-    return sender
+def _caller(trace: TraceContext) -> Context:
+    """Returns the context whose span is the caller's; an empty one without a trace of the caller's."""
+    if not trace.parent:
+        return Context()
+    trace_id, span_id = int(trace.parent[3:35], 16), int(trace.parent[36:52], 16)
+    state = TraceState.from_header([trace.state])
+    known = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(_SAMPLED), trace_state=state)
+    return set_span_in_context(NonRecordingSpan(known), Context())
 
 
 def _about() -> dict[str, str]:
     """Returns the resource attributes that identify this process to a collector."""
-    try:
-        release = version("topicpolicies")
-    except PackageNotFoundError:
-        release = ""
     name = os.environ.get(SERVICE_VARIABLE, "") or "topicpolicies"
-    return {"service.name": name, "service.version": release, "service.instance.id": str(uuid.uuid4()), "host.name": socket.gethostname()}
+    about = {"service.name": name, "service.version": version("topicpolicies")}
+    return {**about, "service.instance.id": str(uuid.uuid4()), "host.name": socket.gethostname()}

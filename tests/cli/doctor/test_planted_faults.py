@@ -62,10 +62,9 @@ def before_the_start(port: int, *more: str) -> tuple[str, ...]:
 
 def test_nothing_fails_for_a_server_without_faults_and_nothing_is_changed(recorded: Terminal) -> None:
     found = examined(recorded, "--scratch", "public/a")
-    namespace = ("server.namespace public/a", "server.permissions public/a")
-    names = ("address.name", "address.connect", "server.service", "server.readiness", *namespace, "scratch.change")
+    names = ("address.name", "address.connect", "server.service", "server.readiness", "server.namespace public/a", "scratch.change")
     assert {name: check["level"] for name, check in found.items()} == dict.fromkeys(names, "ok")
-    assert found["server.permissions public/a"]["told"] == "you may read, change, list the history"
+    assert found["server.namespace public/a"]["told"] == "it has no document"
     with Client(recorded.address) as client:
         assert list(client.list("public/a")) == []
         assert [page.entries for page in client.history_pages(namespace="public/a")] in ([], [[]])
@@ -129,10 +128,10 @@ def test_a_missing_or_expired_token_and_missing_permissions_are_found(doctor: Te
         found = examined(doctor, "--server", requiring_tokens, *arguments)
         assert bad(found) == {"server.service"} and "--token-file" in found["server.service"]["remedy"]
     found = examined(doctor, "--server", requiring_tokens, "--token-file", str(token), "--namespace", "public/a", "--scratch", "public/b")
-    assert found["server.permissions public/a"]["told"] == "you may read; not: change, list the history"
-    assert bad(found) == {"server.namespace public/b", "server.permissions public/b", "scratch.change"}
-    assert found["server.permissions public/b"]["told"].startswith("you may do nothing")
-    assert "--authorization" in found["server.permissions public/b"]["remedy"]
+    told = found["server.namespace public/a"]["told"]
+    assert "you may not change it: your role lacks the permission" in told and "you may not list its history" in told
+    assert bad(found) == {"server.namespace public/b", "scratch.change"}
+    assert "--authorization" in found["server.namespace public/b"]["remedy"]
 
 
 def test_a_server_that_can_not_reach_its_change_log_is_found(doctor: Terminal) -> None:

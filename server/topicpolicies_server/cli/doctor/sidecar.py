@@ -20,8 +20,11 @@ from .checks import Check, Finding, failed, ok
 
 _SECONDS = 6.0
 _DENIED = "PERMISSION_DENIED"
-_OFF = {"READ_ONLY": "the server is read-only", "HISTORY_OFF": "the server keeps no history"}
-"""Reasons for which the server refuses every caller."""
+_CLOSED = {
+    _DENIED: "your role lacks the permission",
+    "READ_ONLY": "the server is read-only",
+    "HISTORY_OFF": "the server keeps no history",
+}
 _REMEDIES = {
     "TOPIC_NOT_FOUND": "Name a topic that exists: --scratch TOPIC; or create it (pulsar-admin topics create).",
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
@@ -86,8 +89,7 @@ def sidecar(chosen: Settings, client: Client, namespaces: Sequence[str], scratch
             needs="server.service",
         ),
     ]
-    for namespace in namespaces:
-        found += _namespace(client, namespace)
+    found += [_namespace(client, namespace) for namespace in namespaces]
     return [*found, _scratch(client, scratch)] if scratch else found
 
 
@@ -121,59 +123,27 @@ def connected(places: Sequence[Place]) -> Finding:
     return ok(", ".join(map(str, places)))
 
 
-def _namespace(client: Client, namespace: str) -> list[Check]:
-    def listed() -> object:
-        return next(client.list(namespace, page_size=1, timeout=_SECONDS), None)
-
-    def read() -> Finding:
+def _namespace(client: Client, namespace: str) -> Check:
+    def run() -> Finding:
         try:
-            return ok("it has documents" if listed() is not None else "it has no document")
+            found = [
+                "it has no document" if next(client.list(namespace, page_size=1, timeout=_SECONDS), None) is None else "it has documents"
+            ]
         except TopicPoliciesError as error:
             return _refused(error)
+        ways: dict[str, Callable[[], object]] = {
+            "change it": lambda: _dry_run(client, f"persistent://{namespace}/topicpolicies-doctor"),
+            "list its history": lambda: next(client.history_pages(namespace=namespace, page_size=1, timeout=_SECONDS), None),
+        }
+        for what, ask in ways.items():
+            try:
+                ask()
+            except TopicPoliciesError as error:  # any reason but these comes after the permission
+                found += [f"you may not {what}: {_CLOSED[error.reason]}"] if error.reason in _CLOSED else []
+        return ok("; ".join(found))
 
-    def changed() -> object:
-        return _dry_run(client, f"persistent://{namespace}/topicpolicies-doctor")
-
-    def history() -> object:
-        return next(client.history_pages(namespace=namespace, page_size=1, timeout=_SECONDS), None)
-
-    return [
-        Check(
-            f"server.namespace {namespace}",
-            f"{namespace} can be read",
-            "Check the server's log for why it can't read the namespace, and whether the broker serves it.",
-            read,
-            needs="server.service",
-        ),
-        Check(
-            f"server.permissions {namespace}",
-            f"what you may do in {namespace} is known",
-            "Check the server's log for why it can't decide.",
-            lambda: _permissions({"read": listed, "change": changed, "list the history": history}),
-            needs="server.service",
-        ),
-    ]
-
-
-def _permissions(ways: dict[str, Callable[[], object]]) -> Finding:
-    """Returns which of the requests the caller may make. The server checks the permission first: another error means that it is given."""
-    may, may_not, off = [], [], []
-    for what, ask in ways.items():
-        try:
-            ask()
-        except TopicPoliciesError as error:
-            if error.reason == _DENIED:
-                may_not.append(what)
-                continue
-            if error.reason in _OFF:
-                off.append(f"{what} ({_OFF[error.reason]})")
-                continue
-            if not error.reason or error.reason == "AUTHORIZATION_UNKNOWN" or error.code is StatusCode.UNAUTHENTICATED:
-                return _refused(error)
-        may.append(what)
-    told = [f"you may {', '.join(may) or 'do nothing'}"]
-    told += [f"{word}: {', '.join(listed)}" for word, listed in (("not", may_not), ("off", off)) if listed]
-    return ok("; ".join(told)) if may or not may_not else failed("; ".join(told), _REMEDIES[_DENIED])
+    remedy = "Check the server's log for why it can't read the namespace, and whether the broker serves it."
+    return Check(f"server.namespace {namespace}", f"{namespace} can be read", remedy, run, needs="server.service")
 
 
 def _scratch(client: Client, place: str) -> Check:

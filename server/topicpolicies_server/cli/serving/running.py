@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
@@ -16,7 +20,6 @@ from ...escaping import printable
 from ...ops.log import set_up_logging
 from ..exits import ExitCode, report_other
 from ..settings import Output
-from .addresses import NotBoundError, check_addresses
 
 if TYPE_CHECKING:
     from ...process import Service
@@ -63,7 +66,6 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
     Raises:
         typer.Exit: the addresses can't be listened on, or the body failed to start or, with a PolicyError, to go on.
     """
-    wanted = [each for each in addresses if each is not None]
     running = False
 
     def started() -> None:
@@ -71,14 +73,16 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         running = True
 
     try:
-        check_addresses(wanted)  # before anything is opened, and before gRPC reports it less clearly
+        for each in addresses:
+            if each is not None and (refused := _refusal(each)):
+                raise _NotBoundError(f"nothing can listen on {each}: {refused}.")
         yield started
     except (typer.Exit, typer.Abort):  # end the command, and are RuntimeErrors
         raise
     except (PolicyError, OSError, RuntimeError) as error:
         if running and not isinstance(error, PolicyError):
             raise
-        reason, why = _why(error, wanted)
+        reason, why = _why(error)
         sentence = f"{what} {'ended' if running else 'could not start'}: {why}"
         if form is LogFormat.TEXT:
             report_other(reason, sentence, output)
@@ -87,17 +91,65 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
 
 
-def _why(error: PolicyError | OSError | RuntimeError, addresses: list[Address]) -> tuple[str, str]:
+def _why(error: PolicyError | OSError | RuntimeError) -> tuple[str, str]:
     """Returns the reason, for programs, and the explanation, for people."""
     if isinstance(error, PolicyError):
         return error.reason, error.message
+    if isinstance(error, _NotBoundError):
+        return "ADDRESS", str(error)
     if isinstance(error, OSError) and error.filename:
         return "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
-    try:
-        check_addresses(addresses)  # another program may have begun to listen meanwhile
-    except NotBoundError as not_bound:
-        return "ADDRESS", str(not_bound)
     return "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
+
+
+class _NotBoundError(OSError):
+    """Nothing can listen on an address. The text is a sentence that says which and why."""
+
+
+_IN_USE = "another program listens there; stop it, or name another address"
+_HINTS = {
+    errno.EACCES: "this user lacks the permission; name a port above 1023",
+    errno.EADDRINUSE: _IN_USE,
+    errno.EADDRNOTAVAIL: "this machine has no such address; name one that it has",
+}
+
+
+def _refusal(address: Address) -> str:
+    """Returns why an address can't be listened on, found out by trial, because gRPC's error does not say why; empty: it can be."""
+    if address.path:
+        return _refusal_of_socket(address.path)
+    try:
+        places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        return "the host name can't be resolved; name another address"
+    refused: list[OSError] = []
+    for family, kind, protocol, _, place in places:
+        try:
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(place)
+        except OSError as error:
+            refused.append(error)
+        else:
+            return ""
+    first = next((each for each in refused if each.errno == errno.EADDRINUSE), refused[0])
+    return _HINTS.get(first.errno or 0, f"{first.strerror}; name another address")
+
+
+def _refusal_of_socket(path: str) -> str:
+    """Returns the same of a Unix socket. gRPC would silently replace the socket of another program that listens there."""
+    folder = Path(path).absolute().parent
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return "its directory does not exist or can't be written; name another path"
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.settimeout(1)
+        try:
+            tried.connect(path)
+        except (BlockingIOError, TimeoutError):
+            return _IN_USE  # a program listens, and its queue of connections is full
+        except OSError:
+            return ""  # no program listens; any other problem is reported when the server listens
+    return _IN_USE
 
 
 def run_until_signalled(

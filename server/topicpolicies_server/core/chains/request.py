@@ -13,7 +13,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Position
 from ..policies.facts import Facts
-from ..traces import NO_TRACE, StageTimes, TraceContext
+from ..traces import NO_TRACE, TraceContext
 
 
 class Outcome(enum.Enum):
@@ -89,8 +89,6 @@ class Request:
     number: int = 0
     """Counts the requests of a sequencer in the order in which they were submitted."""
     attempts: int = 0
-    stage_times: StageTimes | None = None
-    """Where the times of its stages are noted, if the request is traced."""
     began: float = 0.0
     """When the request was handed to its namespace, in seconds by the clock that stages are measured with; 0: they are not measured."""
     submitted_at: Position = ""

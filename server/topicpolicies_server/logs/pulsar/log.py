@@ -37,7 +37,7 @@ _REMARK_SECONDS = 0.4
 _ANSWER_SECONDS = 3.0
 """How long one answer may take when it is asked whether the cluster can be reached."""
 _BROKERS_SECONDS = 3.5
-"""How long all answers of brokers to that may take together: less than the caller waits (``health/log_probe``)."""
+"""How long all answers of brokers to that may take together: less than the caller waits (``readiness``)."""
 _ASKED = 4
 """How many logs without a connection are checked at once. Those that turn out to be gone do not count for the next call."""
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
