@@ -10,7 +10,7 @@
 | ``table`` | the result, for people and for programs |
 | ``command`` | the command line |
 
-The others each measure one group: ``unary``, ``batches`` (with ``etcd``), ``asking``, ``rationing``, ``on_pulsar`` (with ``publishing``),
+The others each measure one group: ``unary``, ``batches`` (with ``etcd``), ``asking``, ``quotas``, ``on_pulsar`` (with ``publishing``),
 ``starting`` (with ``filling`` and ``draining``), ``memory``, ``following``, ``taking``, ``watching``, ``crowd``; ``library`` opens
 pulsar-client.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from . import asking, batches, crowd, following, memory, on_pulsar, rationing, starting, taking, unary, watching
+from . import asking, batches, crowd, following, memory, on_pulsar, quotas, starting, taking, unary, watching
 from .figure import Figure, Measured
 from .scale import Say, Scale
 
@@ -28,7 +28,7 @@ GROUPS = (
     Group("unary", unary.FIGURES, unary.measure, 300),
     Group("batches", batches.FIGURES, batches.measure, 300),
     Group("asking", asking.FIGURES, asking.measure, 300),
-    Group("rations", rationing.FIGURES, rationing.measure, 480),
+    Group("quotas", quotas.FIGURES, quotas.measure, 480),
     Group("pulsar-batches", on_pulsar.BATCH_FIGURES, on_pulsar.measure_batches, 300, broker=True),
     Group("pulsar-calls", on_pulsar.CALL_FIGURES, on_pulsar.measure_calls, 400, broker=True),
     Group("start", starting.FIGURES, starting.measure, 600),

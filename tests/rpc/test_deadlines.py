@@ -113,7 +113,7 @@ async def test_effective_policies_as_of_a_version_that_is_not_reached_end_with_v
                 break
             await asyncio.sleep(0.01)
         for call in list(levels_server.calls._calls):
-            levels_server.calls.late(call)  # as if its deadline were near
+            levels_server.calls.on_deadline(call)  # as if its deadline were near
         refusal = await asking
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "VERSION_NOT_REACHED")
     assert refusal.info.metadata["at_least_version"] == far

@@ -66,7 +66,7 @@ async def test_while_the_status_of_a_call_is_being_sent_a_second_end_sends_no_ot
     calls: list[Call] = []
     task = asyncio.create_task(begin())
     await asyncio.sleep(0.01)
-    calls[0].leave(LATE)
+    calls[0].end(LATE)
     with pytest.raises(asyncio.CancelledError) if refused else contextlib.nullcontext():
         await task
     assert context.sent == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]

@@ -60,6 +60,8 @@ class Identification:
         """Creates the object. Each way is None if the server does not take it. ``proxy_roles``: the principals that may call for others."""
         self.tokens = tokens
         self.issuers = issuers
+        self.client: IssuerClient | None = None
+        """What asks the issuers; closed with this object."""
         self._certificates = certificates
         self._proxies = proxy_roles
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
@@ -109,9 +111,11 @@ class Identification:
         return self._speaking(known, original)
 
     async def close(self) -> None:
-        """Ends requests to issuers."""
+        """Ends requests to issuers, and closes the connections."""
         if self.issuers is not None:
             await self.issuers.close()
+        if self.client is not None:
+            await self.client.close()
 
     def _of_token(self, authorization: str) -> Caller | Awaitable[Caller]:
         scheme, _, token = authorization.partition(" ")
@@ -199,6 +203,7 @@ def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloa
         config.trust_certs_file,
         lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
     )
+    into.client = client
     into.issuers = issuers = Issuers(config.issuers, client.keys, rules, into.forget)
     if (path := config.jwks_file) is not None:
         first = _first("OpenID Connect keys", path, lambda: key_set(regular_file.read(path)))

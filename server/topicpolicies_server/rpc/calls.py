@@ -107,7 +107,7 @@ class Call:
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
         self.changes = 0
         """How many changes of a batch have their outcome."""
-        self.hurry: Callable[[], None] | None = None
+        self.on_deadline: Callable[[], None] | None = None
         """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""
@@ -132,7 +132,7 @@ class Call:
         """Writes one answer of a stream; returns when there is room for the next one.
 
         Raises:
-            PolicyError: what ``leave`` was given meanwhile.
+            PolicyError: what ``end`` was given meanwhile.
             asyncio.CancelledError: the peer has gone.
         """
         self._writing_since = time.monotonic()  # the clock of event loops
@@ -157,7 +157,7 @@ class Call:
         left: float | None = self.context.time_remaining()
         return left
 
-    def leave(self, error: PolicyError) -> None:
+    def end(self, error: PolicyError) -> None:
         """Ends the call with an error, at once or when its peer has taken what is being written.
 
         A peer that does not take it within ``LAST_SECONDS`` gets no status.
@@ -227,12 +227,12 @@ class Call:
             self.given_up = True
         raise asyncio.CancelledError from None
 
-    def ends_before(self, late: Callable[[Call], None]) -> None:
-        """Has ``late`` called a moment before the caller's deadline, unless the call has ended by then."""
+    def ends_before_deadline(self, near: Callable[[Call], None]) -> None:
+        """Has ``near`` called a moment before the caller's deadline, unless the call has ended by then."""
         left = self.time_left()
         if left is not None:
             early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
-            self._timer = asyncio.get_running_loop().call_later(left - early, late, self)
+            self._timer = asyncio.get_running_loop().call_later(left - early, near, self)
 
     def ends_with_credentials(self) -> None:
         """Has the call end when the caller's credentials expire: what they allowed when it began need not be allowed then."""
@@ -242,7 +242,7 @@ class Call:
         if left > 0:
             self._timer = asyncio.get_running_loop().call_later(min(left, _CLOCK_SECONDS), self.ends_with_credentials)
         else:
-            self.leave(expired("client certificate" if self.caller.way is Way.CERTIFICATE else "token"))
+            self.end(expired("client certificate" if self.caller.way is Way.CERTIFICATE else "token"))
 
     def stop_timer(self) -> None:
         """Notes that the call has ended: its deadline and the expiry of its credentials do not matter any more."""
@@ -294,7 +294,7 @@ class Calls:
         """The observers that are notified of each call."""
         self.change_observers: Sequence[ChangeObserver] = ()
         """The observers that are notified of each change of a batch."""
-        self.late: Callable[[Call], None] = _nothing
+        self.on_deadline: Callable[[Call], None] = _nothing
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
         self._stops = False
@@ -338,7 +338,7 @@ class Calls:
             try:
                 self._register(call)
                 if not stream:
-                    call.ends_before(self.late)
+                    call.ends_before_deadline(self.on_deadline)
                 if self.identify is not None:
                     found = self.identify(call)
                     call.caller = found if isinstance(found, Caller) else await found
@@ -400,7 +400,7 @@ class Calls:
     async def end_all(self) -> None:
         """Ends every call in progress; returns when each has sent its status, or after a while."""
         for call in list(self._calls):
-            call.leave(stopping())
+            call.end(stopping())
         await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
 
     async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
@@ -448,7 +448,7 @@ async def _end(call: Call, error: BaseException) -> None:
 
 
 def _nothing(_: Call) -> None:
-    """Stands in for ``Calls.late`` until that is set: the call ends with its deadline."""
+    """Stands in for ``Calls.on_deadline`` until that is set: the call ends with its deadline."""
 
 
 _Error = TypeVar("_Error", bound=BaseException)

@@ -85,7 +85,7 @@ class Servicer:
         self._batches: dict[Batch, None] = {}
         self.calls = calls
         """Every call in progress on the server."""
-        calls.late = self._hurry
+        calls.on_deadline = self._on_deadline
 
     def give_up(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
@@ -94,21 +94,21 @@ class Servicer:
         for batch in list(self._batches):
             batch.end(lambda *_: stopping())
 
-    def _hurry(self, call: Call) -> None:
+    def _on_deadline(self, call: Call) -> None:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
-        if call.hurry is not None:
-            call.hurry()
+        if call.on_deadline is not None:
+            call.on_deadline()
             return
         request = call.request
         if call.unpermitted:
-            call.leave(deadline_errors.not_permitted_yet(call.unpermitted))
+            call.end(deadline_errors.not_permitted_yet(call.unpermitted))
         elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
             target = request.key.topic if request is not None else call.target
-            call.leave(deadline_errors.no_answer(self.registry, target, call.at_least))
+            call.end(deadline_errors.no_answer(self.registry, target, call.at_least))
         else:
             namespace.end(request, deadline_errors.no_outcome(self._readiness, request))
 
-    def _late(self, request: Request | None, unpermitted: str | None) -> PolicyError:
+    def _not_in_time(self, request: Request | None, unpermitted: str | None) -> PolicyError:
         """Returns the error of a change of a batch that certainly was not made when the deadline is near (``Batch.end``)."""
         if unpermitted is not None:
             return deadline_errors.not_permitted_yet(unpermitted)
@@ -144,11 +144,11 @@ class Servicer:
             self._forwarding,
         )
         self._batches[batch] = None
-        context.hurry = partial(batch.end, self._late)
+        context.on_deadline = partial(batch.end, self._not_in_time)
         try:
             return await batch.run()
         finally:
-            context.hurry = None
+            context.on_deadline = None
             del self._batches[batch]
 
     async def shown(self, context: Call, namespace: str, permission: Permission) -> answers.Wire:

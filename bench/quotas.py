@@ -1,6 +1,6 @@
 """What a caller at its limit costs others: the delays of one principal's changes beside a principal that requests as much as it can.
 
-    python -m bench.rations [--seconds 8] [--runs 3]
+    python -m bench.quotas [--seconds 8] [--runs 3]
 
 Each server runs in its own process, on the embedded log, and requires tokens; the other caller has its own process too. The *polite* caller
 makes 50 changes a second, one after the other, at random times. These cases are measured in turn: there is no other caller; a *greedy*
@@ -174,7 +174,7 @@ def observe(program: Program, how: str, seconds: float) -> Observation:
     """The polite one's times, once another one has called for a moment."""
     before_that = min(1.0, seconds)
     all_seconds = seconds + before_that
-    command = [sys.executable, "-m", "bench.rations", "--greedy", how, "--address", program.address, "--seconds", str(all_seconds)]
+    command = [sys.executable, "-m", "bench.quotas", "--greedy", how, "--address", program.address, "--seconds", str(all_seconds)]
     with contextlib.ExitStack() as ending:
         other = None
         if how:

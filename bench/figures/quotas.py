@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import statistics
 
-from bench import rations
+from bench import quotas
 
 from .figure import Figure, Measured, Want
 from .scale import Say, Scale
 
 _NOTHING = Want(at_most=1.1)
 FIGURES = (
-    Figure("rations-delay", "delay beside a caller at its limit, 32 at once, p50", "beside one that asks for no more", "ms", _NOTHING),
-    Figure("rations-tail", "delay beside a caller at its limit, 32 at once, p99", "beside one that asks for no more", "ms", _NOTHING),
+    Figure("quotas-delay", "delay beside a caller at its limit, 32 at once, p50", "beside one that asks for no more", "ms", _NOTHING),
+    Figure("quotas-tail", "delay beside a caller at its limit, 32 at once, p99", "beside one that asks for no more", "ms", _NOTHING),
 )
 _TURNS = 4
 """Turns of each of the other callers per round."""
@@ -27,21 +27,21 @@ _TIMES = 2
 
 def measure(scale: Scale, say: Say) -> dict[str, Measured]:
     """Measures beside both others in turn, and without another caller, on one server."""
-    ours, limit, alone = list[rations.Measured](), list[rations.Measured](), list[rations.Measured]()
+    ours, limit, alone = list[quotas.Measured](), list[quotas.Measured](), list[quotas.Measured]()
     seconds = _TIMES * scale.seconds
-    with rations.server(rations.LIMIT) as program:
+    with quotas.server(quotas.LIMIT) as program:
         for number in range(scale.rounds):
             say(f"round {number + 1} of {scale.rounds}")
-            seen: dict[str, list[rations.Observation]] = {rations.WAITS: [], rations.MODEST: []}
+            seen: dict[str, list[quotas.Observation]] = {quotas.WAITS: [], quotas.MODEST: []}
             for turn in range(_TURNS):
                 for kind in seen if (number + turn) % 2 else reversed(seen):
-                    seen[kind].append(rations.observe(program, rations.KINDS[kind][1], seconds))
-            ours.append(rations.measured(seen[rations.WAITS]))
-            limit.append(rations.measured(seen[rations.MODEST]))
-            alone.append(rations.measured([rations.observe(program, "", seconds)]))
+                    seen[kind].append(quotas.observe(program, quotas.KINDS[kind][1], seconds))
+            ours.append(quotas.measured(seen[quotas.WAITS]))
+            limit.append(quotas.measured(seen[quotas.MODEST]))
+            alone.append(quotas.measured([quotas.observe(program, "", seconds)]))
     p50, p99 = (statistics.median(each) for each in zip(*((each.p50_ms, each.p99_ms) for each in alone), strict=True))
     note = f"beside nobody p50 {p50:.1f} ms, p99 {p99:.1f} ms"
     return {
-        "rations-delay": Measured([each.p50_ms for each in ours], [each.p50_ms for each in limit], note),
-        "rations-tail": Measured([each.p99_ms for each in ours], [each.p99_ms for each in limit]),
+        "quotas-delay": Measured([each.p50_ms for each in ours], [each.p50_ms for each in limit], note),
+        "quotas-tail": Measured([each.p99_ms for each in ours], [each.p99_ms for each in limit]),
     }
