@@ -123,7 +123,9 @@ def test_an_exported_text_is_read_as_it_was(text: str) -> None:
     document = TopicPolicies(replication_clusters=[text])
     document.subscription_policies[text].dispatch_rate.dispatch_throttling_rate_in_msg = 1
     topic = f"{TOPIC}{text}"
-    declared = parse(export([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], [], as_json=False), "file.yaml")
+    declared = parse(
+        export([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], [], as_json=False), "file.yaml"
+    )
     assert [(each.topic, each.values) for each in declared.declarations] == [(topic, document)]
 
 

@@ -17,9 +17,7 @@ NAME = f"persistent://{A}/caf\u00e9-\u65e5\u672c-\U0001f600"
 ESCAPED = f"persistent://{A}/caf\u00e9-\\u65e5\\u672c-\\U0001f600"
 
 
-@pytest.mark.parametrize(
-    ("for_programs", "written"), [(False, ESCAPED.encode("latin-1")), (True, NAME.encode())], ids=["table", "json"]
-)
+@pytest.mark.parametrize(("for_programs", "written"), [(False, ESCAPED.encode("latin-1")), (True, NAME.encode())], ids=["table", "json"])
 def test_a_character_that_the_locale_lacks_is_escaped_in_tables_and_utf_8_in_json(
     for_programs: bool, written: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,14 @@ def test_without_a_server_on_this_machine_that_is_said_within_two_seconds(termin
 
 @pytest.mark.parametrize(
     ("server", "whole"),
-    [("sidecar", "sidecar:6680"), ("[::1]", "[::1]:6680"), ("::1", "[::1]:6680"), ("a:1", "a:1"), ("unix:/x", "unix:/x"), ("dns:///a", "dns:///a")],
+    [
+        ("sidecar", "sidecar:6680"),
+        ("[::1]", "[::1]:6680"),
+        ("::1", "[::1]:6680"),
+        ("a:1", "a:1"),
+        ("unix:/x", "unix:/x"),
+        ("dns:///a", "dns:///a"),
+    ],
 )
 def test_port_6680_is_used_if_an_address_names_none(server: str, whole: str) -> None:
     assert with_port(server) == whole

@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+
 from topicpolicies_server.cli.settings import Output, Settings
 from topicpolicies_server.cli.showing import notes as waits
 
