@@ -167,7 +167,7 @@ def test_a_resume_file_with_other_content_is_refused_and_left_unchanged(terminal
 def test_without_a_server_a_watch_ends_after_its_timeout(terminal: Terminal) -> None:
     result = terminal.run("watch", A, "--server", "127.0.0.1:1", "--timeout", "0.3")
     assert result.exit_code == 5
-    assert "No server can be reached at 127.0.0.1:1" in result.stderr
+    assert "No server listens at 127.0.0.1:1" in result.stderr
 
 
 def test_targets_are_sorted_into_topics_and_namespaces() -> None:

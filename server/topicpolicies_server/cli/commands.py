@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand
 
+from .exits import EXIT_CODES
 from .verbs import VERBS, function_of
 
 
@@ -53,7 +54,10 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Returns what follows the command's name in its usage: ``TOPIC``, ``[FIELD=VALUE]...``."""
-        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+        arguments: list[Any] = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        names = ((each.metavar or str(each.name).upper(), each.required, each.nargs) for each in arguments)
+        pieces = [(name if required else f"[{name}]") + ("..." if nargs != 1 else "") for name, required, nargs in names]
+        return [self.options_metavar or "", *pieces]
 
     def get_help(self, ctx: Any) -> str:
         """Returns the help."""
@@ -70,7 +74,7 @@ class Commands(Mapping[str, Any]):
             module, _, attribute = WHERE[name].function.partition(":")
             function = getattr(import_module(f".{module}", __package__), attribute)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(name, cls=Command)(function)
+        alone.command(name, cls=Command, epilog=EXIT_CODES)(function)
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

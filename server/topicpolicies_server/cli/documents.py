@@ -158,7 +158,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
         if must_not_exist and if_version:
             raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
         wanted = parse(assignments or (), unset or ())
-        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only, include_previous=include_previous)
+        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
         how["exists"] = False if must_not_exist else None
         with chosen.client() as client, waiting(chosen):
             client.server_info()  # fails if there is no server: nothing was sent then
@@ -171,8 +171,8 @@ def update(  # noqa: PLR0913, PLR0917 - options
                 **how,
             )
     if chosen.for_programs:
-        chosen.show(forms.of_message(result))
-    elif not chosen.show_names([result.document.topic]):
+        _show_change(chosen, result, include_previous=include_previous)
+    elif not chosen.show_names([result.document.topic or topic]):
         show_update(result)
 
 
@@ -197,11 +197,11 @@ def delete(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only, include_previous=include_previous)
+        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
     if chosen.for_programs:
-        chosen.show(forms.of_message(result))
+        _show_change(chosen, result, include_previous=include_previous)
     elif not chosen.show_names([topic]):
         applied = result.outcome == ChangeOutcome.CHANGE_OUTCOME_APPLIED
         before = f", before {result.previous_version}" if applied else ""
@@ -257,7 +257,7 @@ def effective(context: typer.Context, topic: Topic) -> None:
     elif not chosen.show_names([found.topic]):
         disabled = "  its own policies are disabled" if found.disabled else ""
         typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
-        for line in columns((printable_path(path), value, _source(found, path)) for path, value in lines(found.policies)):
+        for line in columns((printable_path(path), value or '""', _source(found, path)) for path, value in lines(found.policies)):
             typer.echo(line)
 
 
@@ -268,19 +268,23 @@ def _source(found: EffectivePolicy, path: Path) -> str:
     return "" if setting is None else _SOURCES.get(sources[setting], "")
 
 
-def _how(
-    chosen: Settings, scope: ScopeName, if_version: str, request_id: str, *, validate_only: bool, include_previous: bool
-) -> ChangeOptions:
-    """Returns the options that an update and a deletion have in common. People see what changed, so they need the document before."""
+def _how(chosen: Settings, scope: ScopeName, if_version: str, request_id: str, *, validate_only: bool) -> ChangeOptions:
+    """Returns the options that an update and a deletion have in common."""
     return {
         "scope": scope.scope,
         "version": if_version or None,
         "validate_only": validate_only,
-        "include_previous": include_previous or not chosen.for_programs,
+        "include_previous": True,  # for people in any case; and a repeat with another form of output is the same request
         "request_id": request_id,
         "actor": chosen.actor,
         "reason": chosen.reason,
     }
+
+
+def _show_change(chosen: Settings, result: ChangeResult, *, include_previous: bool) -> None:
+    if not include_previous:
+        result.ClearField("previous")
+    chosen.show(forms.of_message(result))
 
 
 def show(document: PolicyDocument) -> None:
@@ -299,9 +303,11 @@ def show(document: PolicyDocument) -> None:
 
 def show_update(result: ChangeResult) -> None:
     """Prints what an update did: the settings that it changed, before and after."""
-    topic, versions = printable(result.document.topic), f"version {result.version}, before {result.previous_version}"
-    typer.echo(f"{_OUTCOMES.get(result.outcome, 'Done')}{_again(result)}: {topic}  {scope_name(result.document)}  ({versions})")
-    show_differences(between(policies_of(result.previous), policies_of(result.document)))
+    document, versions = result.document, f"(version {result.version}, before {result.previous_version})"
+    where = f"{printable(document.topic)}  {scope_name(document)}  " if document.topic else ""  # it may be unknown if this is a repeat
+    typer.echo(f"{_OUTCOMES.get(result.outcome, 'Done')}{_again(result)}: {where}{versions}")
+    if document.topic:
+        show_differences(between(policies_of(result.previous), policies_of(document)))
 
 
 def _again(result: ChangeResult) -> str:

@@ -47,6 +47,10 @@ class ExitCode(enum.IntEnum):
     """``doctor``: a check failed."""
 
 
+EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--if-version, --must-not-exist), 4 not found,
+or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
+8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
+10 a check failed (doctor)."""
 DetailedExitCode = Annotated[
     bool, typer.Option("--detailed-exitcode", help="Exit codes as terraform has them: 0 no differences, 1 an error, 2 differences.")
 ]

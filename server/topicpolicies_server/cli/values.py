@@ -120,7 +120,15 @@ def structured(kind: FieldDescriptor, value: Any, at: Path) -> Any:
                 raise ValueProblem("WRONG_VALUE", f'{format_path(at)}: "{key}" is given twice.')
             made[name] = each if part is None else structured(part, each, (*at, part.name))
         return made
+    if isinstance(value, list) and kind.is_repeated and values is None and not any(_has_parts(each) for each in value):
+        return list(value)
+    if _has_parts(value) and value:  # it is not shown: in YAML it may refer to others, and have no bound
+        raise ValueProblem("WRONG_TYPE", f"{format_path(at)} takes {kind_name(kind)}, not a list or a mapping.")
     return number(kind, value, format_path(at)) if isinstance(value, str) and is_number(kind) else value
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, (list, Mapping))
 
 
 def is_number(kind: FieldDescriptor) -> bool:
