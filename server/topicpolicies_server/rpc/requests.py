@@ -1,7 +1,4 @@
-"""Reads and validates the requests that change, get or list documents.
-
-``watching.requests`` reads the requests of watches, ``histories`` those of the history.
-"""
+"""Reads and validates the requests that change documents."""
 
 from __future__ import annotations
 
@@ -17,13 +14,12 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from ..core.chains.sequencer import Request
 from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError, Violation, invalid
-from ..core.names import PolicyKey, Scope, parse_namespace
+from ..core.names import PolicyKey, Scope
 from ..core.policies import documents
 from ..core.reasons import ViolationReason
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
-from . import page_tokens
 from .calls import Call
-from .problems import MOST_ACTOR, MOST_REASON, Problems, Topic, read_scope, read_scopes, read_topic
+from .problems import MOST_ACTOR, MOST_REASON, Problems, read_scope, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
@@ -145,76 +141,6 @@ def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: 
         return read_delete(change.delete, author, index)
     at = place_of(index, "change")
     raise invalid(Violation(at, ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
-
-
-class Target(NamedTuple):
-    """The document that a GetPolicy request reads."""
-
-    topic: Topic
-    key: PolicyKey
-    at_least: str
-    """The version that the document must have reached; "": any."""
-
-
-def read_get(message: service_pb2.GetPolicyRequest) -> Target:
-    """Reads a GetPolicy request.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    problems = Problems()
-    topic = read_topic(message.topic, problems)
-    scope = read_scope(message.scope, problems)
-    at_least = problems.version(message.at_least_version, "at_least_version")
-    problems.check()
-    assert topic is not None, "checked"
-    return Target(topic, topic.key(scope), at_least)
-
-
-class Page(NamedTuple):
-    """The documents that a ListPolicies request lists: one page of them."""
-
-    namespace: str
-    scopes: frozenset[Scope]
-    after: PolicyKey | None
-    most: int
-
-    def token(self, last: PolicyKey) -> str:
-        """Returns the token of the page that begins behind ``last``."""
-        return page_tokens.write(self._question, f"{int(last.scope)}{last.topic}")
-
-    @property
-    def _question(self) -> object:
-        """What the pages of one listing have in common: a token serves no other listing."""
-        return self.namespace, sorted(self.scopes)
-
-    def behind(self, token: str, problems: Problems) -> Page:
-        """Returns the page that a token names; a token of another listing is noted in ``problems``."""
-        return self._replace(after=page_tokens.read(self._question, token, _key, problems))
-
-
-def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
-    """Reads a ListPolicies request.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    problems = Problems()
-    namespace = problems.gather(parse_namespace, message.namespace, "namespace")
-    scopes = read_scopes(message.scopes, problems)
-    most = problems.page_size(message.page_size)
-    page_token = page_tokens.bounded(message.page_token, problems)
-    problems.check()  # the token can be checked only against a valid namespace
-    assert namespace is not None, "checked"
-    page = Page(namespace, scopes, None, most)
-    if page_token:
-        page = page.behind(page_token, problems)
-        problems.check()
-    return page
-
-
-def _key(place: str) -> PolicyKey:
-    return PolicyKey(place[1:], Scope(int(place[:1])))
 
 
 def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:

@@ -41,7 +41,6 @@ from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
-from .history_service import HistoryServicer
 from .listening import Listening, keep_quiet
 from .servicer import Servicer
 from .telemetry import open_telemetry
@@ -139,8 +138,7 @@ class Server:
         listening = Listening(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         parts.push_async_callback(listening.close)
         server = listening.server
-        history = HistoryServicer(servicer, registry, limits, admission)
-        server.add_generic_rpc_handlers(handlers(servicer, history, calls))
+        server.add_generic_rpc_handlers(handlers(servicer, calls))
         others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)

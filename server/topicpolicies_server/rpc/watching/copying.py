@@ -24,7 +24,7 @@ from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from ...tasks import RestartedTask
-from .. import histories, recorded, resume_tokens
+from .. import histories, resume_tokens
 from ..answers import number
 from ..problems import Problems
 from .authorizations import Authorization
@@ -287,12 +287,12 @@ class Copying:
             if isinstance(piece, Recorded):
                 self._add(piece.entry, piece.token)
             elif piece not in told:
-                self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
+                self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
 
     def _add(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
-        self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
+        self._records.add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
 
     def _bookmark(self, *, synced: bool) -> bytes:
         bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)

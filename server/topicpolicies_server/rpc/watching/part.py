@@ -24,7 +24,7 @@ from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from ...tasks import RestartedTask
-from .. import answers, histories, recorded
+from .. import answers, histories
 from ..resume_tokens import NOTHING_READ
 from . import events
 from .authorizations import Authorization
@@ -381,10 +381,10 @@ class Part:
     def _add_recorded(self, piece: Recorded) -> None:
         """Sends an event of the history as a change, if it changed a document that this watch wants."""
         entry = piece.entry
-        if not recorded.changed(entry) or entry.topic in self._disabled:
+        if not histories.is_change(entry) or entry.topic in self._disabled:
             return
         if self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
-            change = recorded.change(entry, with_before=self._watch.include_previous)
+            change = histories.change_message(entry, with_before=self._watch.include_previous)
             self.outbox.add(events.resumable(events.change_of(self.name, change), piece.token))
 
     def _switch(self, disabled: Disabled) -> None:
