@@ -44,7 +44,6 @@ from .health import HealthService
 from .listening import Listening, keep_quiet
 from .servicer import Servicer
 from .telemetry import open_telemetry
-from .watching.authorizations import Authorizations
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
@@ -89,12 +88,6 @@ class Server:
         """Whether the server is ready: the change log can be reached, and the server does not stop."""
         assert self._probe is not None, "started"
         return self._probe.readiness
-
-    @property
-    def authorizations(self) -> Authorizations | None:
-        """The permissions that open watches depend on; None: no permissions are checked."""
-        assert self._servicer is not None, "started"
-        return self._servicer.watches.authorizations
 
     async def start(self) -> None:
         """Opens the log and listens.

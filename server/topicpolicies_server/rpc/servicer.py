@@ -36,7 +36,7 @@ from .requests import Author, author_of
 from .watching.copying import Copying, read_history_watch
 from .watching.part import Part, WatchResources
 from .watching.requests import read_watch
-from .watching.streams import WatchStreams
+from .watching.stream import WatchStreams
 
 _Change = TypeVar("_Change", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
 _Read: TypeAlias = Callable[[_Change, Author], tuple[str, Request]]
