@@ -7,7 +7,7 @@ so that most requests pass at once. Updates need fresh facts and are refused wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -109,37 +109,29 @@ class Admission:
         known = self._cluster.peek(_HERE)
         return known.name or "" if known is not None else ""
 
-    def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request and returns True if all that it needs is known; else returns False.
-
-        Raises:
-            PolicyError: the request can't be admitted (see ``admit``).
-        """
-        needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
-        cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
-        topic = self._topics.peek(request.key.topic, self._within(request))
-        if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
-            return False
-        self._check(namespace, request, cluster, around, topic)
-        if needs is not Need.NOTHING:
-            request.facts = _facts(needs, cluster, around)
-        return True
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request, and sets the facts that it needs.
+    def admit(self, namespace: str, request: Request) -> Awaitable[None] | None:
+        """Admits a request, and sets the facts that it needs. Returns None if all of them are known, else an awaitable that admits it.
 
         Raises:
             PolicyError: the cluster does not answer in time, or refuses the brokers' configuration (UNAVAILABLE); the topic
                 (``TOPIC_NOT_FOUND``) or its namespace does not exist (NOT_FOUND); topic policies are off for all topics
                 (FAILED_PRECONDITION, ``TOPIC_POLICIES_ELSEWHERE``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
         """
+        needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
+        cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
+        topic = self._topics.peek(request.key.topic, self._within(request))
+        if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
+            return self._admit_later(namespace, request, needs)
+        self._check(namespace, request, cluster, around, topic)
+        if needs is not Need.NOTHING:
+            request.facts = _facts(needs, cluster, around)
+        return None
+
+    async def _admit_later(self, namespace: str, request: Request, needs: Need) -> None:
         own = self._topics.get(request.key.topic, within=self._within(request))
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         self._check(namespace, request, cluster, around, topic)
-        if request.change is None:
-            return
-        needs = rules.needs(request.change)
-        if needs is Need.NOTHING:
+        if request.change is None or needs is Need.NOTHING:
             return
         facts = _facts(needs, cluster, around)
         if needs & Need.CLUSTERS:

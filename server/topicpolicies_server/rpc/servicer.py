@@ -174,8 +174,8 @@ class Servicer:
         context.request = request
         if context.span is not None:
             request.stage_times = StageTimes(context.started, context.span)
-        if self._admission is not None and not self._admission.at_once(name, request):
-            await self._admission.admit(name, request)
+        if self._admission is not None and (waiting := self._admission.admit(name, request)) is not None:
+            await waiting
         self._changes[request] = namespace = self.registry.get(name)
         self._stages.waiting.count(time.perf_counter() - context.started)
         try:

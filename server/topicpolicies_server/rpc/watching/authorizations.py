@@ -1,7 +1,7 @@
 """The permissions that open watches depend on, checked every second as long as the watches are open.
 
 - While the caller has all permissions that the watch needs in a namespace, its part sends what is watched.
-- If it lacks one, the part sends the status FAILED with ``PERMISSION_DENIED``. A stream ends with that once it is so in all of its namespaces.
+- If it lacks one, the part sends the status FAILED with ``PERMISSION_DENIED``; the stream ends if it is so in all of its namespaces.
 - If there was no answer in time, the part sends the status FAILED with ``AUTHORIZATION_UNKNOWN``.
 
 Records that were taken while the caller was permitted, but could not be written because the client did not read, are not sent once that has
