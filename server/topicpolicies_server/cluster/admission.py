@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
+from ..config import LogConfig, PulsarLogConfig
 from ..core import rules
 from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
@@ -19,6 +20,7 @@ from ..core.names import PolicyKey
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
+from ..logs.change_log import LogError
 from .cache import Cache
 from .disabled import PROPERTY, Disabled, DisabledProperty
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
@@ -262,3 +264,38 @@ def _no_topic(topic: str) -> PolicyError:
 async def _all(*questions: Any) -> tuple[Any, ...]:
     """Awaits several facts at once."""
     return tuple(await asyncio.gather(*questions))
+
+
+async def open_admission(
+    config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+) -> Admission | None:
+    """Returns what admits requests: with Pulsar's log it asks the brokers, with the embedded log it reads a file, if one is configured.
+
+    Args:
+        config: where the change logs are.
+        missing_topics: whether updates of topics that do not exist are accepted.
+        refuses: returns the error with which requests to brokers are refused now; None: they can be sent.
+
+    Raises:
+        LogError: the file, or one that the connection needs, can't be used.
+    """
+    now = asyncio.get_running_loop().time
+    if isinstance(config, PulsarLogConfig):
+        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
+        from .admin import AdminSource  # noqa: PLC0415
+
+        try:
+            admin = admin_api(config)
+        except OSError as error:
+            raise LogError(
+                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+            ) from error
+        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics, refuses=refuses)
+        return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
+    if config.cluster_file is None:
+        return None
+    from .file import FileSource  # noqa: PLC0415
+
+    source = FileSource(config.cluster_file)
+    await source.cluster()  # reports a file that can't be read now, before the first request
+    return Admission(source, now, FROM_FILE, missing_topics=missing_topics)

@@ -40,21 +40,10 @@ class Author(NamedTuple):
     """The trace in which the call is made."""
 
 
-_NOBODY = Author()
-
-
 def author_of(context: Call) -> Author:
     """Returns the author of a call: its verified caller, and the trace that its metadata names."""
     caller, trace = context.caller, context.trace
-    if trace is None:
-        trace = NO_TRACE
-        for key, _ in context.metadata:
-            if key == PARENT_KEY:
-                trace = context_of(context)
-                break
-    if caller.principal or trace is not NO_TRACE:
-        return Author(caller.principal, caller.speaks_for or caller.principal, trace)
-    return _NOBODY
+    return Author(caller.principal, caller.speaks_for or caller.principal, context_of(context) if trace is None else trace)
 
 
 def context_of(context: Call) -> TraceContext:
@@ -62,17 +51,10 @@ def context_of(context: Call) -> TraceContext:
 
     More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
     """
-    parents, states = [], []
-    for key, value in context.metadata:
-        if key == PARENT_KEY:
-            parents.append(_text(value))
-        elif key == STATE_KEY:
-            states.append(_text(value))
-    return trace_context(parents[0], ",".join(states)) if len(parents) == 1 else NO_TRACE
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode(errors="replace")
+    parents = [str(value) for key, value in context.metadata if key == PARENT_KEY]
+    if len(parents) != 1:
+        return NO_TRACE
+    return trace_context(parents[0], ",".join(str(value) for key, value in context.metadata if key == STATE_KEY))
 
 
 def place_of(index: int, field: str) -> str:
@@ -206,12 +188,9 @@ def _request(message: Message, author: Author, problems: Problems) -> Request:
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
         return uuid.uuid4().hex
-    if len(text) == _UUID_DIGITS and _UUID.fullmatch(text):
-        return text
-    if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4):
-        compact = text.replace("-", "").lower()
-        if _UUID.fullmatch(compact):
-            return compact
+    compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
+    if _UUID.fullmatch(compact):
+        return compact
     problems.add(
         "request_id", ViolationReason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01."
     )

@@ -22,8 +22,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
-from ..cluster.admission import Admission
-from ..cluster.opening import open_admission
+from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing

@@ -33,9 +33,9 @@ from .calls import Call, Calls
 from .forwarding import Forwarding
 from .permitting import permitted
 from .requests import Author, author_of
-from .watching.copying import Copying, read_history_watch
+from .watching.copying import Copying
 from .watching.part import Part, WatchResources
-from .watching.requests import read_watch
+from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
 _Change = TypeVar("_Change", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
+from typing import TypeAlias
 
 from ...access import Permission
 from ...access.grants import Grants
@@ -19,6 +19,8 @@ from ...core.reasons import Reason
 from ...tasks import TaskSet
 from ..calls import Call
 from .authorizations import Authorization, Authorizations
+from .copying import Copying
+from .part import Part
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
@@ -31,45 +33,9 @@ Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
 
 
-class Part(Protocol):
-    """One namespace of a stream."""
-
-    name: str
-    """``tenant/namespace``."""
-    more: bool
-    """Whether the last ``take`` left something that can be taken at once."""
-    authorization: Authorization
-    """The caller's permission in this namespace, as of the last check."""
-
-    @property
-    def waiting(self) -> int:
-        """How many records wait to be taken."""
-
-    @property
-    def refusal(self) -> PolicyError | None:
-        """Why the caller may not watch this namespace now; None: it may."""
-
-    def begin(self) -> None:
-        """Begins to follow the namespace."""
-
-    def bookmark(self) -> bytes | None:
-        """Returns a bookmark; None: there is none now."""
-
-    def last_bookmark(self) -> bytes | None:
-        """Returns a bookmark for a client that will resume elsewhere; None: it can't resume."""
-
-    def take(self) -> list[bytes]:
-        """Takes the next records; each element is one serialized record, or several joined.
-
-        Raises:
-            PolicyError: the stream has to end.
-        """
-
-    async def close(self) -> None:
-        """Gives back what the part holds."""
-
-
-PartOf = Callable[[str, Callable[[], None], Authorization | None], Part]
+AnyPart: TypeAlias = Part | Copying
+"""One namespace of a stream."""
+PartOf = Callable[[str, Callable[[], None], Authorization | None], AnyPart]
 """Makes the part of a namespace, given what it calls when there may be something to take, and the caller's permission in it."""
 
 
@@ -123,14 +89,14 @@ class WatchStream:
         self._interval = bookmark_seconds
         self._stops = False
         self._bookmark_due = False
-        self._signalled: dict[Part, None] = {}
+        self._signalled: dict[AnyPart, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
         self._reconsidering: asyncio.Handle | None = None
         """The call of ``_reconsider`` that is scheduled; None: none is."""
         self._woken = asyncio.Event()
-        self._parts: list[Part] = []
+        self._parts: list[AnyPart] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
         self._unread_since: Callable[[], float | None] = _never
@@ -221,7 +187,7 @@ class WatchStream:
                 await asyncio.sleep(0)
         self.signal_all()
 
-    def _part(self, name: str, authorization: Authorization | None) -> Part:
+    def _part(self, name: str, authorization: Authorization | None) -> AnyPart:
         def wake() -> None:
             self._signalled[part] = None
             self._woken.set()
@@ -274,7 +240,7 @@ class WatchStream:
                 await message.pause()
         return more
 
-    async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
+    async def _mark(self, message: _Message, bookmark: Callable[[AnyPart], bytes | None]) -> None:
         """Adds the bookmarks of all parts that have one to ``message``; full messages are sent on the way."""
         for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)
