@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import cast
 
 import pytest
 
@@ -59,18 +60,31 @@ def deletion(topic: str = TOPIC) -> Request:
     return Request(PolicyKey(topic, Scope.LOCAL), None, "id", "")
 
 
+async def admit(admission: Admission, asked: Request) -> None:
+    if (waiting := admission.admit(NAMESPACE, asked)) is not None:
+        await waiting
+
+
+def at_once(admission: Admission, asked: Request) -> bool:
+    """Returns whether a request is admitted without a question."""
+    waiting = admission.admit(NAMESPACE, asked)
+    if waiting is not None:
+        cast("Coroutine[None, None, None]", waiting).close()
+    return waiting is None
+
+
 async def refused(admission: Admission, asked: Request) -> PolicyError:
     with pytest.raises(PolicyError) as error:
-        await admission.admit(NAMESPACE, asked)
+        await admit(admission, asked)
     return error.value
 
 
 async def test_recent_answers_are_not_requested_again(admission: Admission, source: FakeSource, clock: Clock) -> None:
-    assert not admission.at_once(NAMESPACE, request())
-    await asyncio.gather(*(admission.admit(NAMESPACE, request()) for _ in range(50)))
+    assert not at_once(admission, request())
+    await asyncio.gather(*(admit(admission, request()) for _ in range(50)))
     assert set(source.asked.values()) == {1}
     clock.now = 0.4
-    assert admission.at_once(NAMESPACE, request())
+    assert at_once(admission, request())
     assert set(source.asked.values()) == {1}
 
 
@@ -80,15 +94,15 @@ async def turns_of_the_loop() -> None:
 
 
 async def test_facts_in_use_are_refreshed_before_they_are_needed(admission: Admission, source: FakeSource, clock: Clock) -> None:
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
     clock.now = 0.9  # in the second half of the second for which a topic is taken to exist
-    assert admission.at_once(NAMESPACE, request())
+    assert at_once(admission, request())
     await turns_of_the_loop()
     assert source.asked[TOPIC] == 2
     clock.now = 1.8
-    assert admission.at_once(NAMESPACE, request())
+    assert at_once(admission, request())
     clock.now = 6.0  # in the second half of the ten seconds that a namespace's facts are fresh
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
     await turns_of_the_loop()
     assert source.asked[NAMESPACE] == 2
 
@@ -96,10 +110,10 @@ async def test_facts_in_use_are_refreshed_before_they_are_needed(admission: Admi
 async def test_a_topic_that_was_deleted_is_taken_to_exist_for_a_second_and_what_needs_no_topic_asks_more_rarely(
     admission: Admission, source: FakeSource, clock: Clock
 ) -> None:
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
     source.missing.add(TOPIC)
     clock.now = 1.1
-    assert admission.at_once(NAMESPACE, deletion())
+    assert at_once(admission, deletion())
     assert await admission.disabled(NAMESPACE, TOPIC) is False
     await turns_of_the_loop()
     assert source.asked[TOPIC] == 1
@@ -111,14 +125,14 @@ async def test_a_topic_that_was_deleted_is_taken_to_exist_for_a_second_and_what_
 async def test_updates_are_refused_and_reads_accept_older_facts_while_the_cluster_is_unreachable(
     admission: Admission, source: FakeSource, clock: Clock
 ) -> None:
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
     source.down = True
     clock.now = 11.0
-    assert not admission.at_once(NAMESPACE, request())
+    assert not at_once(admission, request())
     assert (await refused(admission, request())).kind is Kind.UNAVAILABLE
     assert await admission.disabled(NAMESPACE, TOPIC) is False, "reads accept older facts"
     source.down = False
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
 
 
 async def test_reads_fail_while_the_facts_were_never_obtained(admission: Admission, source: FakeSource) -> None:
@@ -130,14 +144,14 @@ async def test_reads_fail_while_the_facts_were_never_obtained(admission: Admissi
 
 async def test_a_request_carries_what_its_rules_need_and_no_more(admission: Admission, source: FakeSource) -> None:
     plain, size = request(), request(max_message_size=5)
-    await admission.admit(NAMESPACE, plain)
-    await admission.admit(NAMESPACE, size)
+    await admit(admission, plain)
+    await admit(admission, size)
     assert plain.facts is None
     assert size.facts is not None and size.facts.broker is source.facts.broker
     assert source.asked["clusters"] == source.asked["acme"] == 0
     clusters = request(replication_clusters=["here"])
-    assert not admission.at_once(NAMESPACE, clusters)
-    await admission.admit(NAMESPACE, clusters)
+    assert not at_once(admission, clusters)
+    await admit(admission, clusters)
     assert clusters.facts is not None
     assert (clusters.facts.cluster, clusters.facts.allowed_clusters) == ("here", frozenset({"here"}))
     assert clusters.facts.clusters is not None and set(clusters.facts.clusters) == {"here", "there"}
@@ -146,13 +160,13 @@ async def test_a_request_carries_what_its_rules_need_and_no_more(admission: Admi
 async def test_the_facts_of_a_request_name_missing_shadow_topics(admission: Admission, source: FakeSource) -> None:
     source.missing.add(OTHER)
     asked = request(shadow_topics=[OTHER, "acme/orders/three", "nonsense"])
-    await admission.admit(NAMESPACE, asked)
+    await admit(admission, asked)
     assert asked.facts is not None and asked.facts.missing_topics == frozenset({OTHER})
 
 
 async def test_an_update_that_needs_broker_limits_is_unavailable_if_they_may_not_be_read(admission: Admission, source: FakeSource) -> None:
     source.facts = source.facts._replace(broker=None, refused="No entry.")
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
     error = await refused(admission, request(max_message_size=5))
     assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "CLUSTER_UNAVAILABLE")
 
@@ -161,16 +175,16 @@ async def test_an_update_of_a_missing_topic_is_refused_until_the_topic_exists(ad
     source.missing.add(TOPIC)
     error = await refused(admission, request())
     assert (error.kind, error.reason) == (Kind.NOT_FOUND, "TOPIC_NOT_FOUND")
-    await admission.admit(NAMESPACE, deletion())  # the policies of a deleted topic can be deleted
+    await admit(admission, deletion())  # the policies of a deleted topic can be deleted
     source.missing.clear()
-    await admission.admit(NAMESPACE, request())
+    await admit(admission, request())
 
 
 async def test_policies_of_missing_topics_are_admitted_where_configured(source: FakeSource, clock: Clock) -> None:
     source.missing.add(TOPIC)
     admission = Admission(source, clock, missing_topics=True)
-    await admission.admit(NAMESPACE, request())
-    assert admission.at_once(NAMESPACE, request())
+    await admit(admission, request())
+    assert at_once(admission, request())
     assert not (await admission.levels(NAMESPACE, request().key)).disabled
     await admission.close()
 
@@ -200,8 +214,8 @@ async def test_a_topics_property_wins_over_its_namespaces_and_invalid_values_are
     source.properties = {name: {PROPERTY: value} for name, value in ((NAMESPACE, namespace), (TOPIC, topic)) if value is not None}
     assert await admission.disabled(NAMESPACE, TOPIC) is disabled
     if not disabled:
-        await admission.admit(NAMESPACE, request())
-        await admission.admit(NAMESPACE, deletion())
+        await admit(admission, request())
+        await admit(admission, deletion())
         return
     for asked in (request(), deletion()):
         error = await refused(admission, asked)
@@ -214,7 +228,7 @@ async def test_an_invalid_property_is_logged_once(
     source.properties[NAMESPACE] = {PROPERTY: "maybe"}
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            await admission.admit(NAMESPACE, request())
+            await admit(admission, request())
             clock.now += 100
     assert [record.getMessage() for record in caplog.records if PROPERTY in record.getMessage()] == [
         f'{NAMESPACE} has the property {PROPERTY}="maybe", which is neither "true" nor "false": it is ignored'
@@ -224,8 +238,8 @@ async def test_an_invalid_property_is_logged_once(
 async def test_the_number_of_cached_topics_is_bounded(source: FakeSource, clock: Clock) -> None:
     admission = Admission(source, clock, most=10)
     for number in range(50):
-        await admission.admit(NAMESPACE, request(f"{TOPIC}-{number}"))
-    assert admission.at_once(NAMESPACE, request(f"{TOPIC}-49"))
-    assert not admission.at_once(NAMESPACE, request(f"{TOPIC}-0"))
+        await admit(admission, request(f"{TOPIC}-{number}"))
+    assert at_once(admission, request(f"{TOPIC}-49"))
+    assert not at_once(admission, request(f"{TOPIC}-0"))
     assert len(admission._topics) == 10
     await admission.close()

@@ -307,7 +307,8 @@ async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_c
 async def test_permissions_are_checked_once_per_caller_and_namespace_and_only_while_they_are_watched(
     stub: AsyncStub, server: Server
 ) -> None:
-    looked_at = server.authorizations
+    assert server._servicer is not None
+    looked_at = server._servicer.watches.authorizations
     assert looked_at is not None
     watches = [watching(stub, namespaces=[ONE, OTHER]) for _ in range(5)]
     await asyncio.gather(*(each.until_synced() for each in watches))

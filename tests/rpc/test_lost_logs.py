@@ -22,9 +22,9 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.watching.copying import Copying, read_history_watch
+from topicpolicies_server.rpc.watching.copying import Copying
 from topicpolicies_server.rpc.watching.part import WatchResources
-from topicpolicies_server.rpc.watching.requests import read_watch
+from topicpolicies_server.rpc.watching.requests import read_history_watch, read_watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
 from .watching import stream_of

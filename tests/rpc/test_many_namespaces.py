@@ -20,6 +20,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.authorizations import Authorizations
+from topicpolicies_server.rpc.watching.outbox import RetriedPart
 from topicpolicies_server.rpc.watching.part import Part, WatchResources
 from topicpolicies_server.rpc.watching.requests import read_watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
@@ -148,11 +149,11 @@ def test_the_age_of_a_bookmark_that_falls_due_between_two_messages_is_small(monk
 @pytest.mark.parametrize("reads", [False, True])
 def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespaces(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
     looked: Counter[str] = Counter()
-    refusal = cast("property", vars(Part)["refusal"]).fget
+    refusal = cast("property", vars(RetriedPart)["refusal"]).fget
     assert refusal is not None
     signal_all = WatchStream.signal_all
 
-    def refused(part: Part) -> object:
+    def refused(part: RetriedPart) -> object:
         looked["refusal"] += 1
         return refusal(part)
 
@@ -160,7 +161,7 @@ def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespace
         looked["signal_all"] += 1
         signal_all(stream)
 
-    monkeypatch.setattr(Part, "refusal", property(refused))
+    monkeypatch.setattr(RetriedPart, "refusal", property(refused))
     monkeypatch.setattr(WatchStream, "signal_all", counted)
 
     async def scenario(bench: Bench) -> None:
@@ -212,7 +213,7 @@ def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_
     monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
     for name in ("begin", "take", "bookmark", "last_bookmark", "close"):
 
-        def count(part: Part, name: str = name, does: Callable[[Part], object] = vars(Part)[name]) -> object:
+        def count(part: Part, name: str = name, does: Callable[[Part], object] = getattr(Part, name)) -> object:
             done[name, turns] += 1
             return does(part)
 

@@ -16,7 +16,6 @@ from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_a
 from topicpolicies_server.rpc import listening
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.handlers import SERVICE, handlers
-from topicpolicies_server.rpc.history_service import HistoryServicer
 from topicpolicies_server.rpc.server import Server
 
 WATCH = WatchPoliciesRequest(namespaces=["public/default"]).SerializeToString()
@@ -67,8 +66,7 @@ class Ended:
 def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
     assert server._servicer is not None
-    history = HistoryServicer(server._servicer, server.registry, server.config.limits, None)
-    handler: Any = handlers(server._servicer, history, server.calls)[0].service(Details(f"/{SERVICE}/{name}"))
+    handler: Any = handlers(server._servicer, server.calls)[0].service(Details(f"/{SERVICE}/{name}"))
     return handler.unary_unary or handler.unary_stream
 
 

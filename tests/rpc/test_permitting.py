@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import grpc
@@ -97,12 +97,8 @@ class Facts:
     def __init__(self) -> None:
         self.known = asyncio.Event()
 
-    def at_once(self, _namespace: str, request: Request) -> bool:
-        return not request.reason
-
-    async def admit(self, _namespace: str, request: Request) -> None:
-        if request.reason:
-            await self.known.wait()
+    def admit(self, _namespace: str, request: Request) -> Awaitable[object] | None:
+        return self.known.wait() if request.reason else None
 
     async def disabled(self, _namespace: str, _topic: str) -> bool:
         return False

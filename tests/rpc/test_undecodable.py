@@ -160,9 +160,9 @@ async def test_a_message_far_beyond_the_limit_is_refused_by_grpc_itself(channel:
 METHODS = {
     "UpdatePolicy": "requests.read_update",
     "DeletePolicy": "requests.read_delete",
-    "GetPolicy": "requests.read_get",
-    "GetEffectivePolicy": "effective.read",
-    "ListPolicies": "requests.read_list",
+    "GetPolicy": "reads.read_get",
+    "GetEffectivePolicy": "reads.read_effective",
+    "ListPolicies": "reads.read_list",
     "GetServerInfo": "_info",
     "WatchPolicies": "read_watch",
     "BatchUpdatePolicies": "Batch",

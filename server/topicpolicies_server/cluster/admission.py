@@ -7,11 +7,12 @@ so that most requests pass at once. Updates need fresh facts and are refused wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
+from ..config import LogConfig, PulsarLogConfig
 from ..core import rules
 from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
@@ -19,6 +20,7 @@ from ..core.names import PolicyKey
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
+from ..logs.change_log import LogError
 from .cache import Cache
 from .disabled import PROPERTY, Disabled, DisabledProperty
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
@@ -109,37 +111,29 @@ class Admission:
         known = self._cluster.peek(_HERE)
         return known.name or "" if known is not None else ""
 
-    def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request and returns True if all that it needs is known; else returns False.
-
-        Raises:
-            PolicyError: the request can't be admitted (see ``admit``).
-        """
-        needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
-        cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
-        topic = self._topics.peek(request.key.topic, self._within(request))
-        if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
-            return False
-        self._check(namespace, request, cluster, around, topic)
-        if needs is not Need.NOTHING:
-            request.facts = _facts(needs, cluster, around)
-        return True
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request, and sets the facts that it needs.
+    def admit(self, namespace: str, request: Request) -> Awaitable[None] | None:
+        """Admits a request, and sets the facts that it needs. Returns None if all of them are known, else an awaitable that admits it.
 
         Raises:
             PolicyError: the cluster does not answer in time, or refuses the brokers' configuration (UNAVAILABLE); the topic
                 (``TOPIC_NOT_FOUND``) or its namespace does not exist (NOT_FOUND); topic policies are off for all topics
                 (FAILED_PRECONDITION, ``TOPIC_POLICIES_ELSEWHERE``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
         """
+        needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
+        cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
+        topic = self._topics.peek(request.key.topic, self._within(request))
+        if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
+            return self._admit_later(namespace, request, needs)
+        self._check(namespace, request, cluster, around, topic)
+        if needs is not Need.NOTHING:
+            request.facts = _facts(needs, cluster, around)
+        return None
+
+    async def _admit_later(self, namespace: str, request: Request, needs: Need) -> None:
         own = self._topics.get(request.key.topic, within=self._within(request))
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         self._check(namespace, request, cluster, around, topic)
-        if request.change is None:
-            return
-        needs = rules.needs(request.change)
-        if needs is Need.NOTHING:
+        if request.change is None or needs is Need.NOTHING:
             return
         facts = _facts(needs, cluster, around)
         if needs & Need.CLUSTERS:
@@ -270,3 +264,38 @@ def _no_topic(topic: str) -> PolicyError:
 async def _all(*questions: Any) -> tuple[Any, ...]:
     """Awaits several facts at once."""
     return tuple(await asyncio.gather(*questions))
+
+
+async def open_admission(
+    config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+) -> Admission | None:
+    """Returns what admits requests: with Pulsar's log it asks the brokers, with the embedded log it reads a file, if one is configured.
+
+    Args:
+        config: where the change logs are.
+        missing_topics: whether updates of topics that do not exist are accepted.
+        refuses: returns the error with which requests to brokers are refused now; None: they can be sent.
+
+    Raises:
+        LogError: the file, or one that the connection needs, can't be used.
+    """
+    now = asyncio.get_running_loop().time
+    if isinstance(config, PulsarLogConfig):
+        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
+        from .admin import AdminSource  # noqa: PLC0415
+
+        try:
+            admin = admin_api(config)
+        except OSError as error:
+            raise LogError(
+                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+            ) from error
+        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics, refuses=refuses)
+        return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
+    if config.cluster_file is None:
+        return None
+    from .file import FileSource  # noqa: PLC0415
+
+    source = FileSource(config.cluster_file)
+    await source.cluster()  # reports a file that can't be read now, before the first request
+    return Admission(source, now, FROM_FILE, missing_topics=missing_topics)

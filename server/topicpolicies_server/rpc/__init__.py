@@ -14,15 +14,14 @@ Every call:
 
 The methods:
 
-- ``servicer``: the methods of the service
+- ``servicer``: the methods of both services
 - ``permitting``: checks permissions
-- ``requests``, ``problems``: reads and validates requests
+- ``requests``, ``problems``: reads and validates the requests that change documents
 - ``answers``: serializes answers
 - ``batches``: BatchUpdatePolicies
 - ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
-- ``listing``, ``page_tokens``: ListPolicies, and the tokens of its pages
-- ``effective``: GetEffectivePolicy
-- ``history_service``, ``histories``, ``recorded``: the methods of the history's service; reads requests; serializes what the history has
+- ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies, and the tokens of pages
+- ``histories``: the history's requests and answers
 - ``health``: gRPC's health service
 
 Observers, and what operators see:

@@ -83,7 +83,7 @@ def _documents(request: Request, result: Result, wire: Wire) -> bytes:
     return answer
 
 
-def batch_answer(results: Iterable[tuple[Request | None, Answer, Wire]]) -> bytes:
+def batch_answer(results: Iterable[tuple[Request | None, Answer | None, Wire]]) -> bytes:
     """Returns a serialized ``BatchUpdatePoliciesResponse``.
 
     Args:
@@ -94,7 +94,7 @@ def batch_answer(results: Iterable[tuple[Request | None, Answer, Wire]]) -> byte
         if isinstance(answer, PolicyError):
             content = service_pb2.PolicyChangeResult(error=status(answer)).SerializeToString()
         else:
-            assert request is not None, "it was made"
+            assert request is not None and answer is not None, "it was made"
             if isinstance(answer, service_pb2.ChangeResult):
                 success = _within(answer, room).SerializeToString()
             else:

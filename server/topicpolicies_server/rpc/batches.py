@@ -41,6 +41,26 @@ Shown: TypeAlias = Callable[[str], Awaitable[answers.Wire]]
 """Checks the caller's permission to change a namespace, and returns what serializes its documents."""
 
 
+class _Change:
+    """A change of a batch."""
+
+    __slots__ = ("answer", "index", "led", "message", "namespace", "request", "served", "wire")
+
+    def __init__(self, index: int, message: service_pb2.PolicyChangeRequest) -> None:
+        self.index = index
+        self.message = message
+        self.request: Request | None = None
+        """What was read; None: it was not read, or is invalid."""
+        self.namespace = ""
+        self.wire: answers.Wire | None = None
+        """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
+        self.served: Namespace | None = None
+        """The namespace that it was submitted to; None: it was not, or has its result."""
+        self.led: NotLeader | None = None
+        """Set while another sidecar has to make it."""
+        self.answer: answers.Answer | None = None
+
+
 class Batch:
     """The changes of one call, and their results."""
 
@@ -64,8 +84,15 @@ class Batch:
             shown: checks permissions.
             ended: called for each change.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
+
+        Raises:
+            PolicyError: INVALID_ARGUMENT, there are too many changes.
         """
-        self._changes = changes
+        if len(changes) > MOST_CHANGES:
+            problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
+            raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
+        self._changes = [_Change(index, message) for index, message in enumerate(changes)]
+        self._by_request: dict[Request, _Change] = {}
         self._context = context
         self._forwarding = forwarding
         self._author = requests.author_of(context)
@@ -73,50 +100,32 @@ class Batch:
         self._admission = admission
         self._shown = shown
         self._ended = ended
-        self._bucket = context.usage.bucket if context.usage is not None else None
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._requests: list[Request | None] = [None] * len(changes)
-        """The changes that were read and are valid."""
-        self._indexes: dict[Request, int] = {}
-        self._namespaces: dict[Request, str] = {}
-        self._answers: list[answers.Answer | None] = [None] * len(changes)
-        self._left = len(changes)
-        """How many changes have no result."""
-        self._wires: dict[str, answers.Wire] = {}
-        """What serializes the documents of each namespace that the caller may change."""
-        self._open: dict[Request, Namespace] = {}
-        """Changes that were submitted and have no result, with their namespaces."""
-        self._elsewhere: dict[int, NotLeader] = {}
-        """Changes without a result that other sidecars have to make, by index."""
         self._order: dict[PolicyKey, int] = {}
-        self._beginning: asyncio.Task[None] | None = None
+        self._led: dict[str, NotLeader] = {}
+        """By namespace that another sidecar leads, what the first change was refused with."""
+        self._left = len(changes)
+        """How many changes have no result, without those that another sidecar has to make."""
         self._complete = asyncio.Event()
-        """Set when every change has its result, or is to be forwarded."""
+        """Set when none is left."""
+        self._making: asyncio.Task[None] | None = None
 
     async def run(self) -> bytes:
-        """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each.
-
-        Raises:
-            PolicyError: INVALID_ARGUMENT, there are too many changes.
-        """
-        if len(self._changes) > MOST_CHANGES:
-            problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
-            raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
+        """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each."""
         if not self._changes:
             return b""
-        self._beginning = self._loop.create_task(self._begin(), name="batch")
+        self._making = self._loop.create_task(self._make_all(), name="batch")
         try:
-            await asyncio.wait({self._beginning})
-            if not self._beginning.cancelled():
-                self._beginning.result()
-            await self._complete.wait()
-            return answers.batch_answer(self._results())
+            await asyncio.wait({self._making})
+            if not self._making.cancelled():
+                self._making.result()
+            return answers.batch_answer([(each.request, each.answer, each.wire or secrets.wire) for each in self._changes])
         finally:
-            self._beginning.cancel()
+            self._making.cancel()
             self._give_up()
-            for kept in (self._requests, self._indexes, self._namespaces):  # each request refers to this batch (``_settled``)
-                kept.clear()
+            self._changes.clear()
+            self._by_request.clear()  # each request refers to this batch (``_settled``)
 
     def end(self, refusal: Callable[[Request | None, str | None], PolicyError]) -> None:
         """Gives every change without a result one now: OUTCOME_UNKNOWN if it may be made.
@@ -125,69 +134,29 @@ class Batch:
             refusal: returns the error of a change that certainly is not made. Its arguments: the change (None: it was not read), and its
                 namespace if it is not known yet whether the caller may change that.
         """
-        if self._beginning is not None:
-            self._beginning.cancel()
-        for submitted, namespace in list(self._open.items()):
-            namespace.end(submitted, refusal(submitted, None))
-        for index, answer in enumerate(self._answers):
-            request = self._requests[index]
-            if answer is None and request not in self._open:
-                name = self._namespaces[request] if request is not None else None
-                self._answer(index, refusal(request, None if name in self._wires else name))
+        if self._making is not None:
+            self._making.cancel()
+        for change in self._changes:
+            if change.request is not None and change.served is not None:
+                change.served.end(change.request, refusal(change.request, None))
+            elif change.answer is None:
+                unpermitted = change.namespace if change.request is not None and change.wire is None else None
+                self._answer(change, refusal(change.request, unpermitted))
 
-    def _results(self) -> list[tuple[Request | None, answers.Answer, answers.Wire]]:
-        found = []
-        for request, answer in zip(self._requests, self._answers, strict=True):
-            assert answer is not None, "the batch is complete"
-            wire = self._wires.get(self._namespaces[request]) if request is not None else None
-            found.append((request, answer, wire or secrets.wire))
-        return found
-
-    async def _begin(self) -> None:
-        """Reads the changes and submits them, no faster than the bucket allows."""
+    async def _make_all(self) -> None:
+        """Makes the changes, no faster than the bucket allows. Those that others lead are forwarded when all others have their results."""
         begin = 0
         while begin < len(self._changes):
             end = begin + await self._granted(len(self._changes) - begin)
-            await self._submit(range(begin, end))
+            await self._make(self._changes[begin:end])
             begin = end
+        await self._complete.wait()
         if self._forwarding is not None:
             await self._forward(self._forwarding)
 
-    async def _submit(self, indexes: Iterable[int]) -> None:
-        """Reads changes and submits them, all namespaces at once."""
-        by_namespace: dict[str, list[Request]] = {}
-        over = self._loop.time() + TURN_SECONDS
-        for index in indexes:
-            if (request := self._read(index)) is not None:
-                by_namespace.setdefault(self._namespaces[request], []).append(request)
-            if self._loop.time() > over:
-                await asyncio.sleep(0)
-                over = self._loop.time() + TURN_SECONDS
-        await asyncio.gather(*(self._make(name, together) for name, together in by_namespace.items()))
-
-    async def _forward(self, forwarding: Forwarding) -> None:
-        """Forwards changes to their leaders. Those that leaders certainly did not make are made here, or forwarded, after a pause."""
-        until = self._loop.time() + forwarding.seconds
-        while True:
-            await self._complete.wait()
-            refused, self._elsewhere = dict(sorted(self._elsewhere.items())), {}
-            if not refused:
-                return
-            self._complete.clear()
-            if self._loop.time() < until:
-                changes = {index: self._changes[index] for index in refused}
-                for index, answer in (await forwarding.batch(self._context, changes, refused)).items():
-                    del refused[index]
-                    self._answer(index, answer)
-                await asyncio.sleep(PAUSE_SECONDS if refused else 0)
-                await self._submit(refused)
-            else:
-                for index, error in refused.items():
-                    self._answer(index, error)
-
     async def _granted(self, wanted: int) -> int:
         """Waits until some of ``wanted`` changes may be begun, and returns how many: at least one."""
-        bucket = self._bucket
+        bucket = self._context.usage.bucket if self._context.usage is not None else None
         if bucket is None:
             return wanted
         count, seconds = bucket.portion(wanted, self._loop.time())
@@ -198,117 +167,152 @@ class Batch:
             raise
         return count
 
-    def _read(self, index: int) -> Request | None:
-        change = self._changes[index]
-        try:
-            namespace, request = requests.read_change(change, self._author, index)
-        except PolicyError as error:
-            self._answer(index, error)
-            return None
-        except Exception as error:  # noqa: BLE001 (told)
-            self._fail(index, error)
-            return None
-        request.batch = self._order
-        self._requests[index], self._indexes[request], self._namespaces[request] = request, index, namespace
-        return request
+    async def _make(self, changes: Iterable[_Change]) -> None:
+        """Reads changes and submits them, all namespaces at once."""
+        by_namespace: dict[str, list[_Change]] = {}
+        over = self._loop.time() + TURN_SECONDS
+        for change in changes:
+            if self._read(change):
+                by_namespace.setdefault(change.namespace, []).append(change)
+            if self._loop.time() > over:
+                await asyncio.sleep(0)
+                over = self._loop.time() + TURN_SECONDS
+        await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
 
-    async def _make(self, name: str, together: Sequence[Request]) -> None:
+    def _read(self, change: _Change) -> bool:
+        try:
+            change.namespace, request = requests.read_change(change.message, self._author, change.index)
+        except PolicyError as error:
+            self._answer(change, error)
+            return False
+        except Exception as error:  # noqa: BLE001 (told)
+            errors.log_failure("A change of a batch", error)
+            self._answer(change, errors.internal())
+            return False
+        request.batch = self._order
+        change.request = request
+        self._by_request[request] = change
+        return True
+
+    async def _submit(self, name: str, together: Sequence[_Change]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
-            self._wires[name] = await self._shown(name)
+            wire = await self._shown(name)
+            for change in together:
+                change.wire = wire
             if self._admission is not None:
                 await self._admit(self._admission, name, together)
-            admitted = [request for request in together if self._answers[self._indexes[request]] is None]
-            if not admitted:
-                return
-            namespace = self._registry.get(name)
+            admitted = [change for change in together if change.answer is None]
             for first in range(0, len(admitted), _TOGETHER):
                 if first:
                     await asyncio.sleep(0)
-                part = admitted[first : first + _TOGETHER]
-                if (led := self._led_elsewhere(name)) is not None:  # a change must not be made before an earlier one that is forwarded
-                    for request in part:
-                        self._set_aside(request, led)
+                part = {change.request: change for change in admitted[first : first + _TOGETHER] if change.request is not None}
+                if (led := self._led.get(name)) is not None:  # a change must not be made before an earlier one that is forwarded
+                    for request, change in part.items():
+                        self._set_aside(change, request, led)
                     continue
-                self._open.update(dict.fromkeys(part, namespace))
-                namespace.submit(part, self._settled)
+                namespace = self._registry.get(name)
+                for change in part.values():
+                    change.served = namespace
+                namespace.submit(list(part), self._settled)
         except PolicyError as error:
             self._refuse(together, error)
         except (Exception, asyncio.CancelledError) as error:  # no change may be left without a result
             if asked_to_end(error):
                 raise
             errors.log_failure("A batch of changes", error)
-            for request in together:
-                if (submitted := self._open.pop(request, None)) is not None:
-                    submitted.give_up(request)
+            self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, admission: Admission, namespace: str, together: Sequence[Request]) -> None:
+    async def _admit(self, admission: Admission, namespace: str, together: Sequence[_Change]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
-
-        async def admit(request: Request) -> None:
+        waiting: list[_Change] = []
+        facts: list[Awaitable[None]] = []
+        for change in together:
+            assert change.request is not None, "it was read"
             try:
-                await admission.admit(namespace, request)
+                if (more := admission.admit(namespace, change.request)) is not None:
+                    waiting.append(change)
+                    facts.append(more)
             except PolicyError as error:
-                self._answer(self._indexes[request], error)
+                self._answer(change, error)
+        for change, failed in zip(waiting, await asyncio.gather(*facts, return_exceptions=True), strict=True):
+            if isinstance(failed, PolicyError):
+                self._answer(change, failed)
+            elif failed is not None:
+                raise failed
 
-        waiting = []
-        for request in together:
-            try:
-                if not admission.at_once(namespace, request):
-                    waiting.append(request)
-            except PolicyError as error:
-                self._answer(self._indexes[request], error)
-        await asyncio.gather(*map(admit, waiting))
+    async def _forward(self, forwarding: Forwarding) -> None:
+        """Forwards changes to their leaders. Those that leaders certainly did not make are made here, or forwarded, after a pause."""
+        until = self._loop.time() + forwarding.seconds
+        while refused := {change.index: change.led for change in self._changes if change.led is not None}:
+            if self._loop.time() >= until:
+                for index, error in refused.items():
+                    self._answer(self._changes[index], error)
+                return
+            messages = {index: self._changes[index].message for index in refused}
+            for index, answer in (await forwarding.batch(self._context, messages, refused)).items():
+                self._answer(self._changes[index], answer)
+            again = [change for change in self._changes if change.led is not None]
+            if not again:
+                return
+            await asyncio.sleep(PAUSE_SECONDS)
+            for change in again:
+                change.led = None
+            self._led.clear()
+            self._left = len(again)
+            self._complete.clear()
+            await self._make(again)
+            await self._complete.wait()
 
     def _settled(self, request: Request, answer: Result | PolicyError) -> None:
         """Takes the result of a change that was submitted."""
-        if self._open.pop(request, None) is not None:
-            if self._forwarding is not None and isinstance(answer, NotLeader) and forwarded_to(answer, self._context):
-                self._set_aside(request, answer)
-            else:
-                self._answer(self._indexes[request], answer)
+        change = self._by_request.get(request)
+        if change is None or change.served is None:
+            return
+        change.served = None
+        if self._forwarding is not None and isinstance(answer, NotLeader) and forwarded_to(answer, self._context):
+            self._set_aside(change, request, answer)
+        else:
+            self._answer(change, answer)
 
-    def _set_aside(self, request: Request, led: NotLeader) -> None:
+    def _set_aside(self, change: _Change, request: Request, led: NotLeader) -> None:
         """Has a change forwarded, with its request id, once all others have their results."""
-        index = self._indexes[request]
-        change = self._changes[index]
-        (change.update if change.HasField("update") else change.delete).request_id = request.request_id
-        self._elsewhere[index] = led
-        self._check()
+        message = change.message
+        (message.update if message.HasField("update") else message.delete).request_id = request.request_id
+        change.led = led
+        self._led.setdefault(change.namespace, led)
+        self._one_less()
 
-    def _led_elsewhere(self, name: str) -> NotLeader | None:
-        return next((each for each in self._elsewhere.values() if each.metadata["namespace"] == name), None)
+    def _refuse(self, together: Sequence[_Change], error: PolicyError) -> None:
+        for change in together:
+            if change.answer is None and change.served is None and change.led is None:
+                self._answer(change, error)
 
-    def _refuse(self, together: Sequence[Request], error: PolicyError) -> None:
-        for request in together:
-            index = self._indexes[request]
-            if self._answers[index] is None and request not in self._open and index not in self._elsewhere:
-                self._answer(index, error)
-
-    def _fail(self, index: int, error: BaseException) -> None:
-        errors.log_failure("A change of a batch", error)
-        self._answer(index, errors.internal())
-
-    def _answer(self, index: int, answer: answers.Answer) -> None:
-        request = self._requests[index]
+    def _answer(self, change: _Change, answer: answers.Answer) -> None:
+        request = change.request
         if isinstance(answer, PolicyError) and request is not None:
             answer = self._context.of_all_attempts(answer, request.request_id)
-        self._answers[index] = answer
-        self._left -= 1
-        self._elsewhere.pop(index, None)
+        change.answer = answer
+        if change.led is None:
+            self._one_less()
+        change.led = None
         self._ended(request, result_of(answer) if isinstance(answer, ChangeResult) else answer, self._loop.time() - self._began)
-        self._check()
 
-    def _check(self) -> None:
-        if self._left == len(self._elsewhere):
+    def _one_less(self) -> None:
+        self._left -= 1
+        if not self._left:
             self._complete.set()
+
+    def _withdraw(self, changes: Iterable[_Change]) -> None:
+        for change in changes:
+            if change.request is not None and change.served is not None:
+                served, change.served = change.served, None
+                served.give_up(change.request)
 
     def _give_up(self) -> None:
         """Forgets the changes without a result: the call has ended without an answer."""
-        left, self._open = self._open, {}
-        for submitted, namespace in left.items():
-            namespace.give_up(submitted)
-        for request, answer in zip(self._requests, self._answers, strict=True):
-            if request is not None and answer is None:
-                self._ended(request, None, self._loop.time() - self._began)
+        self._withdraw(self._changes)
+        for change in self._changes:
+            if change.request is not None and change.answer is None:
+                self._ended(change.request, None, self._loop.time() - self._began)

@@ -11,14 +11,13 @@ from topicpolicies.v1 import history_pb2, service_pb2
 
 from .calls import Call, Calls, Method
 from .deadline_errors import UNCONFIRMED_KEY, unconfirmed_since
-from .history_service import HistoryServicer
 from .servicer import Servicer
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name
 
 
-def handlers(servicer: Servicer, history: HistoryServicer, calls: Calls) -> tuple[grpc.GenericRpcHandler, ...]:
+def handlers(servicer: Servicer, calls: Calls) -> tuple[grpc.GenericRpcHandler, ...]:
     """Returns the handlers of both services for a gRPC server."""
     common = servicer.registry.common
 
@@ -50,9 +49,9 @@ def handlers(servicer: Servicer, history: HistoryServicer, calls: Calls) -> tupl
         "WatchPolicies": stream("WatchPolicies", service_pb2.WatchPoliciesRequest, servicer.watch_policies),
     }
     of_history = {
-        "ListHistory": unary("ListHistory", history_pb2.ListHistoryRequest, history.list_history),
-        "GetPolicyAsOf": unary("GetPolicyAsOf", history_pb2.GetPolicyAsOfRequest, history.get_policy_as_of),
-        "WatchHistory": stream("WatchHistory", history_pb2.WatchHistoryRequest, history.watch_history),
+        "ListHistory": unary("ListHistory", history_pb2.ListHistoryRequest, servicer.list_history),
+        "GetPolicyAsOf": unary("GetPolicyAsOf", history_pb2.GetPolicyAsOfRequest, servicer.get_policy_as_of),
+        "WatchHistory": stream("WatchHistory", history_pb2.WatchHistoryRequest, servicer.watch_history),
     }
     return (
         grpc.method_handlers_generic_handler(SERVICE, policies),

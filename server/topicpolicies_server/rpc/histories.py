@@ -1,29 +1,30 @@
-"""ListHistory and GetPolicyAsOf: reads the requests, asks the history, serializes the answers.
+"""The history: reads the requests of ListHistory and GetPolicyAsOf, and serializes the answers, and entries and gaps for watches.
 
-The documents of an entry go into the answer as the bytes that the history keeps.
+Documents go into an answer as the bytes that the history keeps.
 """
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from topicpolicies.v1 import history_pb2
+from topicpolicies.v1 import events_pb2, history_pb2, service_pb2
 
 from ..core.errors import Kind, PolicyError
-from ..core.names import PolicyKey, parse_namespace
+from ..core.fold.operation import Status
+from ..core.names import PolicyKey, Scope, parse_namespace, parse_topic
 from ..core.policies.documents import record
-from ..core.policies.events import LATEST_MS, Position
+from ..core.policies.events import LATEST_MS, Action, Position
 from ..core.reasons import Reason, ViolationReason
-from ..history.entries import EntryPlace
+from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Entry, EntryPlace, Gap
 from ..history.history import History
 from ..history.queries import LATEST, Past, Query
 from ..namespaces.registry import Registry
-from . import page_tokens, recorded
 from .answers import document, number
 from .problems import MOST_ACTOR, Problems, Topic, read_scope, read_scopes, read_topic
+from .reads import page_token, read_page_token
 
 _FUTURE_MS = 60_000
 """How far a time may lie in the future, because clocks differ; it then means the present."""
@@ -81,7 +82,7 @@ def read_query(message: history_pb2.ListHistoryRequest) -> Query:
         None,
         most,
     )
-    after = page_tokens.read(_asked(query), message.page_token, _place, problems)
+    after = read_page_token(_asked(query), message.page_token, _place, problems)
     problems.check()
     return query._replace(after=after)
 
@@ -128,9 +129,9 @@ async def list_history(registry: Registry, query: Query, *, followed: bool) -> b
             followed = False
     page = await history.page(query)
     last = page.entries[-1].place if page.more else None
-    token = page_tokens.write(_asked(query), f"{last.at}.{last.id}") if last is not None else ""
-    rest = history_pb2.ListHistoryResponse(next_page_token=token, gaps=map(recorded.gap, page.gaps), following=followed)
-    entries = (record(_ENTRIES, recorded.entry(entry)) for entry in page.entries)
+    token = page_token(_asked(query), f"{last.at}.{last.id}") if last is not None else ""
+    rest = history_pb2.ListHistoryResponse(next_page_token=token, gaps=map(gap_message, page.gaps), following=followed)
+    entries = (record(_ENTRIES, entry_message(entry)) for entry in page.entries)
     return b"".join(entries) + rest.SerializeToString()
 
 
@@ -151,6 +152,82 @@ async def past_document(registry: Registry, namespace: str, key: PolicyKey, mome
     head = await registry.get(namespace).get(key) if followed else None
     past: Past = await history.past(namespace, key, head, at=moment.at, version=moment.version, followed=followed)
     return document(key, past.version, past.document)
+
+
+def entry_message(entry: Entry) -> bytes:
+    """Returns a serialized ``HistoryEntry``."""
+    rest = history_pb2.HistoryEntry(
+        kind=history_pb2.HistoryKind.ValueType(entry.kind),
+        outcome=history_pb2.HistoryOutcome.ValueType(entry.outcome),
+        stale=bool(entry.flags & STALE),
+        unexplained=bool(entry.flags & UNEXPLAINED),
+        ambiguous=bool(entry.flags & AMBIGUOUS),
+        replicated=bool(entry.flags & REPLICATED),
+        problem=entry.problem,
+    )
+    rest.time.FromMilliseconds(entry.at)
+    _describe(rest.origin, entry)
+    if changed := entry.changed:
+        rest.changed.paths.extend(changed)
+    event = _event(entry) if entry.topic else b""
+    return _documents(entry, _DOCUMENT, _PREVIOUS, with_before=True) + event + rest.SerializeToString()
+
+
+def is_change(entry: Entry) -> bool:
+    """Returns whether an entry is a change: its event was applied and made a new version of the document."""
+    return entry.outcome == OUTCOMES[Status.APPLIED] and entry.version == entry.position
+
+
+def change_message(entry: Entry, *, with_before: bool) -> bytes:
+    """Returns an entry as a serialized ``PolicyChange``. ``with_before``: whether it has the document before, too, if that is known."""
+    rest = service_pb2.PolicyChange(previous_version=entry.previous)
+    _describe(rest.origin, entry)
+    return _documents(entry, _CHANGED_DOCUMENT, _CHANGED_PREVIOUS, with_before=with_before) + rest.SerializeToString()
+
+
+def gap_message(gap: Gap) -> history_pb2.HistoryGap:
+    """Returns a gap as a message."""
+    message = history_pb2.HistoryGap(reason=history_pb2.HistoryGapReason.ValueType(gap.reason))
+    if gap.since is not None:
+        message.start_time.FromMilliseconds(gap.since)
+    message.end_time.FromMilliseconds(gap.until)
+    return message
+
+
+def _documents(entry: Entry, after: int, before: int, *, with_before: bool) -> bytes:
+    if not entry.topic:
+        return b""
+    key = PolicyKey(entry.topic, Scope(entry.scope))
+    documents = record(after, document(key, entry.version, entry.after))
+    if with_before and entry.before_known:
+        documents += record(before, document(key, entry.previous, entry.before))
+    return documents
+
+
+def _event(entry: Entry) -> bytes:
+    """Returns the event as it stands in the log, as the field of an entry. Of an event that does nothing, the type is not known."""
+    event = events_pb2.PulsarEvent(action_type=events_pb2.ActionType.ValueType(entry.action), replicate_to=entry.clusters)
+    if entry.action != Action.NONE:
+        event.event_type = events_pb2.EVENT_TYPE_TOPIC_POLICY
+    domain, tenant, namespace, local = parse_topic(entry.topic)
+    topic = events_pb2.TopicPoliciesEvent(domain=domain, tenant=tenant, namespace=namespace, topic=local).SerializeToString()
+    if entry.written is not None:
+        topic += record(_EVENT_POLICIES, entry.written)
+    return record(_EVENT, event.SerializeToString() + record(_EVENT_TOPIC, topic))
+
+
+def _describe(origin: events_pb2.ChangeOrigin, entry: Entry) -> None:
+    origin.actor = entry.actor
+    origin.actor_standing = events_pb2.ActorStanding.ValueType(entry.standing)
+    origin.principal = entry.principal
+    origin.claimed_actor = entry.claimed
+    origin.trace_parent = entry.trace_parent
+    origin.reason = entry.reason
+    origin.request_id = entry.request_id
+    origin.producer_name = entry.producer
+    origin.publish_time.FromMilliseconds(entry.published_at)
+    if paths := entry.paths:
+        origin.update_mask.paths.extend(paths)
 
 
 def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: bool = False) -> int:
@@ -175,4 +252,11 @@ def _place(text: str) -> EntryPlace:
     return place
 
 
-_ENTRIES = number(history_pb2.ListHistoryResponse, "entries")
+_ENTRIES: Final = number(history_pb2.ListHistoryResponse, "entries")
+_DOCUMENT: Final = number(history_pb2.HistoryEntry, "document")
+_PREVIOUS: Final = number(history_pb2.HistoryEntry, "previous")
+_EVENT: Final = number(history_pb2.HistoryEntry, "event")
+_EVENT_TOPIC: Final = number(events_pb2.PulsarEvent, "topic_policies_event")
+_EVENT_POLICIES: Final = number(events_pb2.TopicPoliciesEvent, "policies")
+_CHANGED_DOCUMENT: Final = number(service_pb2.PolicyChange, "document")
+_CHANGED_PREVIOUS: Final = number(service_pb2.PolicyChange, "previous")

@@ -1,7 +1,4 @@
-"""Reads and validates the requests that change, get or list documents.
-
-``watching.requests`` reads the requests of watches, ``histories`` those of the history.
-"""
+"""Reads and validates the requests that change documents."""
 
 from __future__ import annotations
 
@@ -17,13 +14,12 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from ..core.chains.sequencer import Request
 from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError, Violation, invalid
-from ..core.names import PolicyKey, Scope, parse_namespace
+from ..core.names import PolicyKey, Scope
 from ..core.policies import documents
 from ..core.reasons import ViolationReason
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
-from . import page_tokens
 from .calls import Call
-from .problems import MOST_ACTOR, MOST_REASON, Problems, Topic, read_scope, read_scopes, read_topic
+from .problems import MOST_ACTOR, MOST_REASON, Problems, read_scope, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
@@ -44,21 +40,10 @@ class Author(NamedTuple):
     """The trace in which the call is made."""
 
 
-_NOBODY = Author()
-
-
 def author_of(context: Call) -> Author:
     """Returns the author of a call: its verified caller, and the trace that its metadata names."""
     caller, trace = context.caller, context.trace
-    if trace is None:
-        trace = NO_TRACE
-        for key, _ in context.metadata:
-            if key == PARENT_KEY:
-                trace = context_of(context)
-                break
-    if caller.principal or trace is not NO_TRACE:
-        return Author(caller.principal, caller.speaks_for or caller.principal, trace)
-    return _NOBODY
+    return Author(caller.principal, caller.speaks_for or caller.principal, context_of(context) if trace is None else trace)
 
 
 def context_of(context: Call) -> TraceContext:
@@ -66,17 +51,10 @@ def context_of(context: Call) -> TraceContext:
 
     More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
     """
-    parents, states = [], []
-    for key, value in context.metadata:
-        if key == PARENT_KEY:
-            parents.append(_text(value))
-        elif key == STATE_KEY:
-            states.append(_text(value))
-    return trace_context(parents[0], ",".join(states)) if len(parents) == 1 else NO_TRACE
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode(errors="replace")
+    parents = [str(value) for key, value in context.metadata if key == PARENT_KEY]
+    if len(parents) != 1:
+        return NO_TRACE
+    return trace_context(parents[0], ",".join(str(value) for key, value in context.metadata if key == STATE_KEY))
 
 
 def place_of(index: int, field: str) -> str:
@@ -147,76 +125,6 @@ def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: 
     raise invalid(Violation(at, ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
 
 
-class Target(NamedTuple):
-    """The document that a GetPolicy request reads."""
-
-    topic: Topic
-    key: PolicyKey
-    at_least: str
-    """The version that the document must have reached; "": any."""
-
-
-def read_get(message: service_pb2.GetPolicyRequest) -> Target:
-    """Reads a GetPolicy request.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    problems = Problems()
-    topic = read_topic(message.topic, problems)
-    scope = read_scope(message.scope, problems)
-    at_least = problems.version(message.at_least_version, "at_least_version")
-    problems.check()
-    assert topic is not None, "checked"
-    return Target(topic, topic.key(scope), at_least)
-
-
-class Page(NamedTuple):
-    """The documents that a ListPolicies request lists: one page of them."""
-
-    namespace: str
-    scopes: frozenset[Scope]
-    after: PolicyKey | None
-    most: int
-
-    def token(self, last: PolicyKey) -> str:
-        """Returns the token of the page that begins behind ``last``."""
-        return page_tokens.write(self._question, f"{int(last.scope)}{last.topic}")
-
-    @property
-    def _question(self) -> object:
-        """What the pages of one listing have in common: a token serves no other listing."""
-        return self.namespace, sorted(self.scopes)
-
-    def behind(self, token: str, problems: Problems) -> Page:
-        """Returns the page that a token names; a token of another listing is noted in ``problems``."""
-        return self._replace(after=page_tokens.read(self._question, token, _key, problems))
-
-
-def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
-    """Reads a ListPolicies request.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    problems = Problems()
-    namespace = problems.gather(parse_namespace, message.namespace, "namespace")
-    scopes = read_scopes(message.scopes, problems)
-    most = problems.page_size(message.page_size)
-    page_token = page_tokens.bounded(message.page_token, problems)
-    problems.check()  # the token can be checked only against a valid namespace
-    assert namespace is not None, "checked"
-    page = Page(namespace, scopes, None, most)
-    if page_token:
-        page = page.behind(page_token, problems)
-        problems.check()
-    return page
-
-
-def _key(place: str) -> PolicyKey:
-    return PolicyKey(place[1:], Scope(int(place[:1])))
-
-
 def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
     policies = message.policies if message.HasField("policies") else None
     if policies is not None and (size := policies.ByteSize()) > documents.MOST_ELEMENTS:  # an element has at least one byte
@@ -280,12 +188,9 @@ def _request(message: Message, author: Author, problems: Problems) -> Request:
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
         return uuid.uuid4().hex
-    if len(text) == _UUID_DIGITS and _UUID.fullmatch(text):
-        return text
-    if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4):
-        compact = text.replace("-", "").lower()
-        if _UUID.fullmatch(compact):
-            return compact
+    compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
+    if _UUID.fullmatch(compact):
+        return compact
     problems.add(
         "request_id", ViolationReason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01."
     )

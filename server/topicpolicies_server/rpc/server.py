@@ -24,8 +24,7 @@ from topicpolicies.v1 import service_pb2
 from ..access import Caller
 from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
-from ..cluster.admission import Admission
-from ..cluster.opening import open_admission
+from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
@@ -43,10 +42,8 @@ from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
-from .history_service import HistoryServicer
 from .listening import Listening, keep_quiet
 from .servicer import Servicer
-from .watching.authorizations import Authorizations
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
@@ -96,12 +93,6 @@ class Server:
         assert self._probe is not None, "started"
         return self._probe.readiness
 
-    @property
-    def authorizations(self) -> Authorizations | None:
-        """The permissions that open watches depend on; None: no permissions are checked."""
-        assert self._servicer is not None, "started"
-        return self._servicer.watches.authorizations
-
     async def start(self) -> None:
         """Opens the log and listens.
 
@@ -144,8 +135,7 @@ class Server:
         listening = Listening(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         parts.push_async_callback(listening.close)
         server = listening.server
-        history = HistoryServicer(servicer, registry, limits, admission)
-        server.add_generic_rpc_handlers(handlers(servicer, history, calls))
+        server.add_generic_rpc_handlers(handlers(servicer, calls))
         others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)

@@ -1,4 +1,4 @@
-"""``TopicPoliciesService``: validates each request, calls its namespace, and serializes the answer.
+"""``TopicPoliciesService`` and ``PolicyHistoryService``: validates each request, calls its namespace, and serializes the answer.
 
 Every method that concerns a namespace follows the same order: read and validate the request, check what the caller may do in the namespace,
 gather the cluster facts that the rules need, then call the namespace. So a caller without the permission learns nothing of a namespace, not
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Permission
 from ..access.grants import Grants
@@ -26,22 +26,23 @@ from ..core.policies.events import ABSENT
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from . import answers, deadline_errors, effective, listing, requests
+from . import answers, deadline_errors, histories, reads, requests
 from .batches import Batch, ChangeEnded
 from .calls import Call, Calls
 from .forwarding import Forwarding
 from .permitting import permitted
 from .requests import Author, author_of
+from .watching.copying import Copying
 from .watching.part import Part, WatchResources
-from .watching.requests import read_watch
-from .watching.streams import WatchStreams
+from .watching.requests import read_history_watch, read_watch
+from .watching.stream import WatchStreams
 
 _Change = TypeVar("_Change", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
 _Read: TypeAlias = Callable[[_Change, Author], tuple[str, Request]]
 
 
 class Servicer:
-    """The methods of the service. They take decoded requests and return, or write, serialized answers."""
+    """The methods of both services. They take decoded requests and return, or write, serialized answers."""
 
     def __init__(
         self,
@@ -170,8 +171,8 @@ class Servicer:
         """Makes the change of an UpdatePolicy or DeletePolicy call in the namespace ``name``, and returns the answer."""
         wire = await self.shown(context, name, Permission.CHANGE)
         context.request = request
-        if self._admission is not None and not self._admission.at_once(name, request):
-            await self._admission.admit(name, request)
+        if self._admission is not None and (waiting := self._admission.admit(name, request)) is not None:
+            await waiting
         self._changes[request] = namespace = self.registry.get(name)
         self._stages.waiting.count(time.perf_counter() - context.started)
         try:
@@ -200,7 +201,7 @@ class Servicer:
     async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Call) -> bytes:
         """Serves GetPolicy."""
         context.target = message.topic
-        topic, key, at_least = requests.read_get(message)
+        topic, key, at_least = reads.read_get(message)
         wire = await self.shown(context, topic.namespace, Permission.READ)
         if self._admission is not None and await self._admission.disabled(topic.namespace, topic.full):
             return answers.document(key, ABSENT, None, disabled=True)
@@ -210,9 +211,9 @@ class Servicer:
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Call) -> bytes:
         """Serves GetEffectivePolicy."""
         context.target = message.topic
-        question = effective.read(message)
-        wire = await self.shown(context, question.topic.namespace, Permission.READ)
-        return await effective.answer(self.registry, self._admission, question, wire, context)
+        target = reads.read_effective(message)
+        wire = await self.shown(context, target.topic.namespace, Permission.READ)
+        return await reads.effective_policy(self.registry, self._admission, target, wire, context)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
@@ -221,9 +222,9 @@ class Servicer:
     async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Call) -> bytes:
         """Serves ListPolicies."""
         context.target = message.namespace
-        page = requests.read_list(message)
+        page = reads.read_list(message)
         wire = await self.shown(context, page.namespace, Permission.READ)
-        return await listing.answer(self.registry, self._admission, page, wire)
+        return await reads.policies_of(self.registry, self._admission, page, wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Call) -> None:
         """Serves WatchPolicies."""
@@ -232,3 +233,37 @@ class Servicer:
         context.target = next(iter((*message.namespaces, *message.topics)), "")
         part_of = partial(Part, self._resources, watch)
         await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, context)
+
+    async def list_history(self, message: history_pb2.ListHistoryRequest, context: Call) -> bytes:
+        """Serves ListHistory."""
+        context.target = message.topic or message.namespace
+        query = histories.read_query(message)
+        await self.shown(context, query.namespace, Permission.HISTORY)
+        followed = await self._may_be_loaded(query.namespace, query.topic)
+        return await histories.list_history(self.registry, query, followed=followed)
+
+    async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, context: Call) -> bytes:
+        """Serves GetPolicyAsOf."""
+        context.target = message.topic
+        topic, key, moment = histories.read_moment(message)
+        await self.shown(context, topic.namespace, Permission.HISTORY)
+        followed = await self._may_be_loaded(topic.namespace, topic.full)
+        return await histories.past_document(self.registry, topic.namespace, key, moment, followed=followed)
+
+    async def watch_history(self, message: history_pb2.WatchHistoryRequest, context: Call) -> None:
+        """Serves WatchHistory."""
+        limits = self._limits
+        watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
+        histories.of(self.registry)
+        context.target = message.namespaces[0]
+        part_of = partial(Copying, self.registry, watch)
+        await self.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), context)
+
+    async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
+        """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""
+        if self._admission is None:
+            return True
+        try:
+            return not await (self._admission.disabled(namespace, topic) if topic else self._admission.namespace_disabled(namespace))
+        except PolicyError:
+            return False

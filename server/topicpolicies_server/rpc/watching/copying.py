@@ -6,81 +6,41 @@ The namespace is kept loaded meanwhile, so that its history goes on. A failure i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from topicpolicies.v1 import history_pb2
 
 from ...core.errors import PolicyError
-from ...core.names import parse_namespace
 from ...core.policies import secrets
 from ...core.policies.documents import record
 from ...core.reading.watch import Token
-from ...core.reasons import Reason, ViolationReason
+from ...core.reasons import Reason
 from ...history import History
 from ...history.entries import Entry, Gap
 from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
-from ...tasks import RestartedTask
-from .. import histories, recorded, resume_tokens
+from .. import histories, resume_tokens
 from ..answers import number
-from ..problems import Problems
 from .authorizations import Authorization
 from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
-from .outbox import FINAL, RETRY_SECONDS, Records, failure_of
-from .requests import check_sizes, read_interval, read_tokens
+from .outbox import Records, RetriedPart
+from .requests import HistoryWatch
 from .stages import ASSUMED, Stage, failed_status, status_of
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""
 _BOOKMARKS = 1_000
 """The most bookmarks that are read from the history at a time, if only bookmarks are asked for."""
-MOST_EVERY = 1_000_000_000
+_PAUSE_SECONDS = 0.1
+"""Seconds between two questions whether a namespace can be loaded."""
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
 
-class HistoryWatch(NamedTuple):
-    """A validated request."""
-
-    positions: Mapping[str, str | None]
-    """By namespace: the position to go on from; None: the beginning of the history."""
-    bookmark_seconds: float
-    every: int = 0
-    """Behind how many events there is a bookmark, instead of the events; 0: the events are sent."""
-
-
-def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, default_interval: float) -> HistoryWatch:
-    """Reads a request.
-
-    Args:
-        message: the request.
-        most: how many namespaces it may name.
-        default_interval: seconds between two bookmarks, unless the request says otherwise.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    problems = Problems()
-    check_sizes(len(message.namespaces), most, len(message.positions), ("namespaces", "positions"), problems)
-    names = [problems.gather(parse_namespace, text, f"namespaces[{index}]") for index, text in enumerate(message.namespaces)]
-    selected: dict[str, str | None] = {name: None for name in names if name is not None}
-    positions = read_tokens(message.positions, "positions", _checked, selected, problems)
-    interval = read_interval(message, default_interval, problems)
-    if not 0 <= message.bookmark_every <= MOST_EVERY:
-        problems.add("bookmark_every", ViolationReason.OUT_OF_BOUNDS, f"bookmark_every must be from 1 to {MOST_EVERY:,}, or unset.")
-    problems.check()
-    return HistoryWatch(selected | positions, interval, message.bookmark_every)
-
-
-def _checked(position: str) -> str:
-    resume_tokens.read_position(position)
-    return position
-
-
-class Copying:
+class Copying(RetriedPart):
     """Copies one namespace's history into its stream."""
 
     def __init__(
@@ -95,13 +55,9 @@ class Copying:
             wake: called when there may be something to take.
             authorization: the caller's permission in this namespace; None: no permission is checked.
         """
-        self.name = name
-        self.more = False
-        """False: all that waits is taken at once."""
-        self.authorization = authorization if authorization is not None else Authorization(secrets.wire)
-        """The caller's permission in this namespace, as of the last check."""
+        checked = authorization if authorization is not None else Authorization(secrets.wire)
+        super().__init__(name, "the watch of the history of", wake, checked)
         self._registry = registry
-        self._wake = wake
         self._records = Records(wake)
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
@@ -113,27 +69,14 @@ class Copying:
         """Whether everything was handed to the stream, and new events are awaited."""
         self._signalled = asyncio.Event()
         self._namespace: Namespace | None = None
-        self._failure: PolicyError | None = None
-        self._fault: PolicyError | None = None
-        """The error that ends the stream."""
         self._sent = ASSUMED
-        self._life = RestartedTask(f"the watch of the history of {name}", self._live, failed=self._failed)
 
     # --- called by the stream -----------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Starts the task that copies."""
-        self._life.start()
 
     @property
     def waiting(self) -> int:
         """How many records wait to be taken."""
         return len(self._records)
-
-    @property
-    def refusal(self) -> PolicyError | None:
-        """Why the caller may not watch this namespace now; None: it may."""
-        return self.authorization.refusal
 
     def bookmark(self) -> bytes | None:
         """Returns a bookmark; None while the namespace is not followed, or SYNCED was not sent."""
@@ -164,32 +107,9 @@ class Copying:
             taken.append(self._record(history_pb2.WatchHistoryEvent(status=status_message(*now))))
         return taken if refusal is not None else taken + self._records.take()
 
-    async def close(self) -> None:
-        """Stops copying, and leaves the namespace."""
-        await self._life.stop()
-
     # --- copying --------------------------------------------------------------------------------------------------
 
-    async def _live(self) -> None:
-        """Copies until the stream ends. An unforeseen error is raised to ``RestartedTask``, which calls this again."""
-        pause, longest = RETRY_SECONDS
-        while self._fault is None:
-            try:
-                await self._observe()
-            except PolicyError as error:
-                if self._failure is None:
-                    pause = RETRY_SECONDS[0]
-                self._failed(error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, longest)
-
-    def _failed(self, error: BaseException) -> None:
-        self._failure = failure_of(self.name, error)
-        if self._failure.reason in FINAL:
-            self._fault = self._failure
-        self._wake()
-
-    async def _observe(self) -> None:
+    async def _once(self) -> None:
         """Copies until the namespace is closed, which ends as soon as it is used again.
 
         Raises:
@@ -254,7 +174,7 @@ class Copying:
             try:
                 await namespace.ready()
             except PolicyError:
-                await asyncio.sleep(RETRY_SECONDS[0])  # the status of the namespace says why
+                await asyncio.sleep(_PAUSE_SECONDS)  # the status of the namespace says why
             return
         self._idle = True
         await self._signalled.wait()
@@ -287,12 +207,12 @@ class Copying:
             if isinstance(piece, Recorded):
                 self._add(piece.entry, piece.token)
             elif piece not in told:
-                self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
+                self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
 
     def _add(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
-        self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
+        self._records.add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
 
     def _bookmark(self, *, synced: bool) -> bytes:
         bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)

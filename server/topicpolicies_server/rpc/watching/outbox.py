@@ -1,21 +1,22 @@
-"""The outbox of a part: records that wait until the stream takes them, and what the client has been sent so far."""
+"""What a part consists of: the records that wait until the stream takes them, and a task that makes them and is retried when it fails."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from ...core.errors import Kind, PolicyError
 from ...core.reading.watch import Token
 from ...core.reasons import Reason
+from ...tasks import RestartedTask
 from . import events
+from .authorizations import Authorization
 from .stages import ASSUMED, Status
 
-RETRY_SECONDS = (0.1, 10.0)
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.1, 10.0
 """The first and the longest pause, in seconds, before a step that failed is retried."""
-
-
-FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.LIMIT_REACHED})
+_FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.LIMIT_REACHED})
 """Reasons of errors that end the stream instead of being retried."""
 
 
@@ -114,8 +115,69 @@ class Gone(Exception):
         self.reason = reason
 
 
-def failure_of(name: str, error: BaseException) -> PolicyError:
-    """Returns the error that a failure of a part is reported with; an unforeseen one becomes INTERNAL."""
-    if isinstance(error, PolicyError):
-        return error
-    return PolicyError(Kind.INTERNAL, Reason.INTERNAL, f"{name} can't be watched; this server's log has the reason.")
+class RetriedPart(ABC):
+    """What the parts of both kinds of streams have in common: the caller's permission, and a task that is retried when it fails."""
+
+    def __init__(self, name: str, what: str, wake: Callable[[], None], authorization: Authorization) -> None:
+        """Does nothing before ``begin``.
+
+        Args:
+            name: ``tenant/namespace``.
+            what: what the task is for, in messages.
+            wake: called when there may be something to take.
+            authorization: the caller's permission in this namespace, as of the last check.
+        """
+        self.name = name
+        self.more = False
+        """Whether the last ``take`` left something that can be taken at once."""
+        self.authorization = authorization
+        """The caller's permission in this namespace, as of the last check."""
+        self._wake = wake
+        self._failure: PolicyError | None = None
+        """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
+        self._fault: PolicyError | None = None
+        """The error that ends the stream."""
+        self._life = RestartedTask(f"{what} {name}", self._live, failed=self._failed)
+
+    @property
+    def refusal(self) -> PolicyError | None:
+        """Why the caller may not watch this namespace now; None: it may."""
+        return self.authorization.refusal
+
+    def begin(self) -> None:
+        """Starts the task."""
+        self._life.start()
+
+    async def close(self) -> None:
+        """Stops the task, and gives back what the part holds."""
+        await self._life.stop()
+
+    @abstractmethod
+    async def _once(self) -> None:
+        """Follows the namespace until that has to be begun anew.
+
+        Raises:
+            PolicyError: a step failed.
+        """
+
+    async def _live(self) -> None:
+        """Follows the namespace until the stream ends. An unforeseen error is raised to ``RestartedTask``, which calls this again."""
+        loop, pause = asyncio.get_running_loop(), _FIRST_SECONDS
+        while self._fault is None:
+            began = loop.time()
+            try:
+                await self._once()
+            except PolicyError as error:
+                self._failed(error)
+                if loop.time() - began > _LONGEST_SECONDS:
+                    pause = _FIRST_SECONDS
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_SECONDS)
+
+    def _failed(self, error: BaseException) -> None:
+        """Has the error sent as a status; or ends the stream if the error concerns all of it."""
+        problem = f"{self.name} can't be watched; this server's log has the reason."
+        self._failure = error if isinstance(error, PolicyError) else PolicyError(Kind.INTERNAL, Reason.INTERNAL, problem)
+        if self._failure.reason in _FINAL:
+            self._fault = self._failure
+        self._wake()

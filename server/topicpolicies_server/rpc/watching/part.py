@@ -23,12 +23,11 @@ from ...core.reasons import Reason
 from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
-from ...tasks import RestartedTask
-from .. import answers, histories, recorded
+from .. import answers, histories
 from ..resume_tokens import NOTHING_READ
 from . import events
 from .authorizations import Authorization
-from .outbox import FINAL, RETRY_SECONDS, Gone, Outbox, failure_of
+from .outbox import Gone, Outbox, RetriedPart
 from .requests import Watch
 from .stages import Interruption, Stage, StageEvent, after, failed_status, status_of
 
@@ -120,7 +119,7 @@ class Taking:
         return token._replace(left_out=self._mark) if token is not None and self._mark else token
 
 
-class Part:
+class Part(RetriedPart):
     """One namespace of a stream."""
 
     def __init__(
@@ -135,16 +134,12 @@ class Part:
             wake: called when there may be something to take.
             authorization: the caller's permission in this namespace; None: no permission is checked.
         """
-        self.name = name
-        self.more = False
-        """Whether the last ``take`` left something that can be taken at once."""
+        checked = authorization if authorization is not None else Authorization(resources.wire)
+        super().__init__(name, "the watch of", wake, checked)
         self.stage = Stage.LOADING
-        self.authorization = authorization if authorization is not None else Authorization(resources.wire)
-        """The caller's permission in this namespace, as of the last check."""
         self._resources = resources
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
-        self._wake = wake
         self.outbox = Outbox(name, watch.resume.get(name), wake)
         self._disabled = Disabled()
         """What is disabled of the selection."""
@@ -154,22 +149,8 @@ class Part:
         self._taking: Taking | None = None
         self._taken_ms = 0
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
-        self._failure: PolicyError | None = None
-        """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
-        self._fault: PolicyError | None = None
-        """The error that ends the stream (stage ENDED)."""
-        self._life = RestartedTask(f"the watch of {name}", self._live, failed=self._failed)
 
     # --- called by the stream -----------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Starts the task that goes through the stages."""
-        self._life.start()
-
-    @property
-    def refusal(self) -> PolicyError | None:
-        """Why the caller may not watch this namespace now; None: it may."""
-        return self.authorization.refusal
 
     @property
     def waiting(self) -> int:
@@ -218,7 +199,7 @@ class Part:
     async def close(self) -> None:
         """Stops the task, and gives back the watcher."""
         self._leave()
-        await self._life.stop()
+        await super().close()
         self._leave()  # gives back a watcher that the task took while it was being stopped
         if self._resources.disabled is not None:
             self._resources.disabled.end(self)
@@ -229,28 +210,10 @@ class Part:
         self.stage = after(self.stage, event)
         self._wake()
 
-    async def _live(self) -> None:
-        """Goes through the stages until the stream ends. An unforeseen error is raised to ``RestartedTask``, which calls this again."""
-        pause, longest = RETRY_SECONDS
-        while True:
-            if self.stage is Stage.FAILED:
-                self._go(StageEvent.AGAIN)
-            try:
-                await self._once()
-                pause = RETRY_SECONDS[0]
-            except PolicyError as error:
-                self._failed(error)
-                if self.stage is Stage.ENDED:
-                    return
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, longest)
-
     async def _once(self) -> None:
-        """Goes from LOADING through the stages until the namespace has to be loaded again.
-
-        Raises:
-            PolicyError: a step failed.
-        """
+        """Goes from LOADING through the stages until the namespace has to be loaded again."""
+        if self.stage is Stage.FAILED:
+            self._go(StageEvent.AGAIN)
         if await self._load():
             self._go(StageEvent.OFF)
             await self._rest()
@@ -261,9 +224,9 @@ class Part:
     def _failed(self, error: BaseException) -> None:
         """Enters FAILED, in which the error is sent as a status and retried; or ENDED if the error concerns the whole stream."""
         self._leave()
-        self._failure = failure_of(self.name, error)
-        if self._failure.reason in FINAL:
-            self._fault = self._failure
+        super()._failed(error)
+        assert self._failure is not None, "it failed"
+        if self._fault is not None:
             self._go(StageEvent.ENDS)
         else:
             if self.outbox.token is None:  # the snapshot was not sent completely
@@ -381,10 +344,10 @@ class Part:
     def _add_recorded(self, piece: Recorded) -> None:
         """Sends an event of the history as a change, if it changed a document that this watch wants."""
         entry = piece.entry
-        if not recorded.changed(entry) or entry.topic in self._disabled:
+        if not histories.is_change(entry) or entry.topic in self._disabled:
             return
         if self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
-            change = recorded.change(entry, with_before=self._watch.include_previous)
+            change = histories.change_message(entry, with_before=self._watch.include_previous)
             self.outbox.add(events.resumable(events.change_of(self.name, change), piece.token))
 
     def _switch(self, disabled: Disabled) -> None:

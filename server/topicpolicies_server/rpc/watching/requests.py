@@ -1,4 +1,4 @@
-"""Reads and validates WatchPolicies requests."""
+"""Reads and validates the requests of WatchPolicies and WatchHistory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ..problems import Problems, read_scopes, read_topic
 
 _SECONDS = (1, 3_600)
 """The shortest and the longest bookmark interval that a request may name, in seconds."""
+_MOST_EVERY = 1_000_000_000
+"""The most events between two bookmarks that a request may name."""
 _T = TypeVar("_T")
 
 
@@ -37,6 +39,16 @@ class Watch(NamedTuple):
         return (Permission.WATCH, Permission.HISTORY) if self.mode is Mode.EVERY else (Permission.WATCH,)
 
 
+class HistoryWatch(NamedTuple):
+    """A validated request."""
+
+    positions: Mapping[str, str | None]
+    """By namespace: the position to go on from; None: the beginning of the history."""
+    bookmark_seconds: float
+    every: int = 0
+    """Behind how many events there is a bookmark, instead of the events; 0: the events are sent."""
+
+
 def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, default_interval: float) -> Watch:
     """Reads a request.
 
@@ -54,8 +66,8 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
     mode = int(message.mode)
     if mode not in (0, *Mode):
         problems.add("mode", ViolationReason.UNKNOWN_MODE, f"{mode} is not a mode: use WATCH_MODE_LATEST or WATCH_MODE_EVERY.")
-    interval = read_interval(message, default_interval, problems)
-    resume = read_tokens(message.resume_tokens, "resume_tokens", resume_tokens.read, selected, problems)
+    interval = _read_interval(message, default_interval, problems)
+    resume = _read_tokens(message.resume_tokens, "resume_tokens", resume_tokens.read, selected, problems)
     problems.check()
     return Watch(
         {name: frozenset(topics) if topics is not None else None for name, topics in selected.items()},
@@ -67,7 +79,35 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
     )
 
 
-def read_interval(
+def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, default_interval: float) -> HistoryWatch:
+    """Reads a request.
+
+    Args:
+        message: the request.
+        most: how many namespaces it may name.
+        default_interval: seconds between two bookmarks, unless the request says otherwise.
+
+    Raises:
+        PolicyError: INVALID_ARGUMENT, with every violation.
+    """
+    problems = Problems()
+    _check_sizes(len(message.namespaces), most, len(message.positions), ("namespaces", "positions"), problems)
+    names = [problems.gather(parse_namespace, text, f"namespaces[{index}]") for index, text in enumerate(message.namespaces)]
+    selected: dict[str, str | None] = {name: None for name in names if name is not None}
+    positions = _read_tokens(message.positions, "positions", _checked, selected, problems)
+    interval = _read_interval(message, default_interval, problems)
+    if not 0 <= message.bookmark_every <= _MOST_EVERY:
+        problems.add("bookmark_every", ViolationReason.OUT_OF_BOUNDS, f"bookmark_every must be from 1 to {_MOST_EVERY:,}, or unset.")
+    problems.check()
+    return HistoryWatch(selected | positions, interval, message.bookmark_every)
+
+
+def _checked(position: str) -> str:
+    resume_tokens.read_position(position)
+    return position
+
+
+def _read_interval(
     message: service_pb2.WatchPoliciesRequest | history_pb2.WatchHistoryRequest, default_interval: float, problems: Problems
 ) -> float:
     """Reads the seconds between two bookmarks; violations are noted. ``default_interval``: unless the request says otherwise."""
@@ -81,7 +121,7 @@ def read_interval(
     return interval
 
 
-def read_tokens(
+def _read_tokens(
     texts: Mapping[str, str], field: str, read: Callable[[str], _T], selected: Container[str], problems: Problems
 ) -> dict[str, _T]:
     """Reads the places to go on from, by namespace; violations are noted.
@@ -105,7 +145,7 @@ def read_tokens(
     return found
 
 
-def check_sizes(selectors: int, most: int, tokens: int, fields: tuple[str, str], problems: Problems) -> None:
+def _check_sizes(selectors: int, most: int, tokens: int, fields: tuple[str, str], problems: Problems) -> None:
     """Refuses a request that names nothing, or too much: nothing of that size is read further.
 
     Args:
@@ -134,7 +174,7 @@ def check_sizes(selectors: int, most: int, tokens: int, fields: tuple[str, str],
 def _selected(message: service_pb2.WatchPoliciesRequest, most: int, problems: Problems) -> dict[str, set[str] | None]:
     """Returns the selected topics by namespace; None: all of the namespace."""
     selectors = len(message.topics) + len(message.namespaces)
-    check_sizes(selectors, most, len(message.resume_tokens), ("topics", "resume_tokens"), problems)
+    _check_sizes(selectors, most, len(message.resume_tokens), ("topics", "resume_tokens"), problems)
     selected: dict[str, set[str] | None] = {}
     for index, text in enumerate(message.namespaces):
         namespace = problems.gather(parse_namespace, text, f"namespaces[{index}]")

@@ -1,4 +1,4 @@
-"""One stream of WatchPolicies or WatchHistory: any number of namespaces, each a part of its own (``part``, ``copying``), sent in batches.
+"""The streams of WatchPolicies and WatchHistory: any number of namespaces, each a part of its own (``part``, ``copying``), sent in batches.
 
 The stream pulls: it takes records from its parts only when the last message has been written, so a client that does not read holds up no
 other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
+from typing import TypeAlias
 
-from ...core.errors import Kind, PolicyError
+from ...access import Permission
+from ...access.grants import Grants
+from ...core.errors import Kind, PolicyError, too_much
 from ...core.reasons import Reason
-from .authorizations import Authorization
+from ...tasks import TaskSet
+from ..calls import Call
+from .authorizations import Authorization, Authorizations
+from .copying import Copying
+from .part import Part
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
@@ -27,45 +33,9 @@ Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
 
 
-class Part(Protocol):
-    """One namespace of a stream."""
-
-    name: str
-    """``tenant/namespace``."""
-    more: bool
-    """Whether the last ``take`` left something that can be taken at once."""
-    authorization: Authorization
-    """The caller's permission in this namespace, as of the last check."""
-
-    @property
-    def waiting(self) -> int:
-        """How many records wait to be taken."""
-
-    @property
-    def refusal(self) -> PolicyError | None:
-        """Why the caller may not watch this namespace now; None: it may."""
-
-    def begin(self) -> None:
-        """Begins to follow the namespace."""
-
-    def bookmark(self) -> bytes | None:
-        """Returns a bookmark; None: there is none now."""
-
-    def last_bookmark(self) -> bytes | None:
-        """Returns a bookmark for a client that will resume elsewhere; None: it can't resume."""
-
-    def take(self) -> list[bytes]:
-        """Takes the next records; each element is one serialized record, or several joined.
-
-        Raises:
-            PolicyError: the stream has to end.
-        """
-
-    async def close(self) -> None:
-        """Gives back what the part holds."""
-
-
-PartOf = Callable[[str, Callable[[], None], Authorization | None], Part]
+AnyPart: TypeAlias = Part | Copying
+"""One namespace of a stream."""
+PartOf = Callable[[str, Callable[[], None], Authorization | None], AnyPart]
 """Makes the part of a namespace, given what it calls when there may be something to take, and the caller's permission in it."""
 
 
@@ -119,14 +89,14 @@ class WatchStream:
         self._interval = bookmark_seconds
         self._stops = False
         self._bookmark_due = False
-        self._signalled: dict[Part, None] = {}
+        self._signalled: dict[AnyPart, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
         self._reconsidering: asyncio.Handle | None = None
         """The call of ``_reconsider`` that is scheduled; None: none is."""
         self._woken = asyncio.Event()
-        self._parts: list[Part] = []
+        self._parts: list[AnyPart] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
         self._unread_since: Callable[[], float | None] = _never
@@ -217,7 +187,7 @@ class WatchStream:
                 await asyncio.sleep(0)
         self.signal_all()
 
-    def _part(self, name: str, authorization: Authorization | None) -> Part:
+    def _part(self, name: str, authorization: Authorization | None) -> AnyPart:
         def wake() -> None:
             self._signalled[part] = None
             self._woken.set()
@@ -270,7 +240,7 @@ class WatchStream:
                 await message.pause()
         return more
 
-    async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
+    async def _mark(self, message: _Message, bookmark: Callable[[AnyPart], bytes | None]) -> None:
         """Adds the bookmarks of all parts that have one to ``message``; full messages are sent on the way."""
         for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)
@@ -290,3 +260,78 @@ class WatchStream:
     def _is_due(self) -> None:
         self._bookmark_due = True
         self.signal_all()
+
+
+class WatchStreams:
+    """The open streams."""
+
+    def __init__(self, most: int, grants: Grants | None) -> None:
+        """Begins without streams.
+
+        Args:
+            most: how many streams may be open.
+            grants: says what callers may do; None: every caller may watch everything.
+        """
+        self._most = most
+        self.authorizations = Authorizations(grants) if grants is not None else None
+        """The permissions that open streams depend on, rechecked while they are open; None: no permissions are checked."""
+        self._open: dict[WatchStream, None] = {}
+        self._stops = False
+        self._closing = TaskSet("watches")
+        """The tasks in which ended streams release their watchers and namespaces."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def records(self) -> list[int]:
+        """Returns, for each stream, how many records wait in it. Safe to call from any thread."""
+        return [stream.waiting for stream in list(self._open)]
+
+    def stop(self) -> None:
+        """Ends every stream with UNAVAILABLE after a last bookmark, and new ones at once."""
+        self._stops = True
+        for stream in self._open:
+            stream.stop()
+
+    async def closed(self) -> None:
+        """Returns when every ended stream has released its watchers and namespaces."""
+        await self._closing.close(cancel=False)
+
+    async def run(
+        self,
+        names: Iterable[str],
+        part_of: PartOf,
+        bookmark_seconds: float,
+        permissions: tuple[Permission, ...],
+        call: Call,
+    ) -> None:
+        """Serves one stream, until the caller ends it.
+
+        Args:
+            names: the namespaces that are watched.
+            part_of: makes the part of a namespace.
+            bookmark_seconds: the time between two bookmarks.
+            permissions: what the caller needs in each of the namespaces.
+            call: the call.
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED, too many streams are open; and as ``WatchStream.run``.
+        """
+        if len(self._open) >= self._most:
+            problem = f"{len(self._open)} watches are open, which is the limit: share one, or raise max_watches."
+            raise too_much("max_watches", self._most, problem)
+        names = tuple(names)
+        stream = WatchStream(names, part_of, bookmark_seconds)
+        self._open[stream] = None
+        if self._stops:
+            stream.stop()
+        try:
+            if self.authorizations is None:
+                await stream.run(call.write)
+            else:
+                async with self.authorizations.joined(stream.reconsider, call.caller, names, *permissions) as held:
+                    await stream.run(call.write, held, call.unread_since)
+        finally:
+            self._open.pop(stream, None)
+            closing = self._closing.begin(stream.close(), "releasing the source of a stream")
+            await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release
