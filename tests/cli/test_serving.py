@@ -225,7 +225,8 @@ def test_moving_global_options_to_the_front_keeps_all_arguments_and_is_idempoten
     assert sorted([*first, *others]) == sorted(arguments)
     again = globals_first([*first, *others], TAKES_VALUE)
     assert [*again[0], *again[1]] == [*first, *others]
-    assert output_of(arguments) == output_of([*first, *others])
+    if arguments[-1:] not in (["--output"], ["-o"]):  # an option without its value is refused
+        assert output_of(arguments) == output_of([*first, *others])
 
 
 @pytest.mark.parametrize(

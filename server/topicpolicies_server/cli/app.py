@@ -62,6 +62,9 @@ class Application(TyperGroup):
                     code = super().main(self._arranged(given), *rest, **(extra | {"standalone_mode": False}))
             except KeyboardInterrupt:
                 code = INTERRUPTED
+            except typer.Abort:
+                typer.echo("Nothing was changed.", err=True)
+                code = ExitCode.ERROR
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("topicpolicies"):
                     raise

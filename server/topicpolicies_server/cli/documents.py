@@ -17,7 +17,7 @@ from .exits import ExitCode, reporting
 from .fields import complete
 from .files import wrong
 from .moments import parse_moment, read_at
-from .settings import ScopeName, ScopeNames, Settings, settings
+from .settings import Output, ScopeName, ScopeNames, Settings, settings
 from .showing import forms
 from .showing.notes import note_unconfirmed, waiting
 from .showing.rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
@@ -234,7 +234,7 @@ def list_(
     elif not chosen.show_names(document.topic for document in documents):
         rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
         for line in columns(rows):
-            typer.echo(fitting(line, wide=chosen.wide))
+            typer.echo(fitting(line, wide=chosen.output is Output.WIDE))
         typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 

@@ -22,29 +22,19 @@ if TYPE_CHECKING:
 
 
 class ExitCode(enum.IntEnum):
-    """The exit codes of every command."""
+    """The exit codes of every command: ``EXIT_CODES`` says what they mean."""
 
     OK = 0
     ERROR = 1
-    """Any error that has no code of its own."""
     USAGE = 2
-    """The command line, or the request, is wrong."""
     CONFLICT = 3
-    """The document has another version than ``--if-version``, or it exists despite ``--must-not-exist`` (ABORTED)."""
     NOT_FOUND = 4
-    """There is no such topic or namespace, or, for ``get``, no document."""
     UNAVAILABLE = 5
-    """The server, or the log behind it, can't be reached, or did not answer a read in time."""
     OUTCOME_UNKNOWN = 6
-    """A change was sent and not answered in time. It can be repeated with the ``--request-id`` that the error names."""
     DIFFERENT = 7
-    """``plan`` and ``diff``: there are differences."""
     HALF_DONE = 8
-    """``apply``: some changes were made before one failed, or it is unknown whether any were."""
     NOT_STARTED = 9
-    """``serve``, ``guard`` and ``demo``: an address or a file is in use, or can't be used."""
     UNWELL = 10
-    """``doctor``: a check failed."""
 
 
 EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--if-version, --must-not-exist), 4 not found,

@@ -33,7 +33,12 @@ def explain(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     if not field:
-        _list(chosen.for_programs, chosen.show)
+        every = TopicPolicies.DESCRIPTOR.fields_by_name
+        if chosen.for_programs:
+            chosen.show({"fields": [explanation(name, every[name]) for name in FIELDS]})
+        else:
+            for line in columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in FIELDS):
+                typer.echo(line)
         return
     with reporting(chosen.output):
         try:
@@ -46,15 +51,6 @@ def explain(
         return
     typer.echo(f"{told.pop('field')}\n{told.pop('comment')}\n")
     for line in columns((name, text) for name, value in told.items() for text in _texts(value)):
-        typer.echo(line)
-
-
-def _list(for_programs: bool, show: Any) -> None:
-    names = list(FIELDS)
-    if for_programs:
-        show({"fields": [explanation(name, TopicPolicies.DESCRIPTOR.fields_by_name[name]) for name in names]})
-        return
-    for line in columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in names):
         typer.echo(line)
 
 

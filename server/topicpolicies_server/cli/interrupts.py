@@ -15,7 +15,6 @@ TERMINATED = 143
 """The exit code of a command that SIGTERM ended."""
 _WIND_UP_SECONDS = 2.0
 """How long a command may take to end in order after an interrupt (``winding_up``)."""
-_ENDING = (signal.SIGINT, signal.SIGTERM)
 _heard: set[int] = set()
 """The signals that were handled here since the command began."""
 
@@ -45,26 +44,10 @@ def code_of(code: _Code) -> _Code:
 
 
 @contextmanager
-def _heard_by(handler: Callable[[int, object], None]) -> Iterator[None]:
-    """Sets the handler of SIGINT and SIGTERM during the body, except where the signal is ignored or has a handler of others."""
-    usual = {}
-    if threading.current_thread() is threading.main_thread():
-        present = {number: signal.getsignal(number) for number in _ENDING}
-        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, _interrupt)}
-    for number in usual:
-        signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, each in usual.items():
-            signal.signal(number, each)
-
-
-@contextmanager
 def deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
     """Calls ``first`` in the handler of the first interrupt; the body goes on. A second interrupt ends the body, in case it is stuck.
 
-    Yields a function that returns whether there was an interrupt.
+    A signal that is ignored, or has a handler of others, stays so. Yields a function that returns whether there was an interrupt.
 
     Raises:
         KeyboardInterrupt: there was a second interrupt.
@@ -79,8 +62,17 @@ def deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
         asked = True
         first()
 
-    with _heard_by(hear):
+    usual = {}
+    if threading.current_thread() is threading.main_thread():
+        present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, _interrupt)}
+    for number in usual:
+        signal.signal(number, hear)
+    try:
         yield lambda: asked
+    finally:
+        for number, each in usual.items():
+            signal.signal(number, each)
 
 
 @contextmanager

@@ -129,11 +129,6 @@ class Settings:
         return self.output is Output.JSON
 
     @property
-    def wide(self) -> bool:
-        """Whether lines for people are never cut."""
-        return self.output is Output.WIDE
-
-    @property
     def for_programs(self) -> bool:
         """Whether results are printed as JSON or YAML."""
         return self.output in (Output.JSON, Output.YAML)

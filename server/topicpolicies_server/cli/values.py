@@ -1,18 +1,6 @@
 """Values as people write them, on the command line and in YAML: by the type and the unit of the field that a path names.
 
-=============  ==========================================================================================
-field          value
-=============  ==========================================================================================
-number         ``10``, ``-1``, ``0.5``
-time, size     a number in the field's own unit, or with a unit of its own: ``7d``, ``90s``, ``10G``; ``infinite``
-yes or no      ``true``, ``false``; on the command line also ``yes``, ``no``, ``on``, ``off``
-text           taken literally
-enum           its name, with or without the type's prefix, in any case: ``full_transitive``
-list           elements separated by commas, or JSON: ``shared,key_shared``, ``["shared"]``; nothing after ``=``: none
-object, map    JSON, with the field names of the definition or of its JSON form: ``{"retention_size_in_mb": 100}``
-=============  ==========================================================================================
-
-``+=`` adds elements to a list, ``-=`` removes elements; both leave the others alone.
+docs/command-line.md has the forms of values.
 
 An update changes only what its assignments set: leaves of objects, entries of maps, whole lists (docs/masks.md). An empty value (``{}``,
 ``[]``, nothing after ``=``) sets its whole path.

@@ -1,5 +1,1 @@
-"""Declared policies: plan, apply and export.
-
-- ``apply``: the commands
-- ``declared``: the file; ``planning``: the steps that make documents as it declares; ``applying``: sends the steps
-"""
+"""Declared policies: ``apply`` has the commands, ``declared`` the file, ``planning`` the steps that it asks for, ``applying`` sends."""

@@ -1,19 +1,6 @@
 """The file of declared policies: parses YAML into declarations, and writes a file that declares documents as they are.
 
-::
-
-    version: 1
-    namespaces: [public/default]            # where --prune may delete documents; not needed otherwise
-    policies:
-      - pattern: public/default/orders-*    # every known topic that it matches
-        set:
-          max_producer_per_topic: 5
-      - topic: public/default/orders-eu     # a later declaration of a field overrides an earlier one, a topic's overrides a pattern's
-        scope: global                       # the default is local
-        set:
-          max_producer_per_topic: 10
-          retention_policies: {retention_time_in_minutes: 7d, retention_size_in_mb: 10G}
-          message_ttl_in_seconds: null      # to be unset
+docs/command-line.md describes the file.
 
 Only what is declared is compared and changed: other fields, and other leaves of a declared object, are left alone.
 """
