@@ -204,7 +204,8 @@ class HistoryFile:
                 if isinstance(piece, Gap):
                     yield "", histories.gap_message(piece)
                 elif isinstance(piece, Recorded):
-                    yield resume_tokens.write_position(piece.entry.id, piece.token), HistoryEntry.FromString(histories.entry_message(piece.entry))
+                    entry = HistoryEntry.FromString(histories.entry_message(piece.entry))
+                    yield resume_tokens.write_position(piece.entry.id, piece.token), entry
             place, more = stretch.place, stretch.more
         if until <= behind or not int(until[:16], 16):  # there is no entry to be read
             yield until, None
