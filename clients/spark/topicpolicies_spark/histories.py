@@ -24,8 +24,7 @@ from topicpolicies_server.history.entries import Gap
 from topicpolicies_server.history.queries import Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
-from topicpolicies_server.rpc import histories as messages
-from topicpolicies_server.rpc import resume_tokens
+from topicpolicies_server.rpc import histories, resume_tokens
 
 from .options import OptionError, Options
 
@@ -194,7 +193,7 @@ class HistoryFile:
 
     def gaps(self, namespace: str) -> list[HistoryGap]:
         """See ``SidecarHistory``."""
-        return _unknown(map(messages.gap_message, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
+        return _unknown(map(histories.gap_message, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
 
     def _pieces(self, namespace: str, behind: str, until: str) -> Iterator[tuple[str, Content | None]]:
         place, more = self._place(behind), True
@@ -203,12 +202,10 @@ class HistoryFile:
                 stretch = queries.stretch(self._connection, namespace, place, _ENTRIES)
             for piece in stretch.pieces:
                 if isinstance(piece, Gap):
-                    yield "", messages.gap_message(piece)
+                    yield "", histories.gap_message(piece)
                 elif isinstance(piece, Recorded):
-                    yield (
-                        resume_tokens.write_position(piece.entry.id, piece.token),
-                        HistoryEntry.FromString(messages.entry_message(piece.entry)),
-                    )
+                    entry = HistoryEntry.FromString(histories.entry_message(piece.entry))
+                    yield resume_tokens.write_position(piece.entry.id, piece.token), entry
             place, more = stretch.place, stretch.more
         if until <= behind or not int(until[:16], 16):  # there is no entry to be read
             yield until, None

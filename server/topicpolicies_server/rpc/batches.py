@@ -25,7 +25,7 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .calls import Call
+from .calls import Call, ChangeObserver
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
 MOST_CHANGES = 1_000
@@ -35,8 +35,6 @@ TURN_SECONDS = 0.005
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
 
-ChangeEnded: TypeAlias = Callable[[Request | None, Result | PolicyError | None, float], None]
-"""Called once for each change with the request (None: it is invalid), the outcome (None: the call ended first), and the seconds taken."""
 Shown: TypeAlias = Callable[[str], Awaitable[answers.Wire]]
 """Checks the caller's permission to change a namespace, and returns what serializes its documents."""
 
@@ -71,7 +69,7 @@ class Batch:
         registry: Registry,
         admission: Admission | None,
         shown: Shown,
-        ended: ChangeEnded,
+        observers: Sequence[ChangeObserver],
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -82,7 +80,7 @@ class Batch:
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
-            ended: called for each change.
+            observers: are notified of each change.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -99,7 +97,7 @@ class Batch:
         self._registry = registry
         self._admission = admission
         self._shown = shown
-        self._ended = ended
+        self._observers = observers
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
@@ -297,7 +295,8 @@ class Batch:
         if change.led is None:
             self._one_less()
         change.led = None
-        self._ended(request, result_of(answer) if isinstance(answer, ChangeResult) else answer, self._loop.time() - self._began)
+        self._context.changes += 1
+        self._notify(request, result_of(answer) if isinstance(answer, ChangeResult) else answer)
 
     def _one_less(self) -> None:
         self._left -= 1
@@ -315,4 +314,8 @@ class Batch:
         self._withdraw(self._changes)
         for change in self._changes:
             if change.request is not None and change.answer is None:
-                self._ended(change.request, None, self._loop.time() - self._began)
+                self._notify(change.request, None)
+
+    def _notify(self, request: Request | None, answer: Result | PolicyError | None) -> None:
+        for observer in self._observers:
+            observer.changed("BatchUpdatePolicies", self._context.caller, request, answer, self._loop.time() - self._began)

@@ -19,7 +19,7 @@ from ..access.grants import Grants
 from ..cluster.admission import Admission
 from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.sequencer import Request
 from ..core.errors import PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
@@ -27,7 +27,7 @@ from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, deadline_errors, histories, reads, requests
-from .batches import Batch, ChangeEnded
+from .batches import Batch
 from .calls import Call, Calls
 from .forwarding import Forwarding
 from .permitting import permitted
@@ -141,7 +141,7 @@ class Servicer:
             self.registry,
             self._admission,
             partial(self.shown, context, permission=Permission.CHANGE),
-            self._of_change(context),
+            self.calls.change_observers,
             self._forwarding,
         )
         self._batches[batch] = None
@@ -187,16 +187,6 @@ class Servicer:
         if self._forwarding is None:
             raise refused
         return await self._forwarding.change(context, message, refused, lambda: self._change(*read(message, author_of(context)), context))
-
-    def _of_change(self, context: Call) -> ChangeEnded:
-        """Returns a function that reports each change of a batch to the change observers."""
-
-        def changed(request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-            context.changes += answer is not None
-            for observer in self.calls.change_observers:
-                observer.changed("BatchUpdatePolicies", context.caller, request, answer, seconds)
-
-        return changed
 
     async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Call) -> bytes:
         """Serves GetPolicy."""

@@ -39,10 +39,6 @@ PartOf = Callable[[str, Callable[[], None], Authorization | None], AnyPart]
 """Makes the part of a namespace, given what it calls when there may be something to take, and the caller's permission in it."""
 
 
-def _never() -> None:
-    """Stands in for ``unread_since`` where no permissions are checked: such a stream is never cancelled because nobody reads it."""
-
-
 class _Message:
     """The message that is being composed."""
 
@@ -99,7 +95,7 @@ class WatchStream:
         self._parts: list[AnyPart] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
-        self._unread_since: Callable[[], float | None] = _never
+        self._unread_since: Callable[[], float | None] = lambda: None
         """Returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits."""
 
     @property
@@ -133,7 +129,7 @@ class WatchStream:
             self._task.cancel()
 
     async def run(
-        self, write: Write, authorizations: Mapping[str, Authorization] = UNCHECKED, unread_since: Callable[[], float | None] = _never
+        self, write: Write, authorizations: Mapping[str, Authorization] = UNCHECKED, unread_since: Callable[[], float | None] = lambda: None
     ) -> None:
         """Writes serialized messages without end.
 
