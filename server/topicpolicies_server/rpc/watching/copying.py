@@ -55,8 +55,7 @@ class Copying(RetriedPart):
             wake: called when there may be something to take.
             authorization: the caller's permission in this namespace; None: no permission is checked.
         """
-        checked = authorization if authorization is not None else Authorization(secrets.wire)
-        super().__init__(name, "the watch of the history of", wake, checked)
+        super().__init__(name, "the watch of the history of", wake, authorization or Authorization(secrets.wire))
         self._registry = registry
         self._records = Records(wake)
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)

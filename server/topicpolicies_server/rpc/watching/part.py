@@ -134,8 +134,7 @@ class Part(RetriedPart):
             wake: called when there may be something to take.
             authorization: the caller's permission in this namespace; None: no permission is checked.
         """
-        checked = authorization if authorization is not None else Authorization(resources.wire)
-        super().__init__(name, "the watch of", wake, checked)
+        super().__init__(name, "the watch of", wake, authorization or Authorization(resources.wire))
         self.stage = Stage.LOADING
         self._resources = resources
         self._watch = watch
