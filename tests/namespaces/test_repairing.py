@@ -200,7 +200,7 @@ def test_a_repair_that_the_log_can_not_express_is_not_tried_again_until_its_key_
     def refuse(self: MemoryNamespaceLog, event: Event) -> None:
         nonlocal tries
         tries += 1
-        raise LogError(LogState.DIALECT, "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
+        raise LogError(Reason.NOT_EXPRESSIBLE, "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
 
     monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)
 

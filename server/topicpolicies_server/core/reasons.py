@@ -143,8 +143,6 @@ class LogState(enum.Enum):
     APPEND_FAILED = enum.auto()
     """Nothing can be appended, although the log is still followed."""
     LOAD_TIMEOUT = enum.auto()
-    DIALECT = enum.auto()
-    """The brokers' version can't hold an event."""
     ADMIN_UNREACHABLE = enum.auto()
     ADMIN_REFUSED = enum.auto()
 
@@ -153,4 +151,4 @@ class LogState(enum.Enum):
         """The reason that callers get."""
         if self in (LogState.ADMIN_UNREACHABLE, LogState.ADMIN_REFUSED):
             return Reason.CLUSTER_UNAVAILABLE
-        return Reason.NOT_EXPRESSIBLE if self is LogState.DIALECT else Reason.LOG_UNAVAILABLE
+        return Reason.LOG_UNAVAILABLE

@@ -62,7 +62,7 @@ async def test_a_global_event_that_was_refused_is_accepted_after_the_brokers_upg
         cluster.answers["brokers/version"] = NEW
         with pytest.raises(LogError) as refused:
             recorder.append(log, delete)
-        assert refused.value.state == LogState.DIALECT
+        assert refused.value.reason == "NOT_EXPRESSIBLE"
         async with asyncio.timeout(20):
             await recorder.until(lambda: bool(recorder.losses))
         assert recorder.losses[0].state == LogState.LOST

@@ -33,7 +33,7 @@ from ...core.errors import Kind, PolicyError
 from ...core.names import DOMAINS, PolicyKey, Scope, TopicName, parse_topic
 from ...core.policies.documents import FIELDS, Settings, setting_of
 from ...core.policies.events import Action, Event, Stamp, StampKind
-from ...core.reasons import LogState, Reason
+from ...core.reasons import Reason
 from ..change_log import LogError
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import Document
@@ -244,7 +244,7 @@ class Codec:
         if self._dialect is Dialect.SHARED_KEY:
             what = "repair a GLOBAL document" if restates else "delete a GLOBAL document"
         raise LogError(
-            LogState.DIALECT,
+            Reason.NOT_EXPRESSIBLE,
             f"As far as is known, these brokers can't {what} without changing the LOCAL one. Upgrade them to 4.0.6 or later.",
             kind=Kind.FAILED_PRECONDITION,
         )
