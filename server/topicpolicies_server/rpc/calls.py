@@ -49,7 +49,7 @@ LAST_SECONDS = 1.0
 """Seconds that a call which is ended may take to write what it is writing, and to send its status."""
 _ELSEWHERE_SECONDS = 0.5
 """After how many seconds a call that a stopping server refuses may be repeated: by then its connection is closed."""
-_QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.3
+_QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.45
 """A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more.
 Calls that it has refused must find no open connection when they are repeated."""
 _LOOK_SECONDS = 0.02
