@@ -118,9 +118,9 @@ def test_a_token_that_was_verified_is_remembered_until_keys_change() -> None:
 
 def test_a_remembered_token_is_refused_before_it_begins_and_after_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
     way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
-    shown = CallCredentials(f"Bearer {token(exp=NOW + 600, nbf=NOW - 600)}")
+    shown = CallCredentials(f"Bearer {token(exp=NOW + 36_000, nbf=NOW - 36_000)}")
     ask(shown, way)
-    for moment, reason in ((NOW + 600, Reason.CREDENTIALS_EXPIRED), (NOW - 601, Reason.CREDENTIALS_INVALID)):
+    for moment, reason in ((NOW + 36_000, Reason.CREDENTIALS_EXPIRED), (NOW - 36_001, Reason.CREDENTIALS_INVALID)):
         with monkeypatch.context() as patched:
             set_clock(patched, moment)
             assert refused(shown, way).reason is reason

@@ -178,6 +178,10 @@ async def fuzz(server: Server, seed: int, count: int, logged_errors: Callable[[]
         memory, held = resident(), objects()
         turns.rest()
         await fuzz.send(count - count // 4)
+        for _ in range(10):  # each method has accepted something at last, whatever the chance
+            if all(fuzz.accepted[name] for name in Mutations(0).calls):
+                break
+            await fuzz.send(count // 4)
         await fuzz.crowd(2 * server.config.limits.max_calls_per_principal)
         looking.cancel()
         grown, kept = resident() - memory, objects() - held
@@ -194,7 +198,7 @@ async def fuzz(server: Server, seed: int, count: int, logged_errors: Callable[[]
     assert fuzz.faults == []
     assert ended.faults == []
     assert logged_errors() == []
-    assert fuzz.sent == count
+    assert fuzz.sent >= count
     every = {*Mutations(0).calls}
     assert {*ended.methods} == every, "a method was not called"
     assert {name for name in every if fuzz.accepted[name]} == every

@@ -133,8 +133,11 @@ class Settings:
         """Whether results are printed as JSON or YAML."""
         return self.output in (Output.JSON, Output.YAML)
 
-    def client(self) -> Client:
+    def client(self, *, listening: bool = True) -> Client:
         """Returns a new client of the server.
+
+        Args:
+            listening: whether a server has to listen, if its address is of this machine.
 
         Raises:
             OSError: a file of the TLS options or the token file can't be read.
@@ -147,7 +150,8 @@ class Settings:
         self.check()
         token = TokenFile(self.token_file) if self.token_file is not None else None
         client = Client(self.server, tls=self.tls, token=token, timeout=self.timeout_seconds)
-        check_listening(self.server, min(_START_SECONDS, self.timeout_seconds))
+        if listening:
+            check_listening(self.server, min(_START_SECONDS, self.timeout_seconds))
         return client
 
     def check(self) -> None:

@@ -83,7 +83,7 @@ def _examined(chosen: Settings, config: ServerConfig | None, namespaces: Sequenc
     with contextlib.ExitStack() as stack:
         checks = list[Check]()
         if not pre:
-            checks += sidecar(chosen, stack.enter_context(chosen.client()), namespaces, scratch)
+            checks += sidecar(chosen, stack.enter_context(chosen.client(listening=False)), namespaces, scratch)
         if config is not None and isinstance(config.log, PulsarLogConfig):
             from ...logs.pulsar.admin import admin_api  # noqa: PLC0415 - what clients have no use for need not be installed
             from .brokers import Brokers  # noqa: PLC0415
