@@ -22,7 +22,7 @@ COPY --from=build /opt/topicpolicies /opt/topicpolicies
 # Without another word the embedded log is kept in the user's data folder, which is /var/lib/topicpolicies here.
 ENV PATH=/opt/topicpolicies/bin:$PATH PYTHONUNBUFFERED=1 XDG_DATA_HOME=/var/lib
 USER 10001
-# The embedded log: one SQLite file and its journal. Not needed when the log is Pulsar's.
+# The embedded log: one SQLite file, and what stands beside it. Not needed when the log is Pulsar's.
 VOLUME /var/lib/topicpolicies
 EXPOSE 6680
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["topicpolicies", "health"]

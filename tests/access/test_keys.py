@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509 import load_pem_x509_certificate
 
-from topicpolicies_server.access.keys import MOST_KEYS, PUBLIC_ALGORITHMS, Key, KeyUnusable, public_key, secret_key, several
+from topicpolicies_server.access.keys import _CURVES, _RSA, MOST_KEYS, Key, KeyUnusable, public_key, secret_key, several
 from topicpolicies_server.config.authentication import ALGORITHMS
 
 from .certificates import certificate
@@ -74,7 +74,7 @@ def test_a_public_key_of_any_form_is_only_for_its_own_algorithms(
 ) -> None:
     for algorithm in algorithms:
         assert public_key(form(key), algorithm).algorithms == algorithms
-    for other in set(PUBLIC_ALGORITHMS) - set(algorithms):
+    for other in set(ALGORITHMS) - set(algorithms):
         with pytest.raises(KeyUnusable, match=f"not for {other}"):
             public_key(form(key), other)
 
@@ -103,7 +103,7 @@ def test_private_keys_and_garbage_are_refused_as_public_keys() -> None:
 
 
 def test_the_configurable_algorithms_are_the_supported_ones() -> None:
-    assert ALGORITHMS == PUBLIC_ALGORITHMS
+    assert (*_RSA, *_CURVES.values(), "EdDSA") == ALGORITHMS
 
 
 def in_url(content: bytes) -> bytes:

@@ -40,8 +40,6 @@ MOST_KEYS = 4
 _SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-PUBLIC_ALGORITHMS = (*_RSA, *_CURVES.values(), "EdDSA")
-"""Every algorithm whose tokens can be verified with a public key."""
 _DATA, _BASE64 = b"data:", b";base64"
 _MARK = b"-----BEGIN "
 _NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")

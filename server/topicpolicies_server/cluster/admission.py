@@ -1,7 +1,7 @@
 """The admission of a request before it is sequenced: the facts that its rules need, and whether the topic has policies at all.
 
-All requests to the cluster are sent here, and their answers travel with the request; no later step awaits facts. Recent answers are cached,
-so that most requests pass at once. Updates need fresh facts and are refused without them; reads accept older ones.
+What rules and reads need of the cluster is asked here, and the answers travel with the request; no later step awaits facts. Recent
+answers are cached, so that most requests pass at once. Updates need fresh facts and are refused without them; reads accept older ones.
 """
 
 from __future__ import annotations

@@ -351,7 +351,7 @@ class Calls:
                     if seconds:
                         await asyncio.sleep(seconds)
                 return await method(request, call)
-            except BaseException as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
+            except BaseException as error:  # noqa: BLE001 (each becomes a status)
                 await _end(call, error)
             finally:
                 self._ended(call)

@@ -118,7 +118,7 @@ class Servicer:
         return deadline_errors.no_answer(self.registry, request.key.topic if request is not None else "")
 
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Call) -> bytes:
-        """UpdatePolicy."""
+        """Serves UpdatePolicy."""
         context.target = message.topic
         try:
             return await self._change(*requests.read_update(message, author_of(context)), context)

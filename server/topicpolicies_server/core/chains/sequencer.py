@@ -4,8 +4,8 @@ An update is computed on the document that the update before it in its chain pro
 chain does not wait for the log. The result of the update is known when its event has been folded. Because every event is an operation
 (``core/fold/fold``), an update that fails fails alone: the updates that were computed after it stay valid.
 
-Only three things make a request wait in its chain: a version that it names (the one before it must be known), a full pipeline, and an
-answer that writes nothing (it holds only if the events in flight before it succeed).
+Four things make a request wait in its chain: a precondition on a version or on absence (the one before it must be known), a full pipeline,
+earlier changes of its batch, and an answer that writes nothing (it holds only if the events in flight before it succeed).
 
 **An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no position in the log that would prove what it
 was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
