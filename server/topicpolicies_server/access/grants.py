@@ -11,9 +11,6 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
-from ..core.errors import Kind
-from ..core.reasons import Reason
-from ..logs.change_log import LogError
 from ..reloading import Reloader
 from .caller import Caller
 from .permission import Granted
@@ -88,15 +85,9 @@ async def open_grants(config: AuthorizationConfig, log: LogConfig, reloader: Rel
     from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
     from .broker_roles import BrokerRoles  # noqa: PLC0415
 
-    try:
-        admin = admin_api(log)
-    except OSError as error:
-        raise LogError(
-            Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
-        ) from error
     return Grants(
         BrokerRoles(
-            admin,
+            admin_api(log),
             asyncio.get_running_loop().time,
             superusers=frozenset(config.superuser_roles),
             namespace_roles=config.namespace_roles_may_read,

@@ -20,7 +20,6 @@ from ..core.names import PolicyKey
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
-from ..logs.change_log import LogError
 from .cache import Cache
 from .disabled import PROPERTY, Disabled, DisabledProperty
 from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
@@ -284,13 +283,7 @@ async def open_admission(
         from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
         from .admin import AdminSource  # noqa: PLC0415
 
-        try:
-            admin = admin_api(config)
-        except OSError as error:
-            raise LogError(
-                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
-            ) from error
-        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics, refuses=refuses)
+        brokers = AdminSource(admin_api(config), config.service_url, missing_topics=missing_topics, refuses=refuses)
         return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
     if config.cluster_file is None:
         return None

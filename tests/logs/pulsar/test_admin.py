@@ -19,6 +19,7 @@ import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
+from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_file
@@ -296,6 +297,9 @@ def test_an_unusable_trust_file_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     with pytest.raises(OSError):  # noqa: PT011 (OpenSSL's own message)
         TlsOptions(trust_certs=tmp_path / "empty.pem").context()
+    with pytest.raises(LogError, match="A TLS file for Pulsar can't be used") as refused:
+        Admin("https://localhost:1", tls=TlsOptions(trust_certs=tmp_path / "missing.pem"))
+    assert refused.value.kind is Kind.FAILED_PRECONDITION
 
 
 def test_host_names_are_checked_unless_that_is_turned_off() -> None:

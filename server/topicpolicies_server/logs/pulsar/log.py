@@ -67,12 +67,7 @@ class PulsarLog:
         self._service_url = service_url
         self._limits = limits or PulsarLimits()
         self._advertised = advertised
-        try:
-            self._admin = Admin(admin_url, token=token, tls=tls)
-        except OSError as error:
-            raise LogError(
-                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
-            ) from error
+        self._admin = Admin(admin_url, token=token, tls=tls)
         self._topics = Topics(self._admin)
         self._client = PulsarClient(service_url, token=token, tls=tls)
         self._facts = CurrentFacts(

@@ -27,7 +27,8 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from ....config import PulsarLogConfig
-from ....core.reasons import LogState
+from ....core.errors import Kind
+from ....core.reasons import LogState, Reason
 from ....fair_limit import FairLimiter, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
@@ -116,12 +117,16 @@ class Admin:
         ``url`` may name several hosts, separated by commas, which take turns when one fails. ``tls`` is as strict as possible by default.
 
         Raises:
-            OSError: a file of ``tls`` can't be used.
+            LogError: a file of ``tls`` can't be used (FAILED_PRECONDITION).
         """
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
         self._tokens = Tokens(token)
-        self._tls = LiveContext(tls or TlsOptions())
+        try:
+            self._tls = LiveContext(tls or TlsOptions())
+        except OSError as error:
+            told = f"A TLS file for Pulsar can't be used: {error}."
+            raise LogError(Reason.CLUSTER_UNAVAILABLE, told, kind=Kind.FAILED_PRECONDITION) from error
         self._asking: set[asyncio.Task[Answer]] = set()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
@@ -319,7 +324,7 @@ def admin_api(config: PulsarLogConfig) -> Admin:
     """Returns a client of a cluster's admin API. Nothing is connected yet.
 
     Raises:
-        OSError: a TLS file can't be used.
+        LogError: a TLS file can't be used (FAILED_PRECONDITION).
     """
     return Admin(config.admin_url, token=identity_of(config), tls=tls_of(config))
 
