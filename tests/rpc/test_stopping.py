@@ -164,7 +164,7 @@ async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_d
     async with grpc.aio.insecure_channel(patient.address) as channel:
         stub = async_stub(channel)
         await stub.UpdatePolicy(update())
-        burst: list[Any] = [stub.UpdatePolicy(update(f"{TOPIC}-{number}")) for number in range(300)]
+        burst: list[Any] = [stub.UpdatePolicy(update(f"{TOPIC}-{number}")) for number in range(60)]
         await until(lambda: len(patient._servicer.calls) > 0)  # type: ignore[union-attr]
         await stopped(patient)
         ends = [(await call.code(), await call.trailing_metadata()) for call in burst]
