@@ -105,7 +105,7 @@ def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
 def test_the_table_is_folded_to_80_columns_and_nothing_is_cut_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    from topicpolicies_server.cli.serving import config as config_module  # noqa: PLC0415
+    from topicpolicies_server.cli import config as config_module  # noqa: PLC0415
 
     monkeypatch.setattr(config_module, "console", lambda: Console(width=80, highlight=False, markup=False, emoji=False))
     shown = run(home, "--data", "p.db", "--history", "h.db", TOPICPOLICIES_PULSAR="pulsar://b:1")

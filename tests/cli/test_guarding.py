@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from topicpolicies_server.cli import guard as guard_module
+from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app
-from topicpolicies_server.cli.serving import guard as guard_module
-from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import CallRecordConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.namespaces.repairs import RepairQueue
 from topicpolicies_server.process import until_told_to_stop

@@ -25,8 +25,8 @@ from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
 from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.cli.interrupts import INTERRUPTED, TERMINATED
 from topicpolicies_server.cli.moments import parse_time
+from topicpolicies_server.cli.rendering import console
 from topicpolicies_server.cli.settings import Output
-from topicpolicies_server.cli.showing.rendering import console
 from topicpolicies_server.escaping import printable
 from topicpolicies_server.logs.change_log import LogError
 

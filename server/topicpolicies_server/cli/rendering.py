@@ -17,7 +17,7 @@ from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.values import enum_name, map_value
 
-from ...escaping import printable
+from ..escaping import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

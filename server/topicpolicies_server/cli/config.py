@@ -11,19 +11,19 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from ...config import Address, ConfigError
-from ...config.building import server_config
-from ...config.errors import meant_as_url, without_credentials
-from ...config.option import ReadBy
-from ...config.rendering import reference, sample, written_value
-from ...config.sources import OptionValues, Setting
-from ...escaping import printable
-from ..exits import ExitCode
-from ..settings import settings
-from ..showing.rendering import console
+from ..config import Address, ConfigError
+from ..config.building import server_config
+from ..config.errors import meant_as_url, without_credentials
+from ..config.option import ReadBy
+from ..config.rendering import reference, sample, written_value
+from ..config.sources import OptionValues, Setting
+from ..escaping import printable
 from .configured import configured
+from .exits import ExitCode
+from .rendering import console
 from .running import report_problems
 from .serve import check_tls
+from .settings import settings
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
 Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]

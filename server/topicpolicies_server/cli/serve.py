@@ -6,14 +6,14 @@ import os
 
 import typer
 
-from ...config import EmbeddedLogConfig, ServerConfig
-from ...config.building import server_config
-from ...config.option import ReadBy
-from ...config.sources import OptionValues
-from ...process import collector_off_during_start
-from ..settings import Output, TlsFlags, settings
+from ..config import EmbeddedLogConfig, ServerConfig
+from ..config.building import server_config
+from ..config.option import ReadBy
+from ..config.sources import OptionValues
+from ..process import collector_off_during_start
 from .configured import configured
 from .running import reporting_problems, run_until_signalled
+from .settings import Output, TlsFlags, settings
 
 
 @configured(ReadBy.SERVE)
@@ -71,7 +71,7 @@ def run(config: ServerConfig, output: Output) -> None:
 
 
 def _run(config: ServerConfig, output: Output) -> None:
-    from ...rpc.server import Server  # noqa: PLC0415
+    from ..rpc.server import Server  # noqa: PLC0415
 
     def make() -> Server:
         if config.data_folder is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from ...config import GuardConfig
-from ...config.building import guard_config
-from ...config.option import ReadBy
-from ...config.sources import OptionValues
-from ...process import collector_off_during_start
-from ..settings import Output, settings
+from ..config import GuardConfig
+from ..config.building import guard_config
+from ..config.option import ReadBy
+from ..config.sources import OptionValues
+from ..process import collector_off_during_start
 from .configured import configured
 from .running import reporting_problems, run_until_signalled
+from .settings import Output, settings
 
 
 @configured(ReadBy.GUARD)
@@ -48,7 +48,7 @@ def run(config: GuardConfig, output: Output) -> None:
 
 
 def _run(config: GuardConfig, output: Output) -> None:
-    from ...guard.guard import GuardService  # noqa: PLC0415
+    from ..guard.guard import GuardService  # noqa: PLC0415
 
     said = f"Guarding {', '.join(config.guard)}{', reporting only' if config.report_only else ''}"
     lines = config.log_level, config.log_format

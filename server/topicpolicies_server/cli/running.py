@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from ...config import Address, ConfigError, LogFormat, LogLevel
-from ...core.errors import PolicyError
-from ...escaping import printable
-from ...ops.log import set_up_logging
-from ..exits import ExitCode, report_other
-from ..settings import Output
+from ..config import Address, ConfigError, LogFormat, LogLevel
+from ..core.errors import PolicyError
+from ..escaping import printable
+from ..ops.log import set_up_logging
+from .exits import ExitCode, report_other
+from .settings import Output
 
 if TYPE_CHECKING:
-    from ...process import Service
+    from ..process import Service
 
 _LOG = logging.getLogger(__name__)
 _Service = TypeVar("_Service", bound="Service")
@@ -173,7 +173,7 @@ def run_until_signalled(
     Raises:
         typer.Exit: the server or guard could not start, or ended with an error.
     """
-    from ...process import run  # noqa: PLC0415 - what a process runs is not part of every command
+    from ..process import run  # noqa: PLC0415 - what a process runs is not part of every command
 
     set_up_logging(*lines)
     form = lines[1]

@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ...config.option import Option, ReadBy
-from ...config.rendering import plain, written_value
-from ...config.sources import read_options
-from ...config.table import options
-from ..settings import TlsFlags, settings
+from ..config.option import Option, ReadBy
+from ..config.rendering import plain, written_value
+from ..config.sources import read_options
+from ..config.table import options
+from .settings import TlsFlags, settings
 
 Flags: TypeAlias = Mapping[str, Any]
 """The values of flags by the option's name; None and an empty list: the flag was not given."""
