@@ -65,7 +65,7 @@ class Step:
     """The document as it was read, whose version the change demands."""
     values: TopicPolicies
     """The new values."""
-    mask: Sequence[str]
+    mask: tuple[str, ...]
     """The paths to change; empty: the document is deleted."""
     after: TopicPolicies | None = None
     """The document after the step, as the server has checked it; None: the step deletes it."""
@@ -292,9 +292,8 @@ def apply(
             return
         if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
             typer.confirm("Make these changes?", abort=True)
-        interrupted = make(
-            client, planned, actor=chosen.actor, reason=chosen.reason, report_done=lambda step: chosen.for_programs or _report_done(step)
-        )
+        report_done = (lambda _: None) if chosen.for_programs else _report_done
+        interrupted = make(client, planned, actor=chosen.actor, reason=chosen.reason, report_done=report_done)
     failed = [each.error for each in planned if each.error is not None]
     if chosen.for_programs:
         chosen.show(_outcome(planned))

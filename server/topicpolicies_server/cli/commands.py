@@ -42,7 +42,7 @@ WHERE = {
     "doctor": Place("doctor:doctor", "Find what is wrong, and show what to do."),
     "serve": Place("serve:serve", "Run a server, until it is stopped (SIGTERM, Ctrl-C)."),
     "config": Place("config:config", "Show the options in force, and the source of each."),
-    "guard": Place("guard:guard", "Restore what brokers lose of each other's changes."),
+    "guard": Place("serve:guard", "Restore what brokers lose of each other's changes."),
     "demo": Place("demo:demo", "Show many clients changing one topic, and that no update is lost."),
     "version": Place("server:version", "Show the version of this program."),
 }

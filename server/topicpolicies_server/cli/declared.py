@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -31,6 +31,7 @@ from .rendering import lines
 from .values import find, structured
 
 VERSION = 1
+_T = TypeVar("_T")
 _SCOPES = {"local": SCOPE_LOCAL, "global": SCOPE_GLOBAL}
 _HALF = "half of a character (a surrogate without its other half)"
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -104,7 +105,7 @@ class _Parser:
         self._name = name
         self._problems: list[Violation] = []
 
-    def run(self, text: str, read: Callable[[_Parser, Any], Any]) -> Any:
+    def run(self, text: str, read: Callable[[_Parser, Any], _T]) -> _T:
         found = read(self, self._root(text))
         if self._problems:
             raise wrong(*self._problems)

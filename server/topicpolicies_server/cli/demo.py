@@ -22,7 +22,7 @@ from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, Precondit
 
 from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
 from .exits import ExitCode, reporting
-from .running import reporting_problems, starting
+from .serve import reporting_problems, starting
 from .settings import Output, settings
 
 TOPIC = "persistent://public/default/demo"

@@ -19,7 +19,7 @@ from ..config.sources import OptionValues
 from .checks import Check, Result, counts, examine
 from .configured import configured
 from .exits import ExitCode, reporting
-from .running import reporting_problems
+from .serve import reporting_problems
 from .settings import Settings, settings
 from .sidecar import sidecar
 
