@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app, globals_first, output_of
-from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import CallRecordConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}

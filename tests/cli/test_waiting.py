@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from topicpolicies_server.cli import notes as waits
 from topicpolicies_server.cli.settings import Output, Settings
-from topicpolicies_server.cli.showing import notes as waits
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 
 from ..escaping import printable
+from . import forms
 from .exits import ExitCode, reporting
 from .fields import complete
 from .files import wrong
 from .moments import parse_moment, read_at
+from .notes import note_unconfirmed, waiting
+from .rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
 from .settings import Output, ScopeName, ScopeNames, Settings, settings
-from .showing import forms
-from .showing.notes import note_unconfirmed, waiting
-from .showing.rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
 from .values import parse
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]

@@ -13,14 +13,14 @@ import typer
 
 from topicpolicies import InvalidArgument, PolicyDocument
 
-from .declaring.declared import Declaration, parse_policies, plain
-from .declaring.planning import Step, steps
+from . import forms
+from .apply import Step, steps
+from .declared import Declaration, parse_policies, plain
 from .documents import OneScope, Topic, show_update
 from .exits import reporting
+from .notes import waiting
+from .rendering import scope_name
 from .settings import ScopeName, settings
-from .showing import forms
-from .showing.notes import waiting
-from .showing.rendering import scope_name
 
 _HEAD = """\
 # {topic}  {scope}  version {version}
@@ -84,14 +84,14 @@ def _edited(document: PolicyDocument) -> Step | None:
         if text == before or not text.strip():
             return None
         try:
-            values, leaves, unset = parse_policies(text, "edit")
+            values, paths = parse_policies(text, "edit")
         except InvalidArgument as error:
             if text == last:
                 raise
             problems = [f"# {each.field}: {each.description}" for each in error.violations]
             text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
             continue
-        declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, leaves=leaves, unset=unset)
+        declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, paths=paths)
         key = document.topic, document.scope
         found = steps({key: [declaration]}, {key: document}, prune=())
         return found[0] if found else None

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -41,9 +41,6 @@ EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3
 or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
 8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
 10 a check failed (doctor)."""
-DetailedExitCode = Annotated[
-    bool, typer.Option("--detailed-exitcode", help="Exit codes as terraform has them: 0 no differences, 1 an error, 2 differences.")
-]
 _UNRESOLVED = "errors resolving "
 """A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
 _UNCONNECTED = "failed to connect to all addresses"
@@ -110,29 +107,6 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
             raise
         report_other("FILE", f"{error.filename}: {error.strerror}", output)
         raise typer.Exit(ExitCode.ERROR) from None
-
-
-@contextmanager
-def differing(*, detailed: bool) -> Iterator[Callable[[bool], None]]:
-    """Ends a command that compares. Yields a function to be called with whether there are differences.
-
-    Args:
-        detailed: whether the exit codes are those of terraform: 0 no differences, 1 an error, 2 differences.
-
-    Raises:
-        typer.Exit: there are differences, or the body ended with an exit code.
-    """
-
-    def end(different: bool) -> None:
-        if different:
-            raise typer.Exit(ExitCode.DIFFERENT)
-
-    try:
-        yield end
-    except typer.Exit as exit_:
-        if not detailed or not exit_.exit_code:
-            raise
-        raise typer.Exit(2 if exit_.exit_code == ExitCode.DIFFERENT else 1) from None
 
 
 def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:

@@ -12,14 +12,14 @@ from topicpolicies import PolicyDocument
 from topicpolicies.v1.history_pb2 import HistoryGap, ListHistoryResponse, WatchHistoryEvent
 
 from ..escaping import printable
+from . import forms
 from .documents import OneScope, Scopes, Topic
-from .exits import DetailedExitCode, differing, reporting
+from .events import gap_line, line, show_entry
+from .exits import ExitCode, reporting
 from .moments import parse_moment, parse_time, read_at
+from .notes import note_unconfirmed, waiting
+from .rendering import between, policies_of, scope_name, show_differences
 from .settings import ScopeName, ScopeNames, Settings, settings
-from .showing import forms
-from .showing.events import gap_line, line, show_entry
-from .showing.notes import note_unconfirmed, waiting
-from .showing.rendering import between, policies_of, scope_name, show_differences
 from .watch import ResumeFile, check_topics, follow, sort_targets
 
 
@@ -115,11 +115,10 @@ def diff(
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
     scope: OneScope = ScopeName.LOCAL,
-    detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
 
-    Ends with exit code 7 if there are any (2 with --detailed-exitcode). A moment is a version, as history and get show them, or a time:
+    Ends with exit code 7 if there are any. A moment is a version, as history and get show them, or a time:
     2026-03-01T12:00, 2h-ago, now.
 
     \b
@@ -129,25 +128,25 @@ def diff(
       topicpolicies diff public/default/orders 15 16 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with differing(detailed=detailed) as differ:
-        moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-        with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-            note_unconfirmed(client, json=chosen.json)
-            first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-        found = between(policies_of(first), policies_of(second))
-        created = second.HasField("policies")
-        appeared = first.HasField("policies") is not created
-        if chosen.for_programs:
-            told = {"a": forms.of_message(first), "b": forms.of_message(second)}
-            chosen.show(told | {"differences": [difference.json() for difference in found]})
-        else:
-            typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-            if appeared:
-                typer.echo("the document was " + ("created" if created else "deleted"))
-            elif not found:
-                typer.echo("no differences", err=True)
-            show_differences(found)
-        differ(bool(found) or appeared)
+    moments = [parse_moment(one, "A"), parse_moment(other, "B")]
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        note_unconfirmed(client, json=chosen.json)
+        first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+    found = between(policies_of(first), policies_of(second))
+    created = second.HasField("policies")
+    appeared = first.HasField("policies") is not created
+    if chosen.for_programs:
+        told = {"a": forms.of_message(first), "b": forms.of_message(second)}
+        chosen.show(told | {"differences": [difference.json() for difference in found]})
+    else:
+        typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
+        if appeared:
+            typer.echo("the document was " + ("created" if created else "deleted"))
+        elif not found:
+            typer.echo("no differences", err=True)
+        show_differences(found)
+    if found or appeared:
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:

@@ -13,8 +13,6 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, by the convention of shells: 128 and the number of the signal."""
 TERMINATED = 143
 """The exit code of a command that SIGTERM ended."""
-_WIND_UP_SECONDS = 2.0
-"""How long a command may take to end in order after an interrupt (``winding_up``)."""
 _heard: set[int] = set()
 """The signals that were handled here since the command began."""
 
@@ -91,28 +89,3 @@ def interruptible() -> Iterator[None]:
         if cause is not None:
             raise KeyboardInterrupt from error
         raise
-
-
-@contextmanager
-def winding_up() -> Iterator[Callable[[], bool]]:
-    """Lets the body end in order after an interrupt, within ``_WIND_UP_SECONDS``. Yields a function that returns whether there was one.
-
-    Raises:
-        KeyboardInterrupt: there was a second interrupt, or the body took too long.
-    """
-
-    def limit() -> None:
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.setitimer(signal.ITIMER_REAL, _WIND_UP_SECONDS)
-
-    asked: Callable[[], bool] = lambda: False  # noqa: E731 (until there is one that tells)
-    try:
-        with deferring(limit) as asked:
-            yield asked
-    finally:
-        if asked():
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _too_long(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt

@@ -14,11 +14,11 @@ from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 
 from ..escaping import printable
+from . import forms
 from .exits import ExitCode, reporting
+from .notes import waiting
+from .rendering import columns
 from .settings import Settings, settings
-from .showing import forms
-from .showing.notes import waiting
-from .showing.rendering import columns
 
 _LOGS = {
     LogKind.LOG_KIND_EMBEDDED: "embedded, in a file of the server",

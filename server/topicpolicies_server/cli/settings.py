@@ -172,7 +172,7 @@ class Settings:
 
     def show(self, document: dict[str, Any]) -> None:
         """Prints one document for programs."""
-        from .showing import forms  # noqa: PLC0415
+        from . import forms  # noqa: PLC0415
 
         typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
 

@@ -15,13 +15,13 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchEvent, WatchMode
 
+from . import forms
 from .documents import Scopes
+from .events import line
 from .exits import reporting
 from .files import name_of, naming, read_text, wrong
 from .interrupts import deferring
 from .settings import ScopeNames, settings
-from .showing import forms
-from .showing.events import line
 
 
 class ModeName(enum.Enum):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from topicpolicies.addresses import Place
-from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, counts, examine, failed, ok
-from topicpolicies_server.cli.doctor.sidecar import resolved
+from topicpolicies_server.cli.checks import Check, Finding, Level, counts, examine, failed, ok
+from topicpolicies_server.cli.sidecar import resolved
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from topicpolicies.addresses import Place
 
-from ...config import PulsarLogConfig
-from ...core.reasons import LogState
-from ...logs.avro import Codec, Dialect, UnsupportedSchema
-from ...logs.change_log import LogError
-from ...logs.pulsar.admin.api import Admin
-from ...logs.pulsar.admin.facts import dialect_of, unread_logs
-from ...logs.pulsar.admin.topics import throttling
+from ..config import PulsarLogConfig
+from ..core.reasons import LogState
+from ..logs.avro import Codec, Dialect, UnsupportedSchema
+from ..logs.change_log import LogError
+from ..logs.pulsar.admin.api import Admin
+from ..logs.pulsar.admin.facts import dialect_of, unread_logs
+from ..logs.pulsar.admin.topics import throttling
 from .checks import Check, Finding, Level, failed, ok
 from .sidecar import connected
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from topicpolicies import TopicPoliciesError
 
-from ...core.errors import PolicyError
-from ...escaping import printable
+from ..core.errors import PolicyError
+from ..escaping import printable
 
 _WIDTH = 79
 

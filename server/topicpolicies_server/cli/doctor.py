@@ -12,15 +12,15 @@ from typing import Annotated
 
 import typer
 
-from ...config import PulsarLogConfig, ServerConfig
-from ...config.building import server_config
-from ...config.option import ReadBy
-from ...config.sources import OptionValues
-from ..exits import ExitCode, reporting
-from ..serving.configured import configured
-from ..serving.running import reporting_problems
-from ..settings import Settings, settings
+from ..config import PulsarLogConfig, ServerConfig
+from ..config.building import server_config
+from ..config.option import ReadBy
+from ..config.sources import OptionValues
 from .checks import Check, Result, counts, examine
+from .configured import configured
+from .exits import ExitCode, reporting
+from .serve import reporting_problems
+from .settings import Settings, settings
 from .sidecar import sidecar
 
 Scratch = Annotated[
@@ -85,8 +85,8 @@ def _examined(chosen: Settings, config: ServerConfig | None, namespaces: Sequenc
         if not pre:
             checks += sidecar(chosen, stack.enter_context(chosen.client(listening=False)), namespaces, scratch)
         if config is not None and isinstance(config.log, PulsarLogConfig):
-            from ...logs.pulsar.admin import admin_api  # noqa: PLC0415 - what clients have no use for need not be installed
-            from .brokers import Brokers  # noqa: PLC0415
+            from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what clients have no use for need not be installed
+            from .broker_checks import Brokers  # noqa: PLC0415
 
             runner, admin = stack.enter_context(Runner()), admin_api(config.log)
             stack.callback(lambda: runner.run(admin.close()))

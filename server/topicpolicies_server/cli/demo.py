@@ -20,10 +20,10 @@ import typer
 
 from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, PreconditionFailed, TopicPolicies
 
-from ...config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
-from ..exits import ExitCode, reporting
-from ..settings import Output, settings
-from .running import reporting_problems, starting
+from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
+from .exits import ExitCode, reporting
+from .serve import reporting_problems, starting
+from .settings import Output, settings
 
 TOPIC = "persistent://public/default/demo"
 _SETTINGS = ("max_producer_per_topic", "max_consumer_per_topic", "max_unacked_messages_on_consumer", "message_ttl_in_seconds")
@@ -79,7 +79,7 @@ async def _demonstrate(
 
     ``kept``: what becomes of the data; empty: do not serve on.
     """
-    from ...rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
+    from ..rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
 
     async with Server(config) as server:
         started()

@@ -13,9 +13,9 @@ import typer
 
 from topicpolicies import Client
 
-from ...escaping import printable
-from ..settings import Settings
+from ..escaping import printable
 from . import forms
+from .settings import Settings
 
 SILENT_SECONDS = 3.0
 """How long a command waits before it says so."""

@@ -13,10 +13,10 @@ from topicpolicies.addresses import Place, places_of
 from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 from topicpolicies.values import enum_name
 
-from ..exits import message_of
-from ..server import status_of
-from ..settings import Settings
 from .checks import Check, Finding, failed, ok
+from .exits import message_of
+from .server import status_of
+from .settings import Settings
 
 _SECONDS = 6.0
 _DENIED = "PERMISSION_DENIED"

@@ -6,7 +6,7 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from google.protobuf.descriptor import FieldDescriptor
@@ -17,24 +17,11 @@ from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.values import enum_name, map_value
 
-from ...escaping import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from ..escaping import printable
 
 UNSET = "unset"
 """The text in place of the value of a field that is not set."""
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Returns a console without highlighting and markup: names and values come from outside, and must not be interpreted."""
-    from rich.console import Console  # noqa: PLC0415 - for few commands only
-
-    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not made.is_terminal:
-        made.width = 10_000  # a program reads the lines, and needs them unbroken
-    return made
 
 
 def columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
