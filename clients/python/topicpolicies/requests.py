@@ -44,6 +44,8 @@ class CommonOptions(TypedDict, total=False):
     """Who makes the change; stored in the log, and shown in watches and the history. Empty: the client's own ``actor``."""
     reason: str
     """Why the change is made; stored and shown like the actor."""
+    owner: str
+    """Whose declaration of the document the change carries out; stored and shown like the actor."""
     validate_only: bool
     """Whether the change is only checked: the result says what it would do, and nothing is written."""
     include_previous: bool
@@ -155,6 +157,7 @@ def update_request(  # noqa: PLR0913 - options, by keyword
     request_id: str = "",
     actor: str = "",
     reason: str = "",
+    owner: str = "",
     **fields: Unpack[PolicyFields],
 ) -> service_pb2.UpdatePolicyRequest:
     """Makes an update, for ``batch``; it takes the same arguments as ``Client.update``.
@@ -182,6 +185,7 @@ def update_request(  # noqa: PLR0913 - options, by keyword
         include_previous=include_previous,
         actor=actor,
         reason=reason,
+        owner=owner,
     )
 
 
@@ -197,6 +201,7 @@ def delete_request(  # noqa: PLR0913 - options, by keyword
     request_id: str = "",
     actor: str = "",
     reason: str = "",
+    owner: str = "",
 ) -> service_pb2.DeletePolicyRequest:
     """Makes a deletion, for ``batch``; it takes the same arguments as ``Client.delete``.
 
@@ -213,6 +218,7 @@ def delete_request(  # noqa: PLR0913 - options, by keyword
         include_previous=include_previous,
         actor=actor,
         reason=reason,
+        owner=owner,
     )
 
 

@@ -225,6 +225,8 @@ Files = Annotated[
 MoreFiles = Annotated[
     list[FilePath] | None, typer.Option("--file", "-f", metavar="FILE", exists=True, allow_dash=True, help="The same; can be repeated.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show and check everything, and write nothing.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Also clear undeclared settings, and delete undeclared documents of namespaces:.")]
 Topics = Annotated[
     FilePath | None,
@@ -254,7 +256,7 @@ def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, pr
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
-    _show_plan(chosen, planned)
+    _show_plan(chosen, planned, "as declared")
     if planned:
         raise typer.Exit(ExitCode.DIFFERENT)
 
@@ -265,8 +267,8 @@ def apply(
     more: MoreFiles = None,
     prune: Prune = False,
     topics: Topics = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check everything, and write nothing.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Change documents to what the file declares.
 
@@ -286,14 +288,23 @@ def apply(
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
-        if dry_run or not chosen.for_programs:
-            _show_plan(chosen, planned)
-        if dry_run:
-            return
-        if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
-            typer.confirm("Make these changes?", abort=True)
-        report_done = (lambda _: None) if chosen.for_programs else _report_done
-        interrupted = make(client, planned, actor=chosen.actor, reason=chosen.reason, report_done=report_done)
+        carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run)
+
+
+def carry_out(client: Client, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool) -> None:
+    """Shows steps, asks, sends them, and reports what became of them. ``wanted``: how documents are to be, for people.
+
+    Raises:
+        typer.Exit: a step was refused or interrupted.
+    """
+    if dry_run or not chosen.for_programs:
+        _show_plan(chosen, planned, wanted)
+    if dry_run:
+        return
+    if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        typer.confirm("Make these changes?", abort=True)
+    report_done = (lambda _: None) if chosen.for_programs else _report_done
+    interrupted = make(client, planned, actor=chosen.actor, reason=chosen.reason, report_done=report_done)
     failed = [each.error for each in planned if each.error is not None]
     if chosen.for_programs:
         chosen.show(_outcome(planned))
@@ -355,7 +366,16 @@ def _plan(client: Client, chosen: Settings, files: Sequence[FilePath], topics: F
         by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
         for topic, scope in by_key.keys() - documents.keys():
             documents[topic, scope] = client.get(topic, scope=scope)
-        planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
+        return checked(client, chosen, steps(by_key, documents, prune=declared.namespaces if prune else None))
+
+
+def checked(client: Client, chosen: Settings, todo: Sequence[Step]) -> list[Step]:
+    """Has the server check steps. Returns those that would change something.
+
+    Raises:
+        typer.Exit: the server refuses some; all refusals were reported.
+    """
+    planned = validated(client, todo)
     refused = [(step, step.error) for step in planned if step.error is not None]
     if refused:
         _report_refused(refused, chosen)
@@ -375,7 +395,7 @@ def _listed(path: FilePath | None) -> Iterator[str]:
                 raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
 
 
-def _show_plan(chosen: Settings, planned: Sequence[Step]) -> None:
+def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
     if chosen.for_programs:
         chosen.show({"steps": [_planned(each) for each in planned]})
         return
@@ -384,7 +404,7 @@ def _show_plan(chosen: Settings, planned: Sequence[Step]) -> None:
         typer.secho(title, fg="red" if each.deletes else None, bold=not each.deletes)
         show_differences(each.differences)
     verb = "is" if len(planned) == 1 else "are"
-    typer.echo(f"{_documents(len(planned))} {verb} not as declared." if planned else "Everything is as declared.", err=True)
+    typer.echo(f"{_documents(len(planned))} {verb} not {wanted}." if planned else f"Everything is {wanted}.", err=True)
 
 
 def _planned(step: Step) -> dict[str, Any]:

@@ -33,6 +33,7 @@ WHERE = {
     "watch": Place("watch:watch", "Follow topics and namespaces: their documents, then changes."),
     "history": Place("history:history", "Show who changed what, and when: the newest event first."),
     "diff": Place("history:diff", "Show the settings in which a topic differs between two moments."),
+    "revert": Place("revert:revert", "Make the policies of one topic what they were at a moment."),
     "plan": Place("apply:plan", "Show what apply would change, and write nothing."),
     "apply": Place("apply:apply", "Change documents to what the file declares."),
     "export": Place("apply:export_", "Write a file that declares the present documents."),

@@ -115,6 +115,7 @@ class Entry(NamedTuple):
     problem: str = ""
     principal: str = ""
     claimed: str = ""
+    owner: str = ""
     trace_parent: str = ""
     action: int = 0
     clusters_json: str = "[]"
@@ -336,6 +337,7 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
         problem="",
         principal=stamp.principal,
         claimed=stamp.claimed,
+        owner=stamp.owner,
         trace_parent=stamp.trace_parent,
         action=int(event.action),
         clusters_json=_json(_clusters(event, noted.cluster)),

@@ -7,6 +7,7 @@ Each part of a stamp is one property whose name begins with ``tp-``; parts witho
     tp-request  the request's id                   tp-digest  the digest of its body
     tp-actor    who made the request               tp-reason  why
     tp-principal  whose credentials were verified  tp-claimed  the name that the caller gave, if it is not the actor's
+    tp-owner    the owner of the declaration that the request carries out
     tp-mask     path,path,...
     tp-base     the event it was computed from     tp-head    the version that a repair or tombstone restates
     tp-etag     the version the head must have     tp-skip    "1": the operation counts only if there is a document
@@ -53,7 +54,7 @@ MAX_BYTES = 128 * 1024
 
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that holds no event, but announces who leads from its position on (``leadership``)."""
-_TEXTS = ("tp-request", "tp-digest", "tp-actor", "tp-reason", "tp-principal", "tp-claimed", "tp-base", "tp-head")
+_TEXTS = ("tp-request", "tp-digest", "tp-actor", "tp-reason", "tp-principal", "tp-claimed", "tp-owner", "tp-base", "tp-head")
 """The parts of a stamp that are plain texts."""
 
 _KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
@@ -78,7 +79,7 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     """
     properties = {"tp-v": FORMAT, "tp-id": stamp.event_id, "tp-kind": stamp.kind.value}
     of = stamp
-    texts = (of.request_id, of.digest, of.actor, of.reason, of.principal, of.claimed, of.base, of.head_version)
+    texts = (of.request_id, of.digest, of.actor, of.reason, of.principal, of.claimed, of.owner, of.base, of.head_version)
     properties.update({name: text for name, text in zip(_TEXTS, texts, strict=True) if text})
     if stamp.trace_parent:
         properties[PARENT_KEY] = stamp.trace_parent
@@ -156,6 +157,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
             None if history is None else _seen(history),
             properties.get("tp-principal", ""),
             properties.get("tp-claimed", ""),
+            properties.get("tp-owner", ""),
             *(trace_context(properties[PARENT_KEY], properties.get(STATE_KEY, "")) if PARENT_KEY in properties else NO_TRACE),
         )
     except (ValueError, binascii.Error, DecodeError) as error:

@@ -221,6 +221,7 @@ def _describe(origin: events_pb2.ChangeOrigin, entry: Entry) -> None:
     origin.actor_standing = events_pb2.ActorStanding.ValueType(entry.standing)
     origin.principal = entry.principal
     origin.claimed_actor = entry.claimed
+    origin.owner = entry.owner
     origin.trace_parent = entry.trace_parent
     origin.reason = entry.reason
     origin.request_id = entry.request_id

@@ -18,7 +18,7 @@ from ..core.reasons import ViolationReason
 MOST_VERSION = 256
 """The most characters of a version."""
 MOST_ACTOR = 256
-"""The most characters of an actor."""
+"""The most characters of an actor, and of an owner."""
 MOST_REASON = 1_024
 """The most characters of the reason of a change."""
 MOST_TOKEN = 8_192

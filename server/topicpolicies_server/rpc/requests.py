@@ -164,6 +164,7 @@ def _request(message: Message, author: Author, problems: Problems) -> Request:
         actor = problems.text(actor, "actor", MOST_ACTOR)
     if reason:
         reason = problems.text(reason, "reason", MOST_REASON)
+    owner = problems.text(message.owner, "owner", MOST_ACTOR) if message.owner else ""
     claimed = ""
     if author.principal:
         actor, claimed = author.role, actor if actor != author.role else ""
@@ -181,6 +182,7 @@ def _request(message: Message, author: Author, problems: Problems) -> Request:
         message.validate_only,
         author.principal,
         claimed,
+        owner,
         author.trace,
     )
 

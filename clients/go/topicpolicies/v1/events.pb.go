@@ -370,7 +370,9 @@ type ChangeOrigin struct {
 	// When the event was published, by its writer's clock.
 	PublishTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
 	// The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
-	TraceParent   string `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	TraceParent string `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	// The owner of the declaration that the change carried out. Unset: it carried out none.
+	Owner         string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,6 +477,13 @@ func (x *ChangeOrigin) GetTraceParent() string {
 	return ""
 }
 
+func (x *ChangeOrigin) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_topicpolicies_v1_events_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_events_proto_rawDesc = "" +
@@ -494,7 +503,7 @@ const file_topicpolicies_v1_events_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05topic\x18\x04 \x01(\tR\x05topic\x12@\n" +
 	"\bpolicies\x18\x05 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesH\x00R\bpolicies\x88\x01\x01B\v\n" +
-	"\t_policies\"\xaa\x03\n" +
+	"\t_policies\"\xc0\x03\n" +
 	"\fChangeOrigin\x12\x14\n" +
 	"\x05actor\x18\x01 \x01(\tR\x05actor\x12F\n" +
 	"\x0eactor_standing\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x16\n" +
@@ -508,7 +517,8 @@ const file_topicpolicies_v1_events_proto_rawDesc = "" +
 	"\rproducer_name\x18\b \x01(\tR\fproducerName\x12=\n" +
 	"\fpublish_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12!\n" +
 	"\ftrace_parent\x18\n" +
-	" \x01(\tR\vtraceParent*\x87\x01\n" +
+	" \x01(\tR\vtraceParent\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner*\x87\x01\n" +
 	"\n" +
 	"ActionType\x12\x1b\n" +
 	"\x17ACTION_TYPE_UNSPECIFIED\x10\x00\x12\x16\n" +

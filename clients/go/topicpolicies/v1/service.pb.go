@@ -475,7 +475,10 @@ type UpdatePolicyRequest struct {
 	// authenticates the caller, beside the actor. At most 256 characters.
 	Actor string `protobuf:"bytes,11,opt,name=actor,proto3" json:"actor,omitempty"`
 	// Why. It is kept and returned like the actor. At most 1,024 characters.
-	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whose declaration of the document this change carries out. It is kept and returned like the reason; `apply` of the command line refuses
+	// to change what another owner declared. At most 256 characters.
+	Owner         string `protobuf:"bytes,13,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -594,6 +597,13 @@ func (x *UpdatePolicyRequest) GetReason() string {
 	return ""
 }
 
+func (x *UpdatePolicyRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 // What must hold of a document for a change to be made. Otherwise the answer is ABORTED, PRECONDITION_FAILED.
 type Precondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -699,7 +709,9 @@ type DeletePolicyRequest struct {
 	// As in UpdatePolicyRequest.
 	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
 	// As in UpdatePolicyRequest.
-	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// As in UpdatePolicyRequest.
+	Owner         string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,6 +798,13 @@ func (x *DeletePolicyRequest) GetActor() string {
 func (x *DeletePolicyRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeletePolicyRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
 	}
 	return ""
 }
@@ -2237,7 +2256,7 @@ var File_topicpolicies_v1_service_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1etopicpolicies/v1/service.proto\x12\x10topicpolicies.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x1dtopicpolicies/v1/errors.proto\x1a\x1dtopicpolicies/v1/events.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\xa3\x05\n" +
+	"\x1etopicpolicies/v1/service.proto\x12\x10topicpolicies.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x1dtopicpolicies/v1/errors.proto\x1a\x1dtopicpolicies/v1/events.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\xb9\x05\n" +
 	"\x13UpdatePolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12;\n" +
@@ -2253,14 +2272,15 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x10include_previous\x18\n" +
 	" \x01(\bR\x0fincludePrevious\x12\x14\n" +
 	"\x05actor\x18\v \x01(\tR\x05actor\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\x1ab\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x12\x14\n" +
+	"\x05owner\x18\r \x01(\tR\x05owner\x1ab\n" +
 	"\x13ListOperationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x125\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ListOperationR\x05value:\x028\x01\"Q\n" +
 	"\fPrecondition\x12\x1a\n" +
 	"\aversion\x18\x01 \x01(\tH\x00R\aversion\x12\x18\n" +
 	"\x06exists\x18\x02 \x01(\bH\x00R\x06existsB\v\n" +
-	"\tcondition\"\xbb\x02\n" +
+	"\tcondition\"\xd1\x02\n" +
 	"\x13DeletePolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12B\n" +
@@ -2270,7 +2290,8 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x12)\n" +
 	"\x10include_previous\x18\x06 \x01(\bR\x0fincludePrevious\x12\x14\n" +
 	"\x05actor\x18\a \x01(\tR\x05actor\x12\x16\n" +
-	"\x06reason\x18\b \x01(\tR\x06reason\"\xc5\x02\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x14\n" +
+	"\x05owner\x18\t \x01(\tR\x05owner\"\xc5\x02\n" +
 	"\fChangeResult\x12<\n" +
 	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12<\n" +
 	"\bprevious\x18\x02 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x12\x18\n" +

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from topicpolicies.v1 import policies_pb2 as topicpolicies_dot_v1_dot_policies__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtopicpolicies/v1/events.proto\x12\x10topicpolicies.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\xe9\x01\n\x0bPulsarEvent\x12/\n\nevent_type\x18\x01 \x01(\x0e\x32\x1b.topicpolicies.v1.EventType\x12\x31\n\x0b\x61\x63tion_type\x18\x02 \x01(\x0e\x32\x1c.topicpolicies.v1.ActionType\x12\x14\n\x0creplicate_to\x18\x03 \x03(\t\x12G\n\x14topic_policies_event\x18\x04 \x01(\x0b\x32$.topicpolicies.v1.TopicPoliciesEventH\x00\x88\x01\x01\x42\x17\n\x15_topic_policies_event\"\x9b\x01\n\x12TopicPoliciesEvent\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x36\n\x08policies\x18\x05 \x01(\x0b\x32\x1f.topicpolicies.v1.TopicPoliciesH\x00\x88\x01\x01\x42\x0b\n\t_policies\"\xb4\x02\n\x0c\x43hangeOrigin\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x37\n\x0e\x61\x63tor_standing\x18\x02 \x01(\x0e\x32\x1f.topicpolicies.v1.ActorStanding\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12/\n\x0bupdate_mask\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x11\n\tprincipal\x18\x06 \x01(\t\x12\x15\n\rclaimed_actor\x18\x07 \x01(\t\x12\x15\n\rproducer_name\x18\x08 \x01(\t\x12\x30\n\x0cpublish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0ctrace_parent\x18\n \x01(\t*\x87\x01\n\nActionType\x12\x1b\n\x17\x41\x43TION_TYPE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41\x43TION_TYPE_INSERT\x10\x01\x12\x16\n\x12\x41\x43TION_TYPE_DELETE\x10\x02\x12\x16\n\x12\x41\x43TION_TYPE_UPDATE\x10\x03\x12\x14\n\x10\x41\x43TION_TYPE_NONE\x10\x04*D\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45VENT_TYPE_TOPIC_POLICY\x10\x01*\x91\x01\n\rActorStanding\x12\x1e\n\x1a\x41\x43TOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41\x43TOR_STANDING_UNKNOWN\x10\x01\x12\"\n\x1e\x41\x43TOR_STANDING_UNAUTHENTICATED\x10\x02\x12 \n\x1c\x41\x43TOR_STANDING_AUTHENTICATED\x10\x03\x42\x64\n\x10topicpolicies.v1B\x0b\x45ventsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtopicpolicies/v1/events.proto\x12\x10topicpolicies.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\xe9\x01\n\x0bPulsarEvent\x12/\n\nevent_type\x18\x01 \x01(\x0e\x32\x1b.topicpolicies.v1.EventType\x12\x31\n\x0b\x61\x63tion_type\x18\x02 \x01(\x0e\x32\x1c.topicpolicies.v1.ActionType\x12\x14\n\x0creplicate_to\x18\x03 \x03(\t\x12G\n\x14topic_policies_event\x18\x04 \x01(\x0b\x32$.topicpolicies.v1.TopicPoliciesEventH\x00\x88\x01\x01\x42\x17\n\x15_topic_policies_event\"\x9b\x01\n\x12TopicPoliciesEvent\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x36\n\x08policies\x18\x05 \x01(\x0b\x32\x1f.topicpolicies.v1.TopicPoliciesH\x00\x88\x01\x01\x42\x0b\n\t_policies\"\xc3\x02\n\x0c\x43hangeOrigin\x12\r\n\x05\x61\x63tor\x18\x01 \x01(\t\x12\x37\n\x0e\x61\x63tor_standing\x18\x02 \x01(\x0e\x32\x1f.topicpolicies.v1.ActorStanding\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12/\n\x0bupdate_mask\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x11\n\tprincipal\x18\x06 \x01(\t\x12\x15\n\rclaimed_actor\x18\x07 \x01(\t\x12\x15\n\rproducer_name\x18\x08 \x01(\t\x12\x30\n\x0cpublish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0ctrace_parent\x18\n \x01(\t\x12\r\n\x05owner\x18\x0b \x01(\t*\x87\x01\n\nActionType\x12\x1b\n\x17\x41\x43TION_TYPE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41\x43TION_TYPE_INSERT\x10\x01\x12\x16\n\x12\x41\x43TION_TYPE_DELETE\x10\x02\x12\x16\n\x12\x41\x43TION_TYPE_UPDATE\x10\x03\x12\x14\n\x10\x41\x43TION_TYPE_NONE\x10\x04*D\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45VENT_TYPE_TOPIC_POLICY\x10\x01*\x91\x01\n\rActorStanding\x12\x1e\n\x1a\x41\x43TOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41\x43TOR_STANDING_UNKNOWN\x10\x01\x12\"\n\x1e\x41\x43TOR_STANDING_UNAUTHENTICATED\x10\x02\x12 \n\x1c\x41\x43TOR_STANDING_AUTHENTICATED\x10\x03\x42\x64\n\x10topicpolicies.v1B\x0b\x45ventsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'topicpolicies.v1.events_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020topicpolicies.v1B\013EventsProtoP\001ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1'
-  _globals['_ACTIONTYPE']._serialized_start=857
-  _globals['_ACTIONTYPE']._serialized_end=992
-  _globals['_EVENTTYPE']._serialized_start=994
-  _globals['_EVENTTYPE']._serialized_end=1062
-  _globals['_ACTORSTANDING']._serialized_start=1065
-  _globals['_ACTORSTANDING']._serialized_end=1210
+  _globals['_ACTIONTYPE']._serialized_start=872
+  _globals['_ACTIONTYPE']._serialized_end=1007
+  _globals['_EVENTTYPE']._serialized_start=1009
+  _globals['_EVENTTYPE']._serialized_end=1077
+  _globals['_ACTORSTANDING']._serialized_start=1080
+  _globals['_ACTORSTANDING']._serialized_end=1225
   _globals['_PULSAREVENT']._serialized_start=152
   _globals['_PULSAREVENT']._serialized_end=385
   _globals['_TOPICPOLICIESEVENT']._serialized_start=388
   _globals['_TOPICPOLICIESEVENT']._serialized_end=543
   _globals['_CHANGEORIGIN']._serialized_start=546
-  _globals['_CHANGEORIGIN']._serialized_end=854
+  _globals['_CHANGEORIGIN']._serialized_end=869
 # @@protoc_insertion_point(module_scope)

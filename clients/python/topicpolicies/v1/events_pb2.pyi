@@ -200,6 +200,7 @@ class ChangeOrigin(_message.Message):
     PRODUCER_NAME_FIELD_NUMBER: _builtins.int
     PUBLISH_TIME_FIELD_NUMBER: _builtins.int
     TRACE_PARENT_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     actor: _builtins.str
     """Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given."""
     actor_standing: Global___ActorStanding.ValueType
@@ -216,6 +217,8 @@ class ChangeOrigin(_message.Message):
     """The name of the producer that wrote the event. Unset: the embedded log, which has none."""
     trace_parent: _builtins.str
     """The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known."""
+    owner: _builtins.str
+    """The owner of the declaration that the change carried out. Unset: it carried out none."""
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
@@ -239,10 +242,11 @@ class ChangeOrigin(_message.Message):
         producer_name: _builtins.str = ...,
         publish_time: _timestamp_pb2.Timestamp | None = ...,
         trace_parent: _builtins.str = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["publish_time", b"publish_time", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "trace_parent", b"trace_parent", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "owner", b"owner", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "trace_parent", b"trace_parent", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -276,6 +276,7 @@ class UpdatePolicyRequest(_message.Message):
     INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """The topic: "persistent://tenant/namespace/topic", or without "persistent://". The name of a partition means its base topic. Needed; at
     most 1,024 characters.
@@ -302,6 +303,10 @@ class UpdatePolicyRequest(_message.Message):
     """
     reason: _builtins.str
     """Why. It is kept and returned like the actor. At most 1,024 characters."""
+    owner: _builtins.str
+    """Whose declaration of the document this change carries out. It is kept and returned like the reason; `apply` of the command line refuses
+    to change what another owner declared. At most 256 characters.
+    """
     @_builtins.property
     def policies(self) -> _policies_pb2.TopicPolicies:
         """The new values of the masked fields. A masked field that is not set here is cleared. These values, and the resulting document, have at
@@ -340,10 +345,11 @@ class UpdatePolicyRequest(_message.Message):
         include_previous: _builtins.bool = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies", "precondition", b"precondition", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "include_previous", b"include_previous", "list_operations", b"list_operations", "policies", b"policies", "precondition", b"precondition", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "skip_if_absent", b"skip_if_absent", "topic", b"topic", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "include_previous", b"include_previous", "list_operations", b"list_operations", "owner", b"owner", "policies", b"policies", "precondition", b"precondition", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "skip_if_absent", b"skip_if_absent", "topic", b"topic", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -391,6 +397,7 @@ class DeletePolicyRequest(_message.Message):
     INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """The topic, as in UpdatePolicyRequest."""
     scope: _policies_pb2.Scope.ValueType
@@ -404,6 +411,8 @@ class DeletePolicyRequest(_message.Message):
     actor: _builtins.str
     """As in UpdatePolicyRequest."""
     reason: _builtins.str
+    """As in UpdatePolicyRequest."""
+    owner: _builtins.str
     """As in UpdatePolicyRequest."""
     @_builtins.property
     def precondition(self) -> Global___Precondition:
@@ -420,10 +429,11 @@ class DeletePolicyRequest(_message.Message):
         include_previous: _builtins.bool = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["precondition", b"precondition"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "include_previous", b"include_previous", "precondition", b"precondition", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "topic", b"topic", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "include_previous", b"include_previous", "owner", b"owner", "precondition", b"precondition", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "topic", b"topic", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -154,6 +154,7 @@ def event_of(
         state.history if state is not None else None,  # history
         request.principal,
         request.claimed,
+        request.owner,
         request.trace.parent,
         request.trace.state,
     )

@@ -76,6 +76,8 @@ class Request:
     """The principal whose credentials were verified; empty: no credentials were asked for."""
     claimed: str = ""
     """The name that the caller gave, where it is not the actor's."""
+    owner: str = ""
+    """The owner of the declaration that the request carries out; empty: it carries out none."""
     trace: TraceContext = NO_TRACE
     """The trace of the call."""
     facts: Facts | None = None

@@ -106,6 +106,8 @@ class Stamp(NamedTuple):
     """The principal whose credentials the writing sidecar had verified; empty: none."""
     claimed: str = ""
     """The name that the caller gave, where it is not the actor's; empty without a principal."""
+    owner: str = ""
+    """The owner of the declaration that the request carries out; empty: it carries out none."""
     trace_parent: str = ""
     """The trace of the call, as W3C's ``traceparent``; empty: none."""
     trace_state: str = ""

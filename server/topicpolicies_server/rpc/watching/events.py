@@ -146,6 +146,7 @@ def _describe(origin: events_pb2.ChangeOrigin, placed: Placed) -> None:
         origin.actor = stamp.actor
         origin.principal = stamp.principal
         origin.claimed_actor = stamp.claimed
+        origin.owner = stamp.owner
         origin.trace_parent = stamp.trace_parent
         origin.reason = stamp.reason
         origin.request_id = stamp.request_id
