@@ -23,6 +23,7 @@ from topicpolicies_server.cli import apply
 from topicpolicies_server.cli.app import app
 
 NAMESPACE = "public/a"
+ORDERS = f"persistent://{NAMESPACE}/orders"
 OFFLOAD = (
     "{{managed_ledger_offload_driver: aws-s3, managed_ledger_offload_bucket: b, managed_ledger_offload_region: r,"
     " s3_managed_ledger_offload_credential_secret: {}}}"
@@ -367,3 +368,37 @@ def test_the_example_of_the_documentation_can_be_planned_and_applied(terminal: T
     applied = terminal.run("apply", "-f", example)
     assert (applied.exit_code, applied.stderr) == (0, "1 document is not as declared.\n1 document changed\n")
     assert terminal.run("plan", "-f", example).exit_code == 0
+
+
+def test_what_another_owner_declared_is_not_changed_unless_forced(recorded: Terminal, tmp_path: Path) -> None:
+    def declare(owner: str, *lines: str) -> str:
+        path = tmp_path / f"{owner or 'nobody'}.yaml"
+        head = ["version: 1", *([f"owner: {owner}"] if owner else []), "policies:", f"  - topic: {ORDERS}", "    set:"]
+        path.write_text("\n".join([*head, *(f"      {line}" for line in lines)]) + "\n")
+        return str(path)
+
+    assert recorded.run("apply", declare("payments", "max_producer_per_topic: 5", "compaction_threshold: 9")).exit_code == 0
+    assert "as payments declares" in recorded.run("history", ORDERS).stdout
+    recorded.json("update", ORDERS, "max_producer_per_topic=6")  # an update of nobody's takes it from nobody
+    for owner in ("platform", ""):
+        other = declare(owner, "max_producer_per_topic: 7", "message_ttl_in_seconds: 60")
+        code, error = recorded.failing("apply", other)
+        assert code == 3
+        (refused,) = error["refused"]
+        assert refused["error"]["reason"] == "OWNED_BY_OTHER"
+        assert [each["field"] for each in refused["error"]["violations"]] == ["max_producer_per_topic"]
+        assert "payments" in recorded.run("apply", other).stderr
+        assert "message_ttl_in_seconds" not in recorded.json("get", ORDERS)["policies"], "a part was applied"
+    assert recorded.run("apply", declare("platform", "message_ttl_in_seconds: 60")).exit_code == 0, "this is nobody's"
+    assert recorded.run("apply", declare("platform", "max_producer_per_topic: 7"), "--force").exit_code == 0
+    assert recorded.failing("apply", declare("payments", "max_producer_per_topic: 5"))[0] == 3, "it is platform's now"
+    recorded.json("delete", ORDERS)
+    assert recorded.run("apply", declare("payments", "max_producer_per_topic: 5")).exit_code == 0, "a deletion ends all ownership"
+
+
+def test_files_of_several_owners_are_not_applied_together(recorded: Terminal, tmp_path: Path) -> None:
+    for owner in ("a", "b"):
+        (tmp_path / f"{owner}.yaml").write_text(f"version: 1\nowner: {owner}\npolicies: []\n")
+    code, error = recorded.failing("plan", str(tmp_path))
+    assert code == 2
+    assert [each["reason"] for each in error["violations"]] == ["SEVERAL_OWNERS"]

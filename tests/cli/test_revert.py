@@ -41,5 +41,5 @@ def test_a_moment_that_the_history_does_not_have_changes_nothing(recorded: Termi
     recorded.json("update", TOPIC, "max_producer_per_topic=1")
     refused = recorded.run("revert", TOPIC, "--to", "999999")
     assert refused.exit_code == 1
-    assert "999999" in refused.stderr
+    assert "no such version" in refused.stderr
     assert recorded.json("get", TOPIC)["policies"] == {"max_producer_per_topic": 1}

@@ -19,8 +19,10 @@ from topicpolicies import (
     CHANGE_OUTCOME_UNCHANGED,
     REDACTED,
     Client,
+    FailedPrecondition,
     OutcomeUnknown,
     PolicyDocument,
+    PreconditionFailed,
     Scope,
     TopicPolicies,
     TopicPoliciesError,
@@ -28,9 +30,10 @@ from topicpolicies import (
     delete_request,
     update_request,
 )
-from topicpolicies.masks import Path, parse_path, paths_between
+from topicpolicies.masks import Path, format_path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.requests import ChangeOptions
+from topicpolicies.v1.history_pb2 import HistoryOutcome
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
 from topicpolicies.values import map_value
 
@@ -45,6 +48,7 @@ from .exits import ExitCode, error_json, exit_code, report, reporting
 from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, write_text, wrong
 from .interrupts import INTERRUPTED, deferring
 from .notes import waiting
+from .owners import Declaring, owned_by_others
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
 from .settings import Output, ScopeNames, Settings, settings
 
@@ -94,10 +98,13 @@ class Step:
         found = between(policies_of(self.document), self.after)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
 
-    def request(self, *, validate_only: bool = False, actor: str = "", reason: str = "") -> UpdatePolicyRequest | DeletePolicyRequest:
+    def request(
+        self, *, validate_only: bool = False, actor: str = "", reason: str = "", owner: str = ""
+    ) -> UpdatePolicyRequest | DeletePolicyRequest:
         """Returns a new request of the step."""
         document = self.document
-        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only, actor=actor, reason=reason)
+        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only)
+        options |= {"actor": actor, "reason": reason, "owner": owner}
         if self.deletes:
             return delete_request(document.topic, **options)
         return update_request(document.topic, self.values, mask=self.mask, **options)
@@ -183,7 +190,9 @@ def validated(client: Client, todo: Sequence[Step]) -> list[Step]:
     return kept
 
 
-def make(client: Client, planned: Sequence[Step], *, actor: str, reason: str, report_done: Callable[[Step], object]) -> bool:
+def make(
+    client: Client, planned: Sequence[Step], report_done: Callable[[Step], object], *, actor: str = "", reason: str = "", owner: str = ""
+) -> bool:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
     A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
@@ -198,7 +207,7 @@ def make(client: Client, planned: Sequence[Step], *, actor: str, reason: str, re
             while in_order and not asked() and all(each.error is None for each in planned):
                 batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
                 in_order = in_order[len(batch) :]
-                changes = [each.request(actor=actor, reason=reason) for each in batch]
+                changes = [each.request(actor=actor, reason=reason, owner=owner) for each in batch]
                 waiting_for = [(each, change.request_id) for each, change in zip(batch, changes, strict=True)]
                 for _, outcome in client.batch(changes):
                     step, _ = waiting_for.pop(0)
@@ -255,7 +264,7 @@ def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, pr
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
+        planned = _plan(client, chosen, _read([*(files or ()), *(more or ())], topics), topics, prune=prune)
     _show_plan(chosen, planned, "as declared")
     if planned:
         raise typer.Exit(ExitCode.DIFFERENT)
@@ -269,6 +278,7 @@ def apply(
     topics: Topics = None,
     yes: Yes = False,
     dry_run: DryRun = False,
+    force: Annotated[bool, typer.Option("--force", help="Also change what another owner declared.")] = False,
 ) -> None:
     """Change documents to what the file declares.
 
@@ -287,12 +297,15 @@ def apply(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
-        carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run)
+        declared = _read([*(files or ()), *(more or ())], topics)
+        planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
+        carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
 
-def carry_out(client: Client, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool) -> None:
-    """Shows steps, asks, sends them, and reports what became of them. ``wanted``: how documents are to be, for people.
+def carry_out(client: Client, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = "") -> None:
+    """Shows steps, asks, sends them, and reports what became of them.
+
+    ``wanted``: how documents are to be, for people. ``owner``: whose declaration this is.
 
     Raises:
         typer.Exit: a step was refused or interrupted.
@@ -304,7 +317,7 @@ def carry_out(client: Client, chosen: Settings, planned: Sequence[Step], wanted:
     if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
         typer.confirm("Make these changes?", abort=True)
     report_done = (lambda _: None) if chosen.for_programs else _report_done
-    interrupted = make(client, planned, actor=chosen.actor, reason=chosen.reason, report_done=report_done)
+    interrupted = make(client, planned, report_done, actor=chosen.actor, reason=chosen.reason, owner=owner)
     failed = [each.error for each in planned if each.error is not None]
     if chosen.for_programs:
         chosen.show(_outcome(planned))
@@ -348,39 +361,75 @@ def export_(
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _plan(client: Client, chosen: Settings, files: Sequence[FilePath], topics: FilePath | None, *, prune: bool) -> list[Step]:
-    """Returns the steps that would change something, all of which the server accepts.
+def _read(files: Sequence[FilePath], topics: FilePath | None) -> Declared:
+    """Reads the files of declared policies.
 
     Raises:
         typer.BadParameter: there is no file, or standard input is to be read twice.
-        typer.Exit: the server refuses some steps; all refusals were reported.
     """
     if not files:
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
+    return load(files)
+
+
+def _plan(client: Client, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False) -> list[Step]:
+    """Returns the steps that would change something, all of which the server and other owners accept.
+
+    Raises:
+        typer.Exit: some steps are refused; all refusals were reported.
+    """
     with waiting(chosen, "Comparing the file with the documents of the server"):
-        declared = load(files)
         wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
         documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
         by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
         for topic, scope in by_key.keys() - documents.keys():
             documents[topic, scope] = client.get(topic, scope=scope)
-        return checked(client, chosen, steps(by_key, documents, prune=declared.namespaces if prune else None))
+        planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
+        if not force:
+            _check_owners(client, planned, declared.owner)
+    return accepted(planned, chosen)
 
 
-def checked(client: Client, chosen: Settings, todo: Sequence[Step]) -> list[Step]:
-    """Has the server check steps. Returns those that would change something.
+def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
+    """Returns steps that were checked.
 
     Raises:
-        typer.Exit: the server refuses some; all refusals were reported.
+        typer.Exit: some are refused; all refusals were reported.
     """
-    planned = validated(client, todo)
     refused = [(step, step.error) for step in planned if step.error is not None]
     if refused:
         _report_refused(refused, chosen)
         raise typer.Exit(exit_code(refused[0][1]))
     return planned
+
+
+def _check_owners(client: Client, planned: Sequence[Step], owner: str) -> None:
+    """Gives each step that would change what another owner declared an error, as far as the server's history tells."""
+    try:
+        for step in planned:
+            present = step.document.policies
+            paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
+            others = owned_by_others(paths, owner, _declaring(client, step)) if paths else {}
+            if step.error is None and others:
+                violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
+                message = f"This is declared by {', '.join(sorted(set(others.values())))}; --force changes it all the same."
+                step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
+    except FailedPrecondition as error:
+        if error.reason != "HISTORY_OFF":
+            raise
+        if owner:
+            typer.echo("The server keeps no history, so it is not known what other owners have declared.", err=True)
+
+
+def _declaring(client: Client, step: Step) -> Iterator[Declaring]:
+    """Yields what the events say that have changed the document of a step, the newest first."""
+    for page in client.history_pages(topic=step.document.topic, scopes=(step.document.scope,), page_size=1_000):
+        for entry in page.entries:
+            if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_APPLIED:
+                there = entry.document.HasField("policies")
+                yield Declaring(entry.origin.owner, entry.origin.update_mask.paths or ("*",) if there else ())
 
 
 def _listed(path: FilePath | None) -> Iterator[str]:

@@ -31,6 +31,7 @@ from .rendering import lines
 from .values import find, structured
 
 VERSION = 1
+_MOST_OWNER = 256
 _T = TypeVar("_T")
 _SCOPES = {"local": SCOPE_LOCAL, "global": SCOPE_GLOBAL}
 _HALF = "half of a character (a surrogate without its other half)"
@@ -61,6 +62,8 @@ class Declared(NamedTuple):
     namespaces: tuple[str, ...]
     """The namespaces in which ``--prune`` may delete documents."""
     declarations: tuple[Declaration, ...]
+    owner: str = ""
+    """Who declares this; empty: the files do not say."""
 
 
 def load(paths: Iterable[FilePath]) -> Declared:
@@ -76,8 +79,12 @@ def load(paths: Iterable[FilePath]) -> Declared:
         if not files:
             raise wrong(Violation(str(path), "NO_FILES", "The folder has no .yaml, .yml or .json file."))
         found += [parse(read_text(each), name_of(each)) for each in files]
+    owners = sorted({each.owner for each in found})
+    if len(owners) > 1:
+        told = f"The files have several owners ({', '.join(owner or 'none' for owner in owners)}): give those of one owner at a time."
+        raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
     namespaces = dict.fromkeys(namespace for each in found for namespace in each.namespaces)
-    return Declared(tuple(namespaces), tuple(declaration for each in found for declaration in each.declarations))
+    return Declared(tuple(namespaces), tuple(declaration for each in found for declaration in each.declarations), *owners)
 
 
 def parse(text: str, name: str) -> Declared:
@@ -137,13 +144,16 @@ class _Parser:
         if not isinstance(root, Mapping):
             self._wrong(root, None, "WRONG_TYPE", "The file is not a mapping: begin with version: 1 and policies:.")
             return Declared((), ())
-        self._check_keys(root, "version", "namespaces", "policies")
+        self._check_keys(root, "version", "owner", "namespaces", "policies")
         if root.get("version") != VERSION or isinstance(root.get("version"), bool):
             self._wrong(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
         namespaces = [self._full_name(parse_namespace, each, root, "namespaces") for each in self._list(root, "namespaces")]
         entries = self._list(root, "policies")
         found = [self._declaration(entry, entries, index) for index, entry in enumerate(entries)]
-        return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None))
+        owner = root.get("owner", "")
+        if not isinstance(owner, str) or len(owner) > _MOST_OWNER:
+            self._wrong(root, "owner", "WRONG_TYPE", f"owner: is a text of at most {_MOST_OWNER} characters.")
+        return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None), str(owner))
 
     def _declaration(self, entry: Any, entries: Any, index: int) -> Declaration | None:
         if not isinstance(entry, Mapping):

@@ -73,6 +73,7 @@ def _who(entry: HistoryEntry) -> str:
     who = f"{who}, for whom {origin.principal} called" if origin.principal not in ("", origin.actor) else who
     who = f'{who}, who claimed to be "{origin.claimed_actor}"' if origin.claimed_actor else who
     who = f"{who}, producer {origin.producer_name}" if origin.producer_name else who
+    who = f"{who}, as {origin.owner} declares" if origin.owner else who
     return printable(f"{who}, why: {origin.reason}" if origin.reason else who)
 
 

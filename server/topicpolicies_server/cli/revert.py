@@ -8,7 +8,7 @@ import typer
 
 from topicpolicies.masks import paths_between
 
-from .apply import DryRun, Step, Yes, carry_out, checked
+from .apply import DryRun, Step, Yes, accepted, carry_out, validated
 from .documents import OneScope, Topic
 from .exits import reporting
 from .moments import parse_moment, read_at
@@ -44,5 +44,5 @@ def revert(
             present = client.get(topic, scope=scope.scope)
             mask = tuple(sorted(paths_between(present.policies, then.policies))) if then.HasField("policies") else ()
             there = then.HasField("policies"), present.HasField("policies")
-            planned = checked(client, chosen, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
-        carry_out(client, chosen, planned, "as it was then", yes=yes, dry_run=dry_run)
+            planned = validated(client, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
+        carry_out(client, chosen, accepted(planned, chosen), "as it was then", yes=yes, dry_run=dry_run)
