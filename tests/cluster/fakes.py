@@ -46,6 +46,10 @@ class FakeSource:
         await self._answer(topic)
         return TopicFacts(topic not in self.missing, dict(self.properties.get(topic, {})))
 
+    async def topics(self, namespace: str) -> frozenset[str]:
+        await self._answer(namespace)
+        return frozenset()
+
     async def close(self) -> None:
         self.closed = True
 

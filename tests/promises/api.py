@@ -194,6 +194,7 @@ class Entry:
     actor_standing: str
     claimed_actor: str
     principal: str
+    owner: str
     reason: str
     request_id: str
     mask: list[str]
@@ -527,6 +528,7 @@ def _entry(entry: past.HistoryEntry) -> Entry:
         actor_standing=ActorStanding.Name(origin.actor_standing).removeprefix("ACTOR_STANDING_"),
         claimed_actor=origin.claimed_actor,
         principal=origin.principal,
+        owner=origin.owner,
         reason=origin.reason,
         request_id=origin.request_id,
         mask=list(origin.update_mask.paths),

@@ -114,16 +114,13 @@ def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declar
     """Returns the declarations of each document: patterns first, then topics, each in the file's order. Patterns skip system topics.
 
     Args:
-        declared: the content of the file.
+        declared: the content of the files.
         known: full names of topics that patterns may match, in addition to those that the file names.
     """
-    in_order = sorted(declared.declarations, key=lambda each: not each.pattern)
     found: dict[Key, list[Declaration]] = {}
-    for topic in sorted({*known, *(each.topic for each in in_order if not each.pattern)}):
-        system = parse_topic(topic).is_system_topic
-        for each in in_order:
-            if each.covers(topic) and not (system and each.pattern):
-                found.setdefault((topic, each.scope), []).append(each)
+    for topic in sorted({*known, *declared.topics}):
+        for each in declared.covering(topic):
+            found.setdefault((topic, each.scope), []).append(each)
     return found
 
 

@@ -65,6 +65,18 @@ class Declared(NamedTuple):
     owner: str = ""
     """Who declares this; empty: the files do not say."""
 
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are named."""
+        return [each.topic for each in self.declarations if not each.pattern]
+
+    def covering(self, topic: str) -> list[Declaration]:
+        """Returns the declarations of a topic: patterns first, then those that name it. Patterns skip Pulsar's system topics."""
+        found = [each for each in self.declarations if each.covers(topic)]
+        if any(each.pattern for each in found) and parse_topic(topic).is_system_topic:
+            found = [each for each in found if not each.pattern]
+        return sorted(found, key=lambda each: not each.pattern)
+
 
 def load(paths: Iterable[FilePath]) -> Declared:
     """Reads files, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
@@ -73,18 +85,25 @@ def load(paths: Iterable[FilePath]) -> Declared:
         InvalidArgument: a file is wrong; the error has all problems, each with its line.
         OSError: a file can't be read.
     """
-    found: list[Declared] = []
-    for path in paths:
-        files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
-        if not files:
-            raise wrong(Violation(str(path), "NO_FILES", "The folder has no .yaml, .yml or .json file."))
-        found += [parse(read_text(each), name_of(each)) for each in files]
+    found = [parse(read_text(each), name_of(each)) for path in paths for each in files_in(path)]
     owners = sorted({each.owner for each in found})
     if len(owners) > 1:
         told = f"The files have several owners ({', '.join(owner or 'none' for owner in owners)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
     namespaces = dict.fromkeys(namespace for each in found for namespace in each.namespaces)
     return Declared(tuple(namespaces), tuple(declaration for each in found for declaration in each.declarations), *owners)
+
+
+def files_in(path: FilePath) -> list[FilePath]:
+    """Returns the files of a folder whose names end with .yaml, .yml or .json, in the order of their names; of a file, the file.
+
+    Raises:
+        InvalidArgument: a folder has none.
+    """
+    files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
+    if not files:
+        raise wrong(Violation(str(path), "NO_FILES", "The folder has no .yaml, .yml or .json file."))
+    return files
 
 
 def parse(text: str, name: str) -> Declared:

@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,11 @@ def _run(what: str, config: ServerConfig | GuardConfig, output: Output, addresse
 
         if config.data_folder is not None:
             config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Server(config)
+        if config.declared is None:
+            return Server(config)
+        from .drift import looking_for_drift  # noqa: PLC0415
+
+        return Server(config, beside=[partial(looking_for_drift, path=config.declared, enforce=config.enforce)])
 
     def running(service: Any) -> None:
         started()

@@ -90,6 +90,11 @@ class AdminSource:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
         return await self._lookups.topic(topic)
 
+    async def topics(self, namespace: str) -> frozenset[str]:
+        """Returns the topics of a namespace, those of the domain "persistent"."""
+        lists = await self._lists(namespace)
+        return lists.topics | lists.partitioned
+
     async def close(self) -> None:
         """Ends the requests under way and closes the connections."""
         await self._lookups.close()

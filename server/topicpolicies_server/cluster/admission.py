@@ -16,7 +16,7 @@ from ..config import LogConfig, PulsarLogConfig
 from ..core import rules
 from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
-from ..core.names import PolicyKey
+from ..core.names import PolicyKey, parse_topic
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
@@ -161,6 +161,14 @@ class Admission:
             PolicyError: this is not known, and can't be found out.
         """
         return bool(self._disabled_property.read(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
+
+    async def all_topics(self, namespace: str) -> frozenset[str]:
+        """Returns the topics of a namespace, by full names without partitions, as far as the source knows.
+
+        Raises:
+            PolicyError: the brokers do not answer.
+        """
+        return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
     async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
         """Returns what is disabled of a selection that is watched.

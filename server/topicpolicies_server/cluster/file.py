@@ -32,6 +32,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from topicpolicies.names import namespace_of
+
 from .. import regular_file
 from ..core.policies.facts import BrokerFacts
 from ..core.reasons import Reason
@@ -84,6 +86,11 @@ class FileSource:
         """Returns the facts of a topic."""
         contents = await self._read()
         return contents.topics.get(topic) or TopicFacts(False if contents.all_topics else None, {})
+
+    async def topics(self, namespace: str) -> frozenset[str]:
+        """Returns the topics of a namespace that the file names."""
+        contents = await self._read()
+        return frozenset(topic for topic, facts in contents.topics.items() if facts.exists and namespace_of(topic) == namespace)
 
     async def close(self) -> None:
         """Does nothing: the source holds no resources."""

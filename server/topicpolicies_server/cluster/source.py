@@ -64,5 +64,8 @@ class ClusterSource(Protocol):
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic, by its full name. Creates nothing."""
 
+    async def topics(self, namespace: str) -> frozenset[str]:
+        """Returns the topics of a namespace, by full names, partitions among them; empty: they are not known."""
+
     async def close(self) -> None:
         """Releases the source's resources."""

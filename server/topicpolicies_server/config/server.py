@@ -19,7 +19,7 @@ from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
 from .option import option
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
-_NETWORK, _REPAIRS, _LOGGING = "Network", "Repairs", "Logging and secrets"
+_NETWORK, _REPAIRS, _DECLARED, _LOGGING = "Network", "Repairs", "Declared policies", "Logging and secrets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,12 +203,18 @@ class ServerConfig(ProcessConfig):
     """Accept policies of topics that do not exist yet."""
     read_only: bool = option(False, section=_REPAIRS)
     """Write nothing: refuse updates, and only report repairs."""
+    declared: Path | None = option(None, section=_DECLARED, example='"policies.yaml"', metavar="FILE|FOLDER")
+    """Declared policies, as ``apply`` takes them: report documents that are not as declared."""
+    enforce: bool = option(False, section=_DECLARED)
+    """Make documents as they are declared again, unless another owner declared them otherwise."""
     show_secrets: bool = option(False, section=_LOGGING)
     """Show the object storages' credentials in offload policies to every caller who may read."""
 
     def __post_init__(self) -> None:
         problems = self._log_problems() + self._common_problems()
         problems += [] if self.tls is None else self.tls.problems()
+        if self.enforce and (self.declared is None or self.read_only):
+            problems.append("--enforce goes with --declared FILE, and not with --read-only.")
         problems += self._advertise_problems() + self._peer_problems()
         problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder)
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)

@@ -32,6 +32,7 @@ _SECTIONS: dict[str, dict[type, ReadBy]] = {
     "History": {HistoryConfig: ReadBy.SERVE},
     "Checkpoints": {CheckpointsConfig: ReadBy.SERVE},
     "Repairs": {},
+    "Declared policies": {},
     "Logging and secrets": {CallRecordConfig: ReadBy.SERVE},
     "Traces for a collector": {TelemetryConfig: ReadBy.SERVE},
     "Limits": {Limits: ReadBy.BOTH},

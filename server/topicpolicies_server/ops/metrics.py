@@ -10,7 +10,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from platform import python_version
 from time import perf_counter
@@ -162,6 +162,10 @@ class ServerSources:
     """Returns how many lines are missing in the record of calls."""
     spans_lost: Callable[[], int] | None = None
     """Returns how many spans could not be sent."""
+    drift: Callable[[], Mapping[str, float]] | None = None
+    """Returns how many documents are not as declared, by namespace."""
+    put_back: Mapping[str, float] = field(default_factory=dict)
+    """How many of them were put back, by outcome."""
     certificate_ends: Callable[[], float | None] = lambda: None
     """Returns when the server's certificate expires, in seconds since 1970."""
 
@@ -184,6 +188,9 @@ class ServerSources:
             yield _counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
         if self.spans_lost is not None:
             yield _counter("spans_lost", "Spans of calls that could not be sent to the collector.", self.spans_lost())
+        if self.drift is not None:
+            yield _gauges("drifted_documents", "Documents that are not as declared, by namespace.", "namespace", self.drift())
+            yield _counters("put_back", "Documents that were to be made as declared, by outcome.", "outcome", self.put_back)
         if (ends := self.certificate_ends()) is not None:
             yield _gauge("certificate_end_seconds", "When the server's TLS certificate in force ends, in seconds since 1970.", ends)
 

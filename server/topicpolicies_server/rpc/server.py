@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Self
@@ -26,6 +27,7 @@ from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
+from ..core.chains.sequencer import Request
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
@@ -56,9 +58,15 @@ _HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
-    def __init__(self, config: ServerConfig) -> None:
-        """``config``: the complete configuration."""
+    def __init__(self, config: ServerConfig, *, beside: Sequence[Callable[[Server], AbstractAsyncContextManager[object]]] = ()) -> None:
+        """Starts nothing yet.
+
+        Args:
+            config: the complete configuration.
+            beside: what runs beside the calls: begins when the server has started, and ends before it stops.
+        """
         self.config = config
+        self._beside = beside
         self.address = str(config.listen)
         """The address that the server listens on; once started, with the port that the system chose."""
         self.metrics_address: Address | None = None
@@ -71,6 +79,7 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
+        self._admission: Admission | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
@@ -93,6 +102,23 @@ class Server:
         assert self._probe is not None, "started"
         return self._probe.readiness
 
+    async def topics(self, namespace: str) -> frozenset[str]:
+        """Returns the topics of a namespace that the cluster is known to have; empty: that is not known.
+
+        Raises:
+            PolicyError: the brokers do not answer.
+        """
+        return await self._admission.all_topics(namespace) if self._admission is not None else frozenset()
+
+    async def admit(self, namespace: str, request: Request) -> None:
+        """Admits a change (``Admission.admit``)."""
+        if self._admission is not None and (waiting := self._admission.admit(namespace, request)) is not None:
+            await waiting
+
+    def show_drift(self, drift: Callable[[], Mapping[str, int]], outcomes: Mapping[str, int]) -> None:
+        """Adds the documents that are not as declared to the metrics, and how many were put back."""
+        self._sources.drift, self._sources.put_back = drift, outcomes
+
     async def start(self) -> None:
         """Opens the log and listens.
 
@@ -114,6 +140,7 @@ class Server:
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
         admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
+        self._admission = admission
         if admission is not None:
             parts.push_async_callback(admission.close)
             self._adds_cache(admission.kept)
@@ -149,6 +176,8 @@ class Server:
         await probe.start()
         await listening.start()
         self.reloader.start()
+        for each in self._beside:
+            await parts.enter_async_context(each(self))
 
     async def stop(self) -> None:
         """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log.

@@ -1,0 +1,256 @@
+"""Drift: documents that are not as the declared policies of a server say. It is found, reported, and put back if that is asked for.
+
+Every ``LOOK_SECONDS`` the server compares the documents that have changed since with the files of ``--declared``. A difference is a log
+line that names who changed the document last, and counts in a metric. With ``--enforce`` it is put back by a masked update, which is made
+on condition that the document is still the one that was compared; what another owner has declared since (``owners``) is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from topicpolicies import InvalidArgument, PolicyDocument, TopicPolicies
+from topicpolicies.names import namespace_of
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
+
+from ..core.errors import PolicyError
+from ..core.fold.operation import Status
+from ..core.names import PolicyKey, Scope
+from ..core.policies import secrets
+from ..core.policies.events import ABSENT, Position
+from ..core.reading.view import Head
+from ..history.entries import OUTCOMES, Entry
+from ..history.queries import Query
+from ..namespaces.activity import event_in_words
+from ..namespaces.namespace import Namespace
+from ..rpc.answers import present
+from ..rpc.requests import Author, read_update
+from ..rpc.server import Server
+from ..tasks import RestartedTask
+from .apply import Step, steps
+from .declared import Declared, files_in, load
+from .owners import Declaring, owned_by_others
+from .rendering import one_line, policies_of
+
+LOOK_SECONDS = 5.0
+"""How often documents are compared."""
+_PAUSE_SECONDS = 0.1
+"""Between two updates that put something back: at most ten in a second, so that other callers are not held up."""
+_PAGE = 1_000
+_PAGE_BYTES = 1 << 20
+_SCOPES = frozenset(Scope)
+_LOG = logging.getLogger(__name__)
+
+
+class Drifted(NamedTuple):
+    """A document that is not as declared."""
+
+    step: Step
+    """What makes it as declared."""
+    namespace: str
+
+
+class Drift:
+    """Compares the documents of a server with declared policies, again and again."""
+
+    def __init__(self, server: Server, path: Path, *, enforce: bool) -> None:
+        """Reads nothing yet.
+
+        Args:
+            server: a server that has started.
+            path: the file of declared policies, or a folder of them.
+            enforce: whether drift is put back.
+        """
+        self._server = server
+        self._path = path
+        self._enforce = enforce
+        self._declared: list[Declared] = []
+        self._signature: object = None
+        self._seen: dict[tuple[int, str], dict[PolicyKey, Position]] = {}
+        """By the number of the owner's declarations and the namespace: the versions that were compared last."""
+        self._drifted: dict[tuple[int, PolicyKey], Drifted] = {}
+        self._held: dict[str, Namespace] = {}
+        self.outcomes: Counter[str] = Counter({"applied": 0, "failed": 0})
+        """How many documents were put back, and how many could not be."""
+        self._task = RestartedTask("looking for drift", self._run, first_seconds=LOOK_SECONDS, longest_seconds=LOOK_SECONDS)
+
+    def by_namespace(self) -> Mapping[str, int]:
+        """Returns how many documents of each namespace are not as declared. Any thread may call this."""
+        return dict.fromkeys(list(self._held), 0) | Counter(each.namespace for each in list(self._drifted.values()))
+
+    async def start(self) -> None:
+        """Reads the files, and begins to compare.
+
+        Raises:
+            InvalidArgument: a file is wrong.
+            OSError: a file can't be read.
+        """
+        await self._read()
+        self._task.start()
+
+    async def stop(self) -> None:
+        """Ends all comparing."""
+        await self._task.stop()
+        for namespace in self._held.values():
+            namespace.release(self)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._read()
+            except (InvalidArgument, OSError) as error:
+                _LOG.warning("The declared policies can't be read; what was read before stays in force: %s", _told(error))
+            for number, declared in enumerate(self._declared):
+                for name in _namespaces(declared):
+                    try:
+                        await self._look(number, declared, name)
+                    except PolicyError as error:
+                        self._seen.pop((number, name), None)
+                        _LOG.warning("%s can't be compared with what is declared: %s", name, error.message)
+            if self._enforce:
+                await self._put_back()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _read(self) -> None:
+        """Reads the files if they have changed."""
+        signature = await asyncio.to_thread(lambda: [(each, each.stat().st_mtime_ns, each.stat().st_size) for each in files_in(self._path)])
+        if signature == self._signature:
+            return
+        self._signature = signature  # a file that is wrong is reported once
+        self._declared = await asyncio.to_thread(_by_owner, self._path)
+        self._seen.clear()
+        self._drifted.clear()
+        wanted = {name for declared in self._declared for name in _namespaces(declared)}
+        for name in self._held.keys() - wanted:
+            self._held.pop(name).release(self)
+        _LOG.info("%s declares policies in %d namespaces", self._path, len(wanted))
+
+    async def _look(self, number: int, declared: Declared, name: str) -> None:
+        """Compares the documents of a namespace that have changed since the last look."""
+        if name not in self._held:
+            self._held[name] = namespace = self._server.registry.get(name)
+            namespace.hold(self)
+        seen = self._seen.get((number, name), {})
+        self._seen[number, name] = now = {}
+        async for head in _heads(self._held[name]):
+            now[head.key] = head.version
+            if seen.get(head.key) != head.version:
+                self._compare(number, name, head.key, head)
+                await asyncio.sleep(0)
+        for topic in {*declared.topics, *await self._server.topics(name)}:
+            for key in (PolicyKey(topic, scope) for scope in Scope):
+                if key not in now and namespace_of(topic) == name:
+                    now[key] = ABSENT
+                    if seen.get(key) != ABSENT:
+                        self._compare(number, name, key, await self._held[name].get(key))
+        for other in [each for each, drifted in self._drifted.items() if each[0] == number and drifted.namespace == name]:
+            if other[1] not in now:
+                del self._drifted[other]
+
+    def _compare(self, number: int, name: str, key: PolicyKey, head: Head | None) -> None:
+        declarations = [each for each in self._declared[number].covering(key.topic) if Scope(each.scope) is key.scope]
+        if declarations:
+            document = PolicyDocument.FromString(present(key, head, secrets.wire))
+            at = document.topic, document.scope
+            found = steps({at: declarations}, {at: document}, prune=None)
+            self._note(number, key, head, Drifted(found[0], name) if found else None)
+
+    def _note(self, number: int, key: PolicyKey, head: Head | None, drifted: Drifted | None) -> None:
+        """Takes note of a document that was compared, and says so if it is not as declared, or is so again."""
+        name = f"{key.topic} ({key.scope.name})"
+        declarer = self._declared[number].owner or str(self._path)
+        if drifted is None:
+            if self._drifted.pop((number, key), None) is not None:
+                _LOG.info("%s is as %s declares again", name, declarer)
+            return
+        self._drifted[number, key] = drifted
+        differences = one_line(policies_of(drifted.step.document) or TopicPolicies(), drifted.step.values)
+        placed = head.placed if head is not None else None
+        last = f"; changed last by {event_in_words(placed)}" if placed is not None and placed.event is not None else ""
+        _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)
+
+    async def _put_back(self) -> None:
+        for (number, key), drifted in list(self._drifted.items()):
+            try:
+                step = await self._ours(self._declared[number].owner, key, drifted)
+                if step is not None:
+                    await self._update(number, drifted.namespace, step)
+                    self.outcomes["applied"] += 1
+            except PolicyError as error:
+                self.outcomes["failed"] += 1
+                _LOG.warning("%s (%s) can't be put back: %s", key.topic, key.scope.name, error.message)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _ours(self, owner: str, key: PolicyKey, drifted: Drifted) -> Step | None:
+        """Returns the part of a step that changes nothing that another owner has declared; None: there is none."""
+        history = self._server.registry.common.history
+        if history is None:
+            return drifted.step
+        page = await history.page(Query(drifted.namespace, key.topic, frozenset({key.scope}), most=_PAGE))
+        others = owned_by_others(drifted.step.mask, owner, _declaring(page.entries))
+        for path, other in others.items():
+            _LOG.warning("%s (%s): %s is left as it is, because %s declared it", key.topic, key.scope.name, path, other)
+        mask = tuple(path for path in drifted.step.mask if path not in others)
+        return Step(drifted.step.document, drifted.step.values, mask) if mask else None
+
+    async def _update(self, number: int, namespace: str, step: Step) -> None:
+        owner = self._declared[number].owner
+        message = step.request(actor="declared", reason=f"as {self._path} declares", owner=owner)
+        assert isinstance(message, UpdatePolicyRequest), "nothing is deleted, as only prune does"
+        _, request = read_update(message, Author())
+        await self._server.admit(namespace, request)
+        await self._held[namespace].update(request)
+
+
+def _namespaces(declared: Declared) -> list[str]:
+    return list(dict.fromkeys(namespace_of(each.topic) for each in declared.declarations))
+
+
+async def _heads(namespace: Namespace) -> AsyncIterator[Head]:
+    """Yields the documents of a namespace."""
+    after: PolicyKey | None = None
+    more = True
+    while more:
+        heads, more, _ = await namespace.page(_SCOPES, after, _PAGE, _PAGE_BYTES)
+        for head in heads:
+            yield head
+        after = heads[-1].key if heads else None
+        await asyncio.sleep(0)
+
+
+def _declaring(entries: list[Entry]) -> Iterator[Declaring]:
+    for entry in entries:
+        if entry.outcome == OUTCOMES[Status.APPLIED]:
+            yield Declaring(entry.owner, entry.paths or ("*",) if entry.after is not None else ())
+
+
+def _by_owner(path: Path) -> list[Declared]:
+    """Reads the files; returns one ``Declared`` for each owner."""
+    by_owner: dict[str, list[Path]] = {}
+    for each in files_in(path):
+        by_owner.setdefault(load([each]).owner, []).append(each)
+    return [load(each) for each in by_owner.values()]
+
+
+def _told(error: InvalidArgument | OSError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}"
+    return "; ".join(f"{each.field}: {each.description}" for each in error.violations)
+
+
+@asynccontextmanager
+async def looking_for_drift(server: Server, path: Path, *, enforce: bool) -> AsyncIterator[None]:
+    """Looks for drift while the body runs."""
+    found = Drift(server, path, enforce=enforce)
+    await found.start()
+    server.show_drift(found.by_namespace, found.outcomes)
+    try:
+        yield
+    finally:
+        await found.stop()

@@ -1,0 +1,116 @@
+"""Declared policies that stay: ``serve --declared`` reports drift, and ``--enforce`` puts it back."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.broker.admin import Admin
+from tests.broker.pulsar_broker import Broker
+from tests.ports import free_port
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+from .api import Api
+from .conftest import Serving
+from .server_process import run
+
+NAMESPACE = "public/default"
+ORDERS, OTHERS = f"persistent://{NAMESPACE}/orders", f"persistent://{NAMESPACE}/others"
+_SECONDS = 40
+
+
+async def until(holds: Callable[[], object], what: str) -> None:
+    async with asyncio.timeout(_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.2)
+    assert holds(), what
+
+
+def metric(address: str, line: str) -> float:
+    """Returns the value of one line of the metrics; -1: there is none."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        found = [each.rsplit(" ", 1)[1] for each in answer.read().decode().splitlines() if each.startswith(line)]
+    return float(found[0]) if found else -1
+
+
+def declare(path: Path, owner: str, *entries: str) -> str:
+    path.write_text("\n".join(["version: 1", f"owner: {owner}", "policies:", *(f"  - {each}" for each in entries)]) + "\n")
+    return str(path)
+
+
+async def test_drift_is_told_with_who_changed_what_and_counted_until_it_is_over(serving: Serving, tmp_path: Path) -> None:
+    path = tmp_path / "declared.yaml"
+    declared = declare(path, "payments", f"{{pattern: {NAMESPACE}/*, set: {{max_producer_per_topic: 5}}}}")
+    metrics = f"127.0.0.1:{free_port()}"
+    server = await serving("--declared", declared, "--metrics-listen", metrics)
+    drifted = f'topicpolicies_drifted_documents{{namespace="{NAMESPACE}"}}'
+    async with Api(server.address) as api:
+        await api.update(ORDERS, {"max_producer_per_topic": 5, "message_ttl_in_seconds": 60})
+        await until(lambda: metric(metrics, drifted) == 0, "nothing has drifted")
+        await api.update(ORDERS, {"max_producer_per_topic": 6}, actor="ann")
+        await until(lambda: metric(metrics, drifted) == 1, "the drift is counted")
+        (line,) = [each for each in server.printed.splitlines() if "is not as payments declares" in each]
+        assert f"{ORDERS} (LOCAL) is not as payments declares: max_producer_per_topic: 6 -> 5" in line
+        assert "ann" in line
+        kept = (await api.get(ORDERS)).policies
+        assert kept is not None
+        assert kept.max_producer_per_topic == 6, "nothing is put back unless that is asked for"
+        declare(path, "payments", f"{{pattern: {NAMESPACE}/*, set: {{max_producer_per_topic: 6}}}}")
+        await until(lambda: metric(metrics, drifted) == 0, "the file was read again")
+        path.write_text("version: 2\n")
+        await until(lambda: "stays in force" in server.printed, "a file that is wrong is told of")
+        await api.update(ORDERS, {"max_producer_per_topic": 7})
+        await until(lambda: metric(metrics, drifted) == 1, "what was declared before stays in force")
+
+
+async def test_drift_is_put_back_but_never_what_another_owner_has_declared(serving: Serving, tmp_path: Path) -> None:
+    declared = declare(
+        tmp_path / "declared.yaml",
+        "payments",
+        f"{{pattern: {NAMESPACE}/o*, set: {{max_producer_per_topic: 5, compaction_threshold: 10}}}}",
+        f"{{topic: {OTHERS}, set: {{max_consumer_per_topic: 3}}}}",
+    )
+    server = await serving("--declared", declared, "--enforce")
+    async with Api(server.address) as api:
+
+        async def becomes(topic: str, wanted: dict[str, int]) -> None:
+            async with asyncio.timeout(_SECONDS):
+                while (await api.get(topic)).policies != TopicPolicies(**wanted):  # type: ignore[arg-type]
+                    await asyncio.sleep(0.2)
+
+        others = {"max_producer_per_topic": 5, "compaction_threshold": 10, "max_consumer_per_topic": 3}
+        await becomes(OTHERS, others)  # it had no document, and both declarations are of it
+        await api.update(ORDERS, {"max_producer_per_topic": 6, "message_ttl_in_seconds": 60}, actor="ann")
+        await becomes(ORDERS, {"max_producer_per_topic": 5, "compaction_threshold": 10, "message_ttl_in_seconds": 60})
+        *_, last = await api.history(topic=ORDERS)
+        assert (last.actor, last.owner) == ("declared", "payments")
+        await api.delete(OTHERS)
+        await becomes(OTHERS, others)
+        mine = declare(tmp_path / "platform.yaml", "platform", f"{{topic: {ORDERS}, set: {{max_producer_per_topic: 9}}}}")
+        refused = run("apply", mine, "--server", server.address)
+        assert refused.returncode == 3
+        assert "payments" in refused.stderr
+        assert run("apply", mine, "--force", "--server", server.address).returncode == 0
+        await api.update(ORDERS, {"compaction_threshold": 11})
+        await becomes(ORDERS, {"max_producer_per_topic": 9, "compaction_threshold": 10, "message_ttl_in_seconds": 60})
+        assert "max_producer_per_topic is left as it is, because platform declared it" in server.printed
+
+
+@pytest.mark.broker
+async def test_a_pattern_reaches_topics_that_are_created_beside_a_broker(
+    serving: Serving, tmp_path: Path, broker: Broker, admin: Admin
+) -> None:
+    namespace = admin.create_namespace("declared")
+    declared = declare(tmp_path / "declared.yaml", "payments", f"{{pattern: {namespace}/o*, set: {{max_producer_per_topic: 5}}}}")
+    server = await serving("--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--declared", declared, "--enforce")
+    admin.create_topic(f"{namespace}/orders")
+    admin.create_topic(f"{namespace}/payments")
+    async with Api(server.address) as api:
+        async with asyncio.timeout(_SECONDS):
+            while (await api.get(f"persistent://{namespace}/orders")).policies != TopicPolicies(max_producer_per_topic=5):
+                await asyncio.sleep(0.2)
+        assert not (await api.get(f"persistent://{namespace}/payments")).policies
