@@ -93,6 +93,7 @@ CASES: dict[str, Case] = {
     "Limits": Case({"watches": steady(81), **LIMITS}, {"watches": steady(79), 'calls_in_progress{method="x"}': steady(700), **LIMITS}),
     "Certificate": Case({"certificate_end_seconds": steady(6 * 86_400.0)}, {"certificate_end_seconds": steady(8 * 86_400.0)}),
     "Files": Case({"files_unusable": steady(1)}, {"files_unusable": briefly(1, 1)}),
+    "Drift": Case({'drifted_documents{namespace="a/b"}': steady(1)}, {'drifted_documents{namespace="a/b"}': briefly(1, 10)}),
     "Issuers": Case({"issuers_unanswered": steady(1)}, {"issuers_unanswered": briefly(1, 10)}),
     "CallRecord": Case({"call_record_lost_total": once(3)}, {"call_record_lost_total": steady(3)}),
 }

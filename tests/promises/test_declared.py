@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +25,18 @@ _SECONDS = 40
 
 
 async def until(holds: Callable[[], object], what: str) -> None:
-    async with asyncio.timeout(_SECONDS):
-        while not holds():
-            await asyncio.sleep(0.2)
-    assert holds(), what
+    over = time.monotonic() + _SECONDS
+    while not holds():
+        assert time.monotonic() < over, what
+        await asyncio.sleep(0.2)
+
+
+async def becomes(api: Api, topic: str, **wanted: int) -> None:
+    """Returns when a topic has these policies and no others."""
+    over = time.monotonic() + _SECONDS
+    while (found := (await api.get(topic)).policies) != TopicPolicies(**wanted):  # type: ignore[arg-type]
+        assert time.monotonic() < over, found
+        await asyncio.sleep(0.2)
 
 
 def metric(address: str, line: str) -> float:
@@ -76,27 +85,21 @@ async def test_drift_is_put_back_but_never_what_another_owner_has_declared(servi
     )
     server = await serving("--declared", declared, "--enforce")
     async with Api(server.address) as api:
-
-        async def becomes(topic: str, wanted: dict[str, int]) -> None:
-            async with asyncio.timeout(_SECONDS):
-                while (await api.get(topic)).policies != TopicPolicies(**wanted):  # type: ignore[arg-type]
-                    await asyncio.sleep(0.2)
-
         others = {"max_producer_per_topic": 5, "compaction_threshold": 10, "max_consumer_per_topic": 3}
-        await becomes(OTHERS, others)  # it had no document, and both declarations are of it
+        await becomes(api, OTHERS, **others)  # it had no document, and both declarations are of it
         await api.update(ORDERS, {"max_producer_per_topic": 6, "message_ttl_in_seconds": 60}, actor="ann")
-        await becomes(ORDERS, {"max_producer_per_topic": 5, "compaction_threshold": 10, "message_ttl_in_seconds": 60})
+        await becomes(api, ORDERS, max_producer_per_topic=5, compaction_threshold=10, message_ttl_in_seconds=60)
         *_, last = await api.history(topic=ORDERS)
         assert (last.actor, last.owner) == ("declared", "payments")
         await api.delete(OTHERS)
-        await becomes(OTHERS, others)
+        await becomes(api, OTHERS, **others)
         mine = declare(tmp_path / "platform.yaml", "platform", f"{{topic: {ORDERS}, set: {{max_producer_per_topic: 9}}}}")
         refused = run("apply", mine, "--server", server.address)
         assert refused.returncode == 3
         assert "payments" in refused.stderr
         assert run("apply", mine, "--force", "--server", server.address).returncode == 0
         await api.update(ORDERS, {"compaction_threshold": 11})
-        await becomes(ORDERS, {"max_producer_per_topic": 9, "compaction_threshold": 10, "message_ttl_in_seconds": 60})
+        await becomes(api, ORDERS, max_producer_per_topic=9, compaction_threshold=10, message_ttl_in_seconds=60)
         assert "max_producer_per_topic is left as it is, because platform declared it" in server.printed
 
 
@@ -110,7 +113,5 @@ async def test_a_pattern_reaches_topics_that_are_created_beside_a_broker(
     admin.create_topic(f"{namespace}/orders")
     admin.create_topic(f"{namespace}/payments")
     async with Api(server.address) as api:
-        async with asyncio.timeout(_SECONDS):
-            while (await api.get(f"persistent://{namespace}/orders")).policies != TopicPolicies(max_producer_per_topic=5):
-                await asyncio.sleep(0.2)
+        await becomes(api, f"persistent://{namespace}/orders", max_producer_per_topic=5)
         assert not (await api.get(f"persistent://{namespace}/payments")).policies
