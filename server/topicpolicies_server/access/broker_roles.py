@@ -41,7 +41,7 @@ _AT_ONCE = 8
 _SECONDS = 5.0
 """How long a request is repeated while brokers do not answer."""
 _NOBODY: frozenset[str] = frozenset()
-_OF_ADMINS = EVERYTHING - {Permission.SECRETS}
+_OF_ADMINS = EVERYTHING - {Permission.SECRETS, Permission.OVERRIDE}
 _OF_NAMESPACE_ROLES = frozenset({Permission.READ, Permission.WATCH})
 
 

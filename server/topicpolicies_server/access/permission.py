@@ -17,6 +17,8 @@ class Permission(enum.Enum):
     """UpdatePolicy, DeletePolicy, BatchUpdatePolicies."""
     HISTORY = "history"
     """``PolicyHistoryService``, and, beside ``WATCH``, watches of every change."""
+    OVERRIDE = "override"
+    """Changing policies beyond the constraints of the server's declared policies."""
     SECRETS = "secrets"
     """Seeing the credentials of object storages in offload policies, in whatever else the caller may see."""
 

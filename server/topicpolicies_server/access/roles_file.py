@@ -7,7 +7,7 @@
     [[grants]]
     roles = ["reader", "dashboard"]                       # "*" is every caller whose credentials were verified
     namespaces = ["acme/*", "public/default"]             # "*" stands for any characters but the slash; "*" alone is all
-    permissions = ["read", "watch"]                       # of read, watch, change, history, secrets
+    permissions = ["read", "watch"]                       # of read, watch, change, history, override, secrets
 
 ``change`` and ``watch`` include ``read``: an update's answer, and a watch's beginning, contain documents. What is not granted is denied.
 """

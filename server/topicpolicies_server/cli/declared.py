@@ -21,10 +21,11 @@ from ruamel.yaml.reader import ReaderError
 from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
 from topicpolicies.names import namespace_of
-from topicpolicies.values import ValueProblem, assign, enum_name, map_value
+from topicpolicies.values import ValueProblem, assign, enum_name, map_value, scalar
 
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace, parse_topic
+from ..core.rules.constraints import Constraint
 from . import forms
 from .files import name_of, read_text, wrong
 from .rendering import lines
@@ -56,6 +57,18 @@ class Declaration(NamedTuple):
         return fnmatchcase(topic, self.topic) if self.pattern else topic == self.topic
 
 
+class Bound(NamedTuple):
+    """One entry of ``constraints:``."""
+
+    topics: str
+    """A topic's full name, or a pattern of full names."""
+    constraints: tuple[Constraint, ...]
+
+    def covers(self, topic: str) -> bool:
+        """Whether the entry applies to a topic, by its full name."""
+        return fnmatchcase(topic, self.topics)
+
+
 class Declared(NamedTuple):
     """The content of files."""
 
@@ -64,6 +77,8 @@ class Declared(NamedTuple):
     declarations: tuple[Declaration, ...]
     owner: str = ""
     """Who declares this; empty: the files do not say."""
+    bounds: tuple[Bound, ...] = ()
+    """What the values of topics may be, whoever changes them, at a server with these files."""
 
     @property
     def topics(self) -> list[str]:
@@ -91,7 +106,8 @@ def load(paths: Iterable[FilePath]) -> Declared:
         told = f"The files have several owners ({', '.join(owner or 'none' for owner in owners)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
     namespaces = dict.fromkeys(namespace for each in found for namespace in each.namespaces)
-    return Declared(tuple(namespaces), tuple(declaration for each in found for declaration in each.declarations), *owners)
+    declarations = tuple(declaration for each in found for declaration in each.declarations)
+    return Declared(tuple(namespaces), declarations, owners[0], tuple(bound for each in found for bound in each.bounds))
 
 
 def files_in(path: FilePath) -> list[FilePath]:
@@ -163,16 +179,17 @@ class _Parser:
         if not isinstance(root, Mapping):
             self._wrong(root, None, "WRONG_TYPE", "The file is not a mapping: begin with version: 1 and policies:.")
             return Declared((), ())
-        self._check_keys(root, "version", "owner", "namespaces", "policies")
+        self._check_keys(root, "version", "owner", "namespaces", "policies", "constraints")
         if root.get("version") != VERSION or isinstance(root.get("version"), bool):
             self._wrong(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
         namespaces = [self._full_name(parse_namespace, each, root, "namespaces") for each in self._list(root, "namespaces")]
         entries = self._list(root, "policies")
         found = [self._declaration(entry, entries, index) for index, entry in enumerate(entries)]
+        bounds = [self._bound(entry) for entry in self._list(root, "constraints") if isinstance(entry, Mapping)]
         owner = root.get("owner", "")
         if not isinstance(owner, str) or len(owner) > _MOST_OWNER:
             self._wrong(root, "owner", "WRONG_TYPE", f"owner: is a text of at most {_MOST_OWNER} characters.")
-        return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None), str(owner))
+        return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None), str(owner), tuple(bounds))
 
     def _declaration(self, entry: Any, entries: Any, index: int) -> Declaration | None:
         if not isinstance(entry, Mapping):
@@ -191,6 +208,37 @@ class _Parser:
             self._wrong(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
         values, paths = self.policies(entry.get("set"), entry, "set")
         return None if scope is None else Declaration(topic, pattern, scope, values, paths)
+
+    def _bound(self, entry: Mapping[str, Any]) -> Bound:
+        self._check_keys(entry, "pattern", "fields")
+        pattern = self._full_name(parse_topic, entry.get("pattern", ""), entry, "pattern")
+        fields = entry.get("fields")
+        if not isinstance(fields, Mapping):
+            self._wrong(entry, "fields", "WRONG_TYPE", "fields: is a mapping of fields to min:, max: or allowed:.")
+            return Bound(pattern, ())
+        return Bound(pattern, tuple(found for name in fields if (found := self._constraint(fields, name)) is not None))
+
+    def _constraint(self, fields: Mapping[Any, Any], name: Any) -> Constraint | None:
+        bounds = fields[name]
+        if not isinstance(bounds, Mapping) or not bounds:
+            self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: is a mapping of min:, max: or allowed:.")
+            return None
+        self._check_keys(bounds, "min", "max", "allowed")
+        try:
+            target = find(_text(name))
+            kind = target.value
+            numeric = kind.cpp_type in (kind.CPPTYPE_INT32, kind.CPPTYPE_INT64, kind.CPPTYPE_DOUBLE)
+            if kind.message_type is not None or numeric is ("allowed" in bounds) or kind.cpp_type == kind.CPPTYPE_BOOL:
+                self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: numbers have min: and max:, texts and lists have allowed:.")
+                return None
+            least, most = (
+                scalar(kind, structured(kind, bounds[key], target.path), key) if key in bounds else None for key in ("min", "max")
+            )
+            allowed = frozenset(str(each).lower() for each in self._list(bounds, "allowed")) if "allowed" in bounds else None
+            return Constraint(target.path, least, most, allowed)
+        except ValueProblem as problem:
+            self._wrong(fields, name, problem.reason, str(problem))
+            return None
 
     def policies(self, wanted: Any, holder: Any, key: str | None) -> tuple[TopicPolicies, tuple[Path, ...]]:
         values, unset = TopicPolicies(), []

@@ -115,6 +115,7 @@ class ViolationReason(_Name):
     NO_BUCKET = enum.auto()
     NO_LIMIT = enum.auto()
     ABOVE_BROKER_MAXIMUM = enum.auto()
+    CONSTRAINT = enum.auto()
     RETENTION_BELOW_QUOTA = enum.auto()
     QUOTA_ABOVE_RETENTION = enum.auto()
     LOCAL_CLUSTER_UNKNOWN = enum.auto()

@@ -17,6 +17,7 @@ from ..policies.documents import LISTS, MAPS, MOST_ELEMENTS, Settings, elements,
 from ..policies.events import Position, Remembered
 from ..policies.secrets import SETTING as OFFLOAD
 from ..reasons import Reason, ViolationReason
+from ..rules import constraints
 from .request import Outcome, Request, Result
 
 _CONFIGURATIONS = "managed_ledger_extra_configurations"
@@ -45,6 +46,7 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
         for path, count in crowded(before, after):
             problem = f"{path} would have {count:,} elements; at most {MOST_ELEMENTS:,} are allowed: remove some first."
             violations.append(Violation(f"policies.{path}", ViolationReason.TOO_MANY_ELEMENTS, problem))
+    violations += constraints.violations(request.constraints, before, after)
     found = rules.judge(request.key, request.change, before, after, request.facts)
     if violations or found:
         return rules.refused(found, violations), None

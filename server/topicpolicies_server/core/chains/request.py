@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Position
 from ..policies.facts import Facts
+from ..rules.constraints import Constraint
 from ..traces import NO_TRACE, TraceContext
 
 
@@ -82,6 +83,8 @@ class Request:
     """The trace of the call."""
     facts: Facts | None = None
     """What was known of the cluster when the request arrived; None: nothing."""
+    constraints: Sequence[Constraint] = ()
+    """What an operator allows the document to become."""
     on_answer: Callable[[Request, Result | PolicyError], None] = _nobody
     """Called with the answer by the code that performs the effect ``Settled``; the sequencer never calls it."""
     repeats: list[Request] = field(default_factory=list)

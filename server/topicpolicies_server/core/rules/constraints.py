@@ -1,0 +1,68 @@
+"""Constraints: bounds of an operator on the values of settings, beside Pulsar's own rules.
+
+Like rules they are about the document after a change, and only about settings that the change alters: a value that is there already may
+stay, and so may the absence of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from topicpolicies.masks import Path, format_path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.values import enum_name, locate
+
+from ..changes import masks
+from ..errors import Violation
+from ..policies.documents import Settings, differing, family, join
+from ..reasons import ViolationReason
+
+
+class Constraint(NamedTuple):
+    """What the value of one path may be, where there is one."""
+
+    path: Path
+    least: float | None = None
+    """The least number; None: any."""
+    most: float | None = None
+    """The greatest number, which forbids negative ones too, as they mean "no limit"; None: any."""
+    allowed: frozenset[str] | None = None
+    """The texts, or names of an enum in lower case, that it may be, or a list may have; None: any."""
+
+    def problem(self, value: Any) -> str:
+        """Returns what is wrong with a value, and what to do; empty: nothing."""
+        name = format_path(self.path)
+        if self.least is not None and value < self.least:
+            return f"{name} is {value}, and here it is at least {self.least}: give no less than that."
+        if self.most is not None and (value > self.most or value < 0):
+            return f"{name} is {value}, and here it is at most {self.most}: give no more than that."
+        if self.allowed is not None:
+            given = {each.lower() for each in ([value] if isinstance(value, str) else value)}
+            if forbidden := sorted(given - self.allowed):
+                return f"{name} has {', '.join(forbidden)}, and here it may be {', '.join(sorted(self.allowed))}: choose of those."
+        return ""
+
+
+def violations(constraints: Sequence[Constraint], before: Settings | None, after: Settings) -> Iterator[Violation]:
+    """Yields every violation of constraints by a change from one document to another."""
+    if not constraints:
+        return
+    changed = set(differing(before, after))
+    parsed: TopicPolicies | None = None
+    for each in constraints:
+        if any(family(setting) == each.path[0] for setting in changed):
+            parsed = parsed if parsed is not None else join({setting: after[setting] for setting in changed if setting in after})
+            if masks.is_set(each.path, parsed) and (problem := each.problem(_value(each.path, parsed))):
+                yield Violation(f"policies.{format_path(each.path)}", ViolationReason.CONSTRAINT, problem)
+
+
+def _value(path: Path, message: TopicPolicies) -> Any:
+    """Returns the value at a path; of an enum the name, without its prefix."""
+    value: Any = message
+    for segment in path:
+        value = value[segment] if hasattr(value, "keys") else getattr(value, segment)
+    enum = locate(TopicPolicies.DESCRIPTOR, format_path(path)).value.enum_type
+    if enum is None:
+        return value
+    return enum_name(enum, value) if isinstance(value, int) else [enum_name(enum, each) for each in value]
