@@ -174,10 +174,10 @@ class Server:
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
-        await listening.start()
-        self.reloader.start()
         for each in self._beside:
             await parts.enter_async_context(each(self))
+        await listening.start()
+        self.reloader.start()
 
     async def stop(self) -> None:
         """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log.
