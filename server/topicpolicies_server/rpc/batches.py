@@ -65,7 +65,7 @@ class Batch:
     def __init__(
         self,
         changes: Sequence[service_pb2.PolicyChangeRequest],
-        context: Call,
+        call: Call,
         registry: Registry,
         admission: Admission | None,
         shown: Shown,
@@ -76,7 +76,7 @@ class Batch:
 
         Args:
             changes: the changes.
-            context: the call.
+            call: the call.
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
@@ -91,9 +91,9 @@ class Batch:
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
         self._changes = [_Change(index, message) for index, message in enumerate(changes)]
         self._by_request: dict[Request, _Change] = {}
-        self._context = context
+        self._call = call
         self._forwarding = forwarding
-        self._author = requests.author_of(context)
+        self._author = requests.author_of(call)
         self._registry = registry
         self._admission = admission
         self._shown = shown
@@ -154,7 +154,7 @@ class Batch:
 
     async def _granted(self, wanted: int) -> int:
         """Waits until some of ``wanted`` changes may be begun, and returns how many: at least one."""
-        bucket = self._context.usage.bucket if self._context.usage is not None else None
+        bucket = self._call.usage.bucket if self._call.usage is not None else None
         if bucket is None:
             return wanted
         count, seconds = bucket.portion(wanted, self._loop.time())
@@ -249,7 +249,7 @@ class Batch:
                     self._answer(self._changes[index], error)
                 return
             messages = {index: self._changes[index].message for index in refused}
-            for index, answer in (await forwarding.batch(self._context, messages, refused)).items():
+            for index, answer in (await forwarding.batch(self._call, messages, refused)).items():
                 self._answer(self._changes[index], answer)
             again = [change for change in self._changes if change.led is not None]
             if not again:
@@ -269,7 +269,7 @@ class Batch:
         if change is None or change.served is None:
             return
         change.served = None
-        if self._forwarding is not None and isinstance(answer, NotLeader) and forwarded_to(answer, self._context):
+        if self._forwarding is not None and isinstance(answer, NotLeader) and forwarded_to(answer, self._call):
             self._set_aside(change, request, answer)
         else:
             self._answer(change, answer)
@@ -290,12 +290,12 @@ class Batch:
     def _answer(self, change: _Change, answer: answers.Answer) -> None:
         request = change.request
         if isinstance(answer, PolicyError) and request is not None:
-            answer = self._context.of_all_attempts(answer, request.request_id)
+            answer = self._call.of_all_attempts(answer, request.request_id)
         change.answer = answer
         if change.led is None:
             self._one_less()
         change.led = None
-        self._context.changes += 1
+        self._call.changes += 1
         self._notify(request, result_of(answer) if isinstance(answer, ChangeResult) else answer)
 
     def _one_less(self) -> None:
@@ -318,4 +318,4 @@ class Batch:
 
     def _notify(self, request: Request | None, answer: Result | PolicyError | None) -> None:
         for observer in self._observers:
-            observer.changed("BatchUpdatePolicies", self._context.caller, request, answer, self._loop.time() - self._began)
+            observer.changed("BatchUpdatePolicies", self._call.caller, request, answer, self._loop.time() - self._began)

@@ -108,8 +108,6 @@ class Call:
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
         self.changes = 0
         """How many changes of a batch have their outcome."""
-        self.on_deadline: Callable[[], None] | None = None
-        """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""
         self.trace: TraceContext | None = None

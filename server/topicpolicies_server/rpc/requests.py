@@ -40,21 +40,21 @@ class Author(NamedTuple):
     """The trace in which the call is made."""
 
 
-def author_of(context: Call) -> Author:
+def author_of(call: Call) -> Author:
     """Returns the author of a call: its verified caller, and the trace that its metadata names."""
-    caller, trace = context.caller, context.trace
-    return Author(caller.principal, caller.speaks_for or caller.principal, context_of(context) if trace is None else trace)
+    caller, trace = call.caller, call.trace
+    return Author(caller.principal, caller.speaks_for or caller.principal, trace_of(call) if trace is None else trace)
 
 
-def context_of(context: Call) -> TraceContext:
+def trace_of(call: Call) -> TraceContext:
     """Returns the trace context of a call's metadata (W3C Trace Context).
 
     More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
     """
-    parents = [str(value) for key, value in context.metadata if key == PARENT_KEY]
+    parents = [str(value) for key, value in call.metadata if key == PARENT_KEY]
     if len(parents) != 1:
         return NO_TRACE
-    return trace_context(parents[0], ",".join(str(value) for key, value in context.metadata if key == STATE_KEY))
+    return trace_context(parents[0], ",".join(str(value) for key, value in call.metadata if key == STATE_KEY))
 
 
 def place_of(index: int, field: str) -> str:

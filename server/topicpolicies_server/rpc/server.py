@@ -317,7 +317,7 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:
         await calls.drained(seconds)
-        servicer.give_up()
+        servicer.end_changes()
         await calls.drained(LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
         await calls.end_all()
