@@ -3,8 +3,7 @@
 The server and its life:
 
 - ``server``: opens everything in order, and closes it in reverse order
-- ``listening``: the gRPC server, its options and its address
-- ``certificates``: the server's certificate and the clients' authorities, read again while the server runs
+- ``listening``: the gRPC server, its options, its address, and its certificates, which are read again while it runs
 
 Every call:
 
