@@ -38,8 +38,8 @@ from .batches import Batch
 from .calls import Call, Calls
 from .forwarding import Forwarding
 from .requests import Author, author_of
-from .watching.copying import Copying
-from .watching.part import Part, WatchResources
+from .watching.history_part import HistoryPart
+from .watching.policy_part import PolicyPart, WatchResources
 from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
@@ -222,7 +222,7 @@ class Servicer:
         limits = self._limits
         watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         call.target = next(iter((*message.namespaces, *message.topics)), "")
-        part_of = partial(Part, self._resources, watch)
+        part_of = partial(PolicyPart, self._resources, watch)
         await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, call)
 
     async def list_history(self, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
@@ -247,7 +247,7 @@ class Servicer:
         watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         histories.of(self.registry)
         call.target = message.namespaces[0]
-        part_of = partial(Copying, self.registry, watch)
+        part_of = partial(HistoryPart, self.registry, watch)
         await self.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), call)
 
     async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
