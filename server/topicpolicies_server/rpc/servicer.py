@@ -34,7 +34,7 @@ from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
 from ..readiness import Readiness
 from . import answers, histories, reads, requests
-from .batches import Batch
+from .batches import ChangeBatch
 from .calls import Call, Calls
 from .forwarding import Forwarding
 from .requests import Author, author_of
@@ -91,7 +91,7 @@ class Servicer:
         self._info = info
         self._changes: dict[Request, Namespace] = {}
         """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
-        self._batches: dict[Call, Batch] = {}
+        self._batches: dict[Call, ChangeBatch] = {}
         self.calls = calls
         """Every call in progress on the server."""
         calls.on_deadline = self._on_deadline
@@ -118,7 +118,7 @@ class Servicer:
             namespace.end(request, _no_outcome(self._readiness, request))
 
     def _not_in_time(self, request: Request | None, unpermitted: str | None) -> PolicyError:
-        """Returns the error of a change of a batch that certainly was not made when the deadline is near (``Batch.end``)."""
+        """Returns the error of a change of a batch that certainly was not made when the deadline is near (``ChangeBatch.end``)."""
         if unpermitted is not None:
             return _not_permitted_yet(unpermitted)
         if request is not None and request.submitted:
@@ -160,7 +160,7 @@ class Servicer:
 
     async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
         """Serves BatchUpdatePolicies."""
-        batch = self._batches[call] = Batch(
+        batch = self._batches[call] = ChangeBatch(
             message.changes,
             call,
             self.registry,
