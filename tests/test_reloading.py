@@ -16,7 +16,7 @@ from topicpolicies_server.access import roles_file
 from topicpolicies_server.config import TlsConfig, files
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.reloading import Reloader
-from topicpolicies_server.rpc.certificates import read_pem
+from topicpolicies_server.rpc.listening import read_pem
 
 _SECONDS = 20
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import urllib.request
 from collections.abc import Callable
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.access.signing import SECRET, token
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import Api
+from .api import Api, Refused, Update
 from .conftest import Serving
 from .server_process import run
 
@@ -115,3 +117,47 @@ async def test_a_pattern_reaches_topics_that_are_created_beside_a_broker(
     async with Api(server.address) as api:
         await becomes(api, f"persistent://{namespace}/orders", max_producer_per_topic=5)
         assert not (await api.get(f"persistent://{namespace}/payments")).policies
+
+
+async def test_what_constraints_forbid_is_refused_unless_the_role_may_override_them(serving: Serving, tmp_path: Path) -> None:
+    declared, roles, key = tmp_path / "declared.yaml", tmp_path / "roles.toml", tmp_path / "secret.key"
+    declared.write_text(f"""
+version: 1
+constraints:
+  - pattern: {NAMESPACE}/*
+    fields:
+      message_ttl_in_seconds: {{min: 1h, max: 7d}}
+      replication_clusters: {{allowed: [standalone]}}
+""")
+    (tmp_path / "cluster.toml").write_text('cluster = "standalone"\n')
+    rights = {"team": ["change"], "operator": ["change", "override"]}
+    grants = [f'[[grants]]\nroles = ["{role}"]\nnamespaces = ["*"]\npermissions = {json.dumps(each)}\n' for role, each in rights.items()]
+    roles.write_text("".join(grants))
+    key.write_bytes(SECRET)
+    options = ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
+    server = await serving(*options, "--declared", str(declared), "--cluster-file", str(tmp_path / "cluster.toml"))
+
+    def caller(role: str) -> Api:
+        return Api(server.address, metadata=[("authorization", f"Bearer {token(sub=role)}")])
+
+    async with caller("team") as team, caller("operator") as operator:
+        week = 7 * 86_400
+        await team.update(ORDERS, {"message_ttl_in_seconds": week, "replication_clusters": ["standalone"]})
+        wrong = {"message_ttl_in_seconds": week + 1, "replication_clusters": ["standalone", "other"], "max_producer_per_topic": -1}
+        with pytest.raises(Refused) as refused:
+            await team.update(ORDERS, wrong)
+        assert refused.value.code == "INVALID_ARGUMENT"
+        found = {each.field: each.reason for each in refused.value.violations}
+        assert found["policies.message_ttl_in_seconds"] == found["policies.replication_clusters"] == "CONSTRAINT"
+        assert "policies.max_producer_per_topic" in found, "all violations are reported at once"
+        for value in (0, 3_599, -1):
+            with pytest.raises(Refused):
+                await team.update(ORDERS, {"message_ttl_in_seconds": value})
+        (told,) = await team.batch([Update(ORDERS, TopicPolicies(message_ttl_in_seconds=week + 1))])
+        assert isinstance(told, Refused)
+        await team.update(ORDERS, {"max_producer_per_topic": 1})  # what is there already is no violation
+        await operator.update(ORDERS, {"message_ttl_in_seconds": week + 1})
+        await team.update(ORDERS, {"max_producer_per_topic": 2})
+        await team.update(ORDERS, mask=["message_ttl_in_seconds"])  # a constraint is about a value, not about its absence
+        kept = (await team.get(ORDERS)).policies
+    assert kept == TopicPolicies(max_producer_per_topic=2, replication_clusters=["standalone"])

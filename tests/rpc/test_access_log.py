@@ -151,7 +151,7 @@ async def test_reads_are_recorded_if_the_configuration_says_so(recording: Record
 async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded_with_its_topic(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Servicer, "_change", lambda *_: asyncio.sleep(PATIENCE))
+    monkeypatch.setattr(Servicer, "_change_here", lambda *_: asyncio.sleep(PATIENCE))
     refusal = await refused(client.UpdatePolicy(update(1), timeout=0.3))
     assert refusal.code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # the client's deadline, or the server's error
     (line,) = await recording.lines()

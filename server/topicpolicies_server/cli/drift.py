@@ -25,6 +25,7 @@ from ..core.names import PolicyKey, Scope
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.view import Head
+from ..core.rules.constraints import Constraint
 from ..history.entries import OUTCOMES, Entry
 from ..history.queries import Query
 from ..namespaces.activity import event_in_words
@@ -83,6 +84,11 @@ class Drift:
     def by_namespace(self) -> Mapping[str, int]:
         """Returns how many documents of each namespace are not as declared. Any thread may call this."""
         return dict.fromkeys(list(self._held), 0) | Counter(each.namespace for each in list(self._drifted.values()))
+
+    def constraints_of(self, topic: str) -> list[Constraint]:
+        """Returns what changes of a topic may make of it."""
+        bounds = [bound for declared in self._declared for bound in declared.bounds if bound.covers(topic)]
+        return [constraint for bound in bounds for constraint in bound.constraints]
 
     async def start(self) -> None:
         """Reads the files, and begins to compare.
@@ -249,7 +255,7 @@ async def looking_for_drift(server: Server, path: Path, *, enforce: bool) -> Asy
     """Looks for drift while the body runs."""
     found = Drift(server, path, enforce=enforce)
     await found.start()
-    server.show_drift(found.by_namespace, found.outcomes)
+    server.declare(found.constraints_of, found.by_namespace, found.outcomes)
     try:
         yield
     finally:

@@ -98,6 +98,8 @@ class Call:
         """What the caller uses of its quota, this call included; None: it was not charged."""
         self.target = ""
         """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
+        self.overrides: frozenset[str] = frozenset()
+        """The namespaces whose constraints its changes need not keep."""
         self.unpermitted = ""
         """The namespace for which the caller's permission is being looked up; "": none. Until then errors reveal nothing of it."""
         self.at_least = ""
@@ -108,8 +110,6 @@ class Call:
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
         self.changes = 0
         """How many changes of a batch have their outcome."""
-        self.on_deadline: Callable[[], None] | None = None
-        """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""
         self.trace: TraceContext | None = None

@@ -29,6 +29,7 @@ from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.chains.sequencer import Request
 from ..core.fold.fold import FoldContext
+from ..core.rules.constraints import Constraint
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
 from ..history import Bounds, check_history, open_history
@@ -40,11 +41,10 @@ from ..readiness import LogProbe, Pulse, Readiness, report
 from ..reloading import Reloader
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls
-from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
-from .listening import Listening, keep_quiet
+from .listening import Certificates, bind, grpc_server, keep_quiet
 from .servicer import Servicer
 
 if TYPE_CHECKING:
@@ -115,8 +115,18 @@ class Server:
         if self._admission is not None and (waiting := self._admission.admit(namespace, request)) is not None:
             await waiting
 
-    def show_drift(self, drift: Callable[[], Mapping[str, int]], outcomes: Mapping[str, int]) -> None:
-        """Adds the documents that are not as declared to the metrics, and how many were put back."""
+    def declare(
+        self, constraints: Callable[[str], Sequence[Constraint]], drift: Callable[[], Mapping[str, int]], outcomes: Mapping[str, int]
+    ) -> None:
+        """Takes what declared policies demand and show.
+
+        Args:
+            constraints: returns what changes of a topic may make of it; called for each change.
+            drift: returns how many documents are not as declared, by namespace; any thread may call it.
+            outcomes: how many of them were put back, by outcome.
+        """
+        assert self._servicer is not None, "started"
+        self._servicer.constraints_of = constraints
         self._sources.drift, self._sources.put_back = drift, outcomes
 
     async def start(self) -> None:
@@ -159,9 +169,8 @@ class Server:
             show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
-        listening = Listening(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
-        parts.push_async_callback(listening.close)
-        server = listening.server
+        credentials = self._follow_certificates()
+        server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         server.add_generic_rpc_handlers(handlers(servicer, calls))
         others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
@@ -169,14 +178,14 @@ class Server:
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
-        self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
         for each in self._beside:
             await parts.enter_async_context(each(self))
-        await listening.start()
+        self.address = str(bind(server, config.listen, credentials))
+        await server.start()
         self.reloader.start()
 
     async def stop(self) -> None:
@@ -298,13 +307,13 @@ class Server:
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
-    def _listen(self, listening: Listening) -> None:
-        config = self.config
-        certificates = Certificates(config.tls) if config.tls is not None else None
-        self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
-        if certificates is not None:
-            certificates.follow(self.reloader)
-            self._sources.certificate_ends = lambda: certificates.ends_at
+    def _follow_certificates(self) -> grpc.ServerCredentials | None:
+        if self.config.tls is None:
+            return None
+        certificates = Certificates(self.config.tls)
+        certificates.follow(self.reloader)
+        self._sources.certificate_ends = lambda: certificates.ends_at
+        return certificates.credentials()
 
     def _adds_cache(self, sizes: CacheSizes) -> None:
         """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
@@ -346,7 +355,7 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:
         await calls.drained(seconds)
-        servicer.give_up()
+        servicer.end_changes()
         await calls.drained(LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
         await calls.end_all()
