@@ -18,7 +18,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 
 SPACE = "acme/orders"
-READ, WATCH, CHANGE, HISTORY, SECRETS = Permission
+READ, WATCH, CHANGE, HISTORY, _, SECRETS = Permission
 
 
 class Brokers:
