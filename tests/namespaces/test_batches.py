@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.chains.sequencer import Request, Result, Sequencer
+from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage
-from topicpolicies_server.core.chains.sequencer import Outcome, Request
+from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position

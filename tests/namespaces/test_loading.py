@@ -13,7 +13,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.policies.events import Event, Placed
-from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
 from topicpolicies_server.namespaces.activity import Activity

@@ -65,7 +65,7 @@ class Opening(Protocol):
     def place(self) -> Place | None:
         """The view's place in its log; None: it has no log."""
 
-    def is_confirmed(self, positions: Sequence[Position]) -> bool:
+    def is_read_back(self, positions: Sequence[Position]) -> bool:
         """Whether the log's reader has read the events up to these positions that were taken by proof."""
 
 
@@ -176,7 +176,7 @@ class Checkpoints:
         """Waits until the log's reader has read up to these positions, as events may have been taken by proof; returns whether it has."""
         until = self._loop.time() + seconds
         while kept.trusted:
-            if kept.is_confirmed(positions):
+            if kept.is_read_back(positions):
                 return True
             if self._loop.time() >= until:
                 break

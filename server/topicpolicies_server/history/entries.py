@@ -22,7 +22,7 @@ from ..core.names import Scope
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.policies.events import LATEST_MS, Event, Placed, Position, Stamp, StampKind
-from ..core.reading.heads import Head
+from ..core.reading.cell import Head
 
 
 class Kind(enum.IntEnum):

@@ -15,8 +15,8 @@ from weakref import WeakSet
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
-from ..core.reading.heads import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
 from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import RestartedTask

@@ -19,8 +19,8 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.heads import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
 from ..core.reasons import Reason
 from . import file
 from .entries import Entry, EntryPlace, Gap, GapReason

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.json_format import MessageToDict
 
-from ..core.chains.sequencer import Outcome, Request, Result
+from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey

@@ -22,10 +22,11 @@ from ..checkpoints import Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.cell import key_of
+from ..core.reading.cell import Before, Head, key_of
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.view import Before, Head, View
-from ..core.reading.watch import Token, WatchHub
+from ..core.reading.tokens import Token
+from ..core.reading.view import View
+from ..core.reading.watch import WatchHub
 from ..core.reasons import LogState, Reason
 from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
@@ -288,9 +289,9 @@ class Follower:
 
     # -------------------------------------------------------------------------------------------------------------
 
-    def is_confirmed(self, positions: Sequence[Position]) -> bool:
+    def is_read_back(self, positions: Sequence[Position]) -> bool:
         """Returns whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
-        return self.readback is not None and self.readback.is_confirmed(positions)
+        return self.readback is not None and self.readback.is_read(positions)
 
     def passed(self, positions: Sequence[Position]) -> None:
         """Notes that everything up to these positions of the log, by partition, is known or superseded (``ReadBack.passed``)."""
@@ -344,10 +345,10 @@ class Follower:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
         view, event = self.view, placed.event
         try:
-            folded, change, before, state = view.take(placed)
+            folded, head, before, state = view.take(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
-            folded = change = state = None
+            folded = head = state = None
             before = view.head(event.key) if event is not None else None
             placed, event = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})"), None
         if placed.problem:
@@ -357,9 +358,9 @@ class Follower:
                 self._logged.add(placed.problem)
                 skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
                 _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
-        if change is not None:
-            self.size += change.size - (before.size if before is not None else 0)
-        after = change if change is not None else before
+        if head is not None:
+            self.size += head.size - (before.size if before is not None else 0)
+        after = head if head is not None else before
         if self._recorder is not None:
             self._folded.append((placed, before, folded, after))
         if event is None or folded is None:
@@ -367,14 +368,14 @@ class Follower:
         hub, old = self.hub, before.document if before is not None else None
         if not self._serves:
             self._updates.read_ahead(event, folded, old, after.document if after is not None else None)
-            if change is not None and hub is not None:
-                hub.publish(change)
+            if head is not None and hub is not None:
+                hub.publish(head)
             return
         self._common.activity.folded(placed, folded, old, after.document if after is not None else None)
-        if change is not None:
+        if head is not None:
             assert hub is not None, "it serves"
-            change.before = Before(old) if change.previous else None
-            hub.publish(change)
+            head.before = Before(old) if head.previous else None
+            hub.publish(head)
         sequencer = self._updates.sequencer
         sequencer.folded(event, folded, old, state)
         if sequencer.effects:
@@ -440,9 +441,9 @@ def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> li
     """Returns the changes since the view before, and all behind the watchers' token: the view before may have had them already."""
     changed = {change.key for change in changes}
     view = follower.view
-    found = [trace for trace in view.traces() if key_of(trace.name) in changed or sent.is_before(trace)]
+    found = [place for place in view.places() if key_of(place.name) in changed or sent.is_before(place)]
     found.reverse()
-    return view.traced(found)
+    return view.heads_at(found)
 
 
 def known_behind(complete_after: Callable[[int], Position | None], view: View, positions: Sequence[Position]) -> tuple[Position, ...]:

@@ -27,13 +27,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..checkpoints import Restored
 from ..core.chains.answers import not_in_time
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.cell import key_of
-from ..core.reading.view import Head, View
-from ..core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
+from ..core.reading.cell import Head, key_of
+from ..core.reading.tokens import Mode, Selection, Token
+from ..core.reading.view import View
+from ..core.reading.watch import Watcher, WatchHub
 from ..core.reasons import LogState, Reason
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start

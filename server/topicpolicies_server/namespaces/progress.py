@@ -26,7 +26,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Position

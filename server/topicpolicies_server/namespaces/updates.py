@@ -28,8 +28,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
-from ..core.chains.sequencer import Append, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
+from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, outcome_not_known
+from ..core.chains.request import Request, Result
+from ..core.chains.sequencer import Append, FoundEvent, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded
 from ..core.policies.documents import Settings
@@ -108,7 +109,7 @@ class Updates:
             elif read_only and not request.validate_only:
                 self._settle(request, nothing_is_written(self._name))
             elif self._serves:
-                self._admit(request)
+                self._pass_on(request)
             else:
                 self.arrivals[request] = None
         if self.open and self._timer is None:
@@ -179,23 +180,23 @@ class Updates:
         self.perform()
 
     def serve(self, log: NamespaceLog, view: View) -> None:
-        """Goes on with a view that answers from now on, and admits the requests that have arrived."""
+        """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
         self._log, self.sequencer.view, self._serves = log, view, True
         self.leads = log.leadership.leads
         found, self._found = self._found, {}
         self.sequencer.reopened(found)
         self.perform()
-        self._admit_arrivals()
+        self._pass_on_arrivals()
 
     def pause(self) -> None:
         """Has requests wait until a log serves again."""
         self._serves = False
 
     def led(self) -> None:
-        """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
+        """Notes that the writer of the log may have changed, and passes the requests on that have arrived."""
         if self._serves:
             self.leads = self._leadership.leads
-            self._admit_arrivals()
+            self._pass_on_arrivals()
 
     # --- who may append -------------------------------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class Updates:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
         return self._log.leadership if self._serves and self._log is not None else _NOT_KNOWN
 
-    def _admit(self, request: Request) -> None:
+    def _pass_on(self, request: Request) -> None:
         """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
         A failure of one request concerns no other.
@@ -237,10 +238,10 @@ class Updates:
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))  # its event may be in the log
 
-    def _admit_arrivals(self) -> None:
+    def _pass_on_arrivals(self) -> None:
         arrivals, self.arrivals = self.arrivals, {}
         for request in arrivals:
-            self._admit(request)
+            self._pass_on(request)
 
     # --- effects --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from ..access.grants import Grants
 from ..cluster.admission import Admission
 from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.errors import PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT

@@ -59,20 +59,6 @@ from .answers import (
 from .link import OUTSTANDING, EventReport, Link, State, event_of
 from .request import Outcome, Request, Result
 
-__all__ = [
-    "ATTEMPTS",
-    "Append",
-    "Confirm",
-    "Effect",
-    "FoundEvent",
-    "Outcome",
-    "Request",
-    "Result",
-    "Sequencer",
-    "Settled",
-    "outcome_not_known",
-]
-
 ATTEMPTS = 16
 """How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
 
@@ -211,7 +197,7 @@ class Sequencer:
                 left.setdefault(request.key, []).append(request)
         for key, unconfirmed in left.items():
             if (chain := self._chains.get(key)) is not None:
-                chain.give_up(unconfirmed, why)
+                chain.fail_unconfirmed(unconfirmed, why)
         self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
@@ -445,7 +431,7 @@ class Chain:
             self._append_again(link)
         self.advance(state)
 
-    def give_up(self, requests: Iterable[Request], why: str) -> None:
+    def fail_unconfirmed(self, requests: Iterable[Request], why: str) -> None:
         """Settles those of ``requests`` that are links without an event: they are not confirmed."""
         unconfirmed = set(requests)
         left = [link for link in self._links if link.state is State.WAITING and link.request in unconfirmed]

@@ -52,7 +52,7 @@ class ReadBack:
         """How many acknowledged events wait for the reader."""
         return sum(map(len, self._waiting))
 
-    def is_confirmed(self, positions: Iterable[Position]) -> bool:
+    def is_read(self, positions: Iterable[Position]) -> bool:
         """Returns whether the reader has delivered all events that were taken by proof up to some positions, by partition."""
         return not any(next(iter(proven), end + "~") <= end for proven, end in zip(self._proven, positions, strict=True))
 
