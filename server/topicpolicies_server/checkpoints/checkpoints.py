@@ -19,8 +19,7 @@ from typing import NamedTuple, Protocol
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Position
 from ..core.reading.view import View
-from ..tasks import RestartedTask
-from ..threads import DaemonThreads
+from ..tasks import DaemonThreads, RestartedTask
 from .file import Checkpoint, Place, Refused, Restored, clear, maker, path_of, read, write
 
 _log = logging.getLogger(__name__)

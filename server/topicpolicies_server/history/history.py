@@ -19,8 +19,7 @@ from ..core.reading.cell import Head
 from ..core.reading.tokens import Token
 from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
-from ..tasks import RestartedTask
-from ..threads import DaemonThreads
+from ..tasks import DaemonThreads, RestartedTask
 from . import file, queries
 from .entries import Gap, GapReason, Progress, SetBack
 from .queries import Division, Page, Past, Query, Stretch

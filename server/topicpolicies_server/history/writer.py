@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ..sqlite_file import ERRORS, Damaged, close, flush_wal, transaction, unusable
-from ..tasks import RestartedTask
-from ..threads import DaemonThreads
+from ..tasks import DaemonThreads, RestartedTask
 from . import file
 from .entries import Followed, Gap, GapReason, Noted, SetBack, entry_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,6 @@ from ..config import Limits
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
 from ..core.reasons import LogState, Reason
-from ..fair_limit import FairLimiter
 from ..history import History
 from ..logs.change_log import ChangeLog, LogError
 from ..readiness import Readiness
@@ -54,7 +54,7 @@ class Common:
     log: ChangeLog
     limits: Limits
     context: FoldContext
-    slots: FairLimiter
+    slots: asyncio.Semaphore
     """Bounds how many namespaces load at once."""
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""

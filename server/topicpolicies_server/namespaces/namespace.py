@@ -23,7 +23,7 @@ import contextlib
 import enum
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from ..checkpoints import Restored
 from ..core.chains.answers import not_in_time
@@ -54,6 +54,8 @@ _LOSSES = 5
 """The number of losses in a row, while the log is read or right after it began to serve, at which callers get the error."""
 _BRIEF_SECONDS = 1.0
 """A log that is lost so soon after it began to serve counts as one that could not be loaded."""
+_SLOT_SECONDS = 1.0
+"""How long an attempt keeps its slot without any progress."""
 _LOOKS = 4
 """How often progress is checked within the time that an attempt may go without any."""
 _LASTING = Reason.LOG_FILE_UNUSABLE
@@ -129,6 +131,8 @@ class Namespace:
         self._losses = 0
         """How many attempts in a row have failed, or had their log lost as soon as it served."""
         self._served_at = 0.0
+        self._slot: asyncio.TimerHandle | None = None
+        """Ends the attempt's hold of its slot; None: it has none."""
         self._doubted = False
         """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
         self._closings = TaskSet(name)
@@ -469,7 +473,7 @@ class Namespace:
         follower: Follower | None = None
         try:
             await self._closings.close(cancel=False)
-            async with common.slots.place(self.name, progress=lambda: (follower and tuple(follower.positions)) or None):
+            async with self._in_a_slot():
                 if self.served is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self.name)
                 opened_at = common.now()
@@ -505,6 +509,26 @@ class Namespace:
         except BaseException as failure:
             self._abandon(follower, start, failure)
             raise
+
+    @contextlib.asynccontextmanager
+    async def _in_a_slot(self) -> AsyncIterator[None]:
+        """Occupies one of the slots, until nothing has come for ``_SLOT_SECONDS``."""
+        await self._common.slots.acquire()
+        self._slot = self._loop.call_later(_SLOT_SECONDS, self._look, ())
+        try:
+            yield
+        finally:
+            if self._slot is not None:
+                self._slot.cancel()
+                self._slot = None
+                self._common.slots.release()
+
+    def _look(self, seen: Sequence[Position]) -> None:
+        """Leaves the slot to another namespace, if there is no progress since it was looked at last."""
+        here = tuple(self.reading.positions) if self.reading is not None else ()
+        self._slot = None if here == seen else self._loop.call_later(_SLOT_SECONDS, self._look, here)
+        if self._slot is None:
+            self._common.slots.release()
 
     async def _starting_point(self, recorder: Recorder | None) -> tuple[Start | None, Restored | None]:
         """Returns where the next opening begins (None: at the log's beginning), and the restored checkpoint whose view it begins with.

@@ -28,17 +28,16 @@ from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
-from ..histograms import Histogram
 from ..history import History
 from ..history.entries import GapReason
 from ..logs.change_log import Connected
-from ..namespaces.activity import Figures
+from ..namespaces.activity import Figures, Histogram
 from ..namespaces.registry import Registry
 from ..readiness import Readiness, State, Transition
 
 if TYPE_CHECKING:
     from ..access.issuers import KeysKnown
-    from ..reloading import Reloader
+    from ..files import Reloader
 
 MOST_NAMED = 20
 """How many namespaces are labels of a metric at most."""

@@ -19,8 +19,7 @@ from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...sqlite_file import ERRORS, FileLock
-from ...tasks import RestartedTask, TaskSet, asked_to_end
-from ...threads import DaemonThreads
+from ...tasks import DaemonThreads, RestartedTask, TaskSet, asked_to_end
 from ..avro import Codec
 from ..avro.codec import EMBEDDED_CLUSTER
 from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, closed

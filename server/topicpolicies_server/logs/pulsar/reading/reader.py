@@ -39,14 +39,12 @@ class LogReader:
         layout: the log's topic, as it is or as brokers would create it.
         partitions: how many that are; one for a topic that is not partitioned.
         checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
-        due_only_by_time: whether the check was due only because time has passed, at the last call of ``due``. It may wait its turn then.
     """
 
     def __init__(self, access: Access, schemas: Schemas, layout: Layout, sink: LogSink) -> None:
         """Reads nothing yet. ``sink`` takes what is read, and is notified if the log is lost."""
         self.layout = layout
         self.partitions = max(1, layout.partitions)
-        self.due_only_by_time = True
         self._access = access
         self._schemas = schemas
         self._sink = sink
@@ -166,19 +164,15 @@ class LogReader:
         """Looks at the connection; called often enough to see nearly every interruption, unless very many logs are open."""
         self._interrupted = self._interrupted or not all(self.connected)
 
-    def due(self, now: float) -> bool:
-        """Whether it is time for a check; called about once a second with monotonic seconds."""
-        limits, since = self._access.limits, now - self.checked
-        if not self._readers:
-            return since >= limits.creation_seconds
-        connected = all(self.connected)
-        if connected:
+    def due_at(self) -> float:
+        """When the next check is due, in monotonic seconds; called about once a second."""
+        limits, now = self._access.limits, time.monotonic()
+        if all(self.connected):
             self._connected = now
-        gone = now - self._connected
-        lasting = gone > limits.creation_seconds / 2 and since >= limits.creation_seconds
-        happened = lasting or (connected and self._interrupted)
-        self.due_only_by_time = not happened
-        return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
+            if self._interrupted:
+                return 0.0
+        gone = now - self._connected > limits.creation_seconds / 2
+        return self.checked + (limits.check_seconds if self._readers and self._answered and not gone else limits.creation_seconds)
 
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
