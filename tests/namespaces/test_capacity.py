@@ -20,7 +20,7 @@ from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.capacity import DOCUMENT_BYTES, KEY_BYTES, Capacity
+from topicpolicies_server.namespaces.common import DOCUMENT_BYTES, KEY_BYTES, Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 

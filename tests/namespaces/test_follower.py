@@ -18,7 +18,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import NamespaceWatcher, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.capacity import Capacity
+from topicpolicies_server.namespaces.common import Capacity
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.progress import Progress

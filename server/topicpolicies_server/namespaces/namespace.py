@@ -109,9 +109,10 @@ class Namespace:
         self._dismiss = dismiss
         self._predecessor = predecessor
         self._loop = asyncio.get_running_loop()
-        self._updates = Updates(name, common, chance)
-        self._progress = self._updates.progress
-        self._repairs = Repairs(name, common, repairs, self._updates, chance)
+        self.updates = Updates(name, common, chance)
+        """The requests that have no answer yet."""
+        self._progress = self.updates.progress
+        self._repairs = Repairs(name, common, repairs, self.updates, chance)
         self._watching: dict[object, Callable[[], None] | None] = {}
         """Watchers and observers, with what notifies those that follow the state of the namespace."""
         self._holders: set[object] = set()
@@ -147,19 +148,19 @@ class Namespace:
         Raises:
             PolicyError: as ``submit`` reports it.
         """
-        if request.version and not (self._common.context.sole_writer or self._updates.led_elsewhere or self._common.read_only):
+        if request.version and not (self._common.context.sole_writer or self.updates.led_elsewhere or self._common.read_only):
             try:
                 await self._come_up_to(request)
             except PolicyError as error:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        if self._updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+        if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
             self._asked.set()
         try:
             settled = await answer
         except asyncio.CancelledError:
-            self.give_up(request)
+            self.updates.give_up(request)
             raise
         if isinstance(settled, PolicyError):
             raise settled
@@ -167,16 +168,8 @@ class Namespace:
 
     def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
         """Applies updates and deletes, in this order, and reports the answer to each once to ``on_answer`` (``Updates.submit``)."""
-        if self._updates.submit(requests, on_answer):
+        if self.updates.submit(requests, on_answer):
             self._asked.set()
-
-    def give_up(self, request: Request) -> None:
-        """Forgets a request whose caller does not wait for its answer any more."""
-        self._updates.give_up(request)
-
-    def end(self, request: Request, error: PolicyError) -> None:
-        """Answers a submitted request now, because its caller can't wait longer: with ``error`` if it certainly is not applied."""
-        self._updates.answer_now(request, error)
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
         """Returns the head of a key; None if the log knows no event of it.
@@ -315,22 +308,22 @@ class Namespace:
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
         in_use = self._watching or self._holders or self._callers
-        return bool(in_use or self._updates.open or self._updates.sequencer.chains or self._repairs.due or self._loading)
+        return bool(in_use or self.updates.open or self.updates.sequencer.chains or self._repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
-        return max(self._last_used, self._updates.last_used)
+        return max(self._last_used, self.updates.last_used)
 
     def figures(self) -> Figures:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
-        sequencer, served = self._updates.sequencer, self.served
+        sequencer, served = self.updates.sequencer, self.served
         serves = self.phase is Phase.READY
         readback = served.readback if serves and served is not None else None
         return Figures(
             serves,
             sequencer.chains,
             sequencer.depth,
-            len(self._updates.arrivals) + sequencer.waiting,
+            len(self.updates.arrivals) + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
             self.complete_as_of_ms if self._watching else 0,
@@ -344,7 +337,7 @@ class Namespace:
         An attempt to load goes on.
         """
         self._answer(error)
-        self._updates.turn_away(error)
+        self.updates.turn_away(error)
 
     def forget(self) -> None:
         """Stops counting what the namespace keeps in memory, because it is about to be closed."""
@@ -363,7 +356,7 @@ class Namespace:
         self.phase, self.error = Phase.CLOSED, error
         self._answer(error)
         self._notify()
-        self._updates.end(error)
+        self.updates.end(error)
         self._repairs.close()
         self._progress.stop()
         try:
@@ -378,7 +371,7 @@ class Namespace:
             if self.served is not None:
                 self.served.let_go()
             self.served = self._task = None  # without reference cycles
-            self._updates.close(error)
+            self.updates.close(error)
             if self.hub is not None:
                 self.hub.wake_all()
 
@@ -426,7 +419,7 @@ class Namespace:
         try:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 view, _ = await self._until_ready()
-                if not self._updates.shared():
+                if not self.updates.shared():
                     with self._waiting():
                         await self._progress.reached(view, request.key, request.version)
         except TimeoutError:
@@ -482,7 +475,7 @@ class Namespace:
                 if not self._doubted:
                     start, restored = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
-                older, parts = self.served, (self._updates, self._repairs)
+                older, parts = self.served, (self.updates, self._repairs)
                 follower = self.reading = Follower(self.name, common, context, *parts, older, recorder, restored)
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
@@ -604,7 +597,7 @@ class Namespace:
         self._progress.serve(log, follower.positions, opened_at)
         if self._watching:
             self._progress.watched()
-        self._updates.serve(log, follower.view)
+        self.updates.serve(log, follower.view)
         self._repairs.serve(log, follower.view)
         common.capacity.relieve(self.name)
         if common.checkpoints is not None:
@@ -661,7 +654,7 @@ class Namespace:
         self.phase, self.error = Phase.LOADING, error
         self._common.activity.losses[error.reason] += 1
         self._progress.stop()
-        self._updates.pause()
+        self.updates.pause()
         self._repairs.pause()
         self._wake()
 
@@ -671,9 +664,9 @@ class Namespace:
         self._answer(error)
         self._common.activity.load_failed(self.name, error)
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
-            self._updates.abandon(error)
+            self.updates.abandon(error)
             self._repairs.close()
-        self._updates.turn_away(error)
+        self.updates.turn_away(error)
         self._wake()
 
     def _broken(self, _: BaseException) -> None:

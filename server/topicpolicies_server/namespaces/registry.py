@@ -22,8 +22,7 @@ from ..logs.change_log import ChangeLog
 from ..readiness import Readiness, Transition
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
-from .capacity import Capacity
-from .common import Common, Rate
+from .common import Capacity, Common, Rate
 from .namespace import Namespace
 from .repairs import RepairQueue
 

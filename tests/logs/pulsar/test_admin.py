@@ -23,8 +23,8 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_file
+from topicpolicies_server.logs.pulsar import admin as admin_module
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin import api as admin_module
 
 
 class Answer(NamedTuple):

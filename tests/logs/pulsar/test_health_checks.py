@@ -21,14 +21,14 @@ from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar import health_checks as checks_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import CurrentFacts, PulsarFacts
-from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
+from topicpolicies_server.logs.pulsar.facts import CurrentFacts, PulsarFacts
 from topicpolicies_server.logs.pulsar.health_checks import HealthChecks
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reading.reader import LogReader
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import LogReader
+from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 TOPIC = "persistent/public/default/__change_events"
 THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}

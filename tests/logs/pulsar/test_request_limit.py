@@ -11,8 +11,7 @@ import pytest
 
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.api import OF_A_KIND, PLACES
+from topicpolicies_server.logs.pulsar.admin import OF_A_KIND, PLACES, Admin
 
 HERE = "acme/orders"
 

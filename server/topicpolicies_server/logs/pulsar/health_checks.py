@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from weakref import WeakSet
 
 from ...tasks import RestartedTask, TaskSet, asked_to_end
-from .admin.facts import CurrentFacts
+from .facts import CurrentFacts
 from .namespace_log import PulsarNamespaceLog
 
 _log = logging.getLogger(__name__)

@@ -367,7 +367,7 @@ class SqliteLog:
             )
 
     async def reach(self) -> None:
-        """Returns when the file can be written (see ``change_log.Reached``); opens the file anew after a loss.
+        """Returns when the file can be written (see ``change_log.ChangeLog.reach``); opens the file anew after a loss.
 
         The last commit's outcome tells; only if that was refused, a small write is tried.
         """
@@ -382,6 +382,9 @@ class SqliteLog:
 
     def cut_off(self, error: LogError) -> None:
         """Does nothing: appends to a file that can't be written are refused at once, so none of them waits."""
+
+    def connections(self) -> None:
+        """There are none."""
 
     async def close(self) -> None:
         """Commits pending appends, closes the file and releases its lock; takes three times ``close_seconds`` at the most."""

@@ -27,12 +27,12 @@ from weakref import WeakValueDictionary
 
 import httpx
 
-from ....config import PulsarLogConfig
-from ....core.errors import Kind
-from ....core.reasons import LogState, Reason
-from ....tasks import TaskSet
-from ...change_log import LogError
-from ..credentials import Identity, LiveContext, TlsOptions, Tokens, identity_of, tls_of
+from ...config import PulsarLogConfig
+from ...core.errors import Kind
+from ...core.reasons import LogState, Reason
+from ...tasks import TaskSet
+from ..change_log import LogError
+from .credentials import Identity, LiveContext, TlsOptions, Tokens, identity_of, tls_of
 
 MOST_BYTES = 32 * 2**20
 """The largest answer that is read: the names of some 400,000 topics."""

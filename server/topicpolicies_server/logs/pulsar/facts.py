@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ....core.errors import Kind
-from ....core.reasons import LogState, Reason
-from ...avro import Dialect
-from ...change_log import LogError
-from .api import Admin, names_of, understood
+from ...core.errors import Kind
+from ...core.reasons import LogState, Reason
+from ..avro import Dialect
+from ..change_log import LogError
+from .admin import Admin, names_of, understood
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
 _WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)

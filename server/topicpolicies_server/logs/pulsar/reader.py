@@ -17,17 +17,17 @@ import logging
 import time
 from collections.abc import Sequence
 
-from ....core.names import PERSISTENT
-from ....core.policies.events import Placed, Position
-from ....core.reasons import LogState, Reason
-from ....tasks import TaskSet, asked_to_end
-from ...change_log import LogError, LogSink, Start, closed
-from ..access import Access
-from ..admin.topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
-from ..client import begin_closing, close_handle
-from ..ids import MessageId, directly_follows, message_id_of, place_of
+from ...core.names import PERSISTENT
+from ...core.policies.events import Placed, Position
+from ...core.reasons import LogState, Reason
+from ...tasks import TaskSet, asked_to_end
+from ..change_log import LogError, LogSink, Start, closed
+from .access import Access
+from .client import begin_closing, close_handle
 from .entries import Entries, ResumePoint
+from .ids import MessageId, directly_follows, message_id_of, place_of
 from .partition import PartitionReader
+from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
 
 _log = logging.getLogger(__name__)
 
@@ -60,8 +60,6 @@ class LogReader:
         self._tasks: list[asyncio.Task[None]] = []
         self._behind = 0
         """In how many partitions the initial replay has not ended."""
-        self._throttled = ""
-        """Which rate of the namespace slows the log down, a sentence; "": none does, as far as is known."""
         self.checked = self._connected = time.monotonic()
         """``_connected``: when the log was last seen connected."""
         self._answered = True
@@ -193,7 +191,6 @@ class LogReader:
             trouble = await self._difference() or self._not_reconnected()
             self._answered = True
             if trouble is None and all(self.connected):
-                await self._look_for_rates()
                 for reader in self._readers:
                     await reader.keep_up()
             return trouble
@@ -275,12 +272,6 @@ class LogReader:
             return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
 
-    async def _look_for_rates(self) -> None:
-        known = self._throttled
-        self._throttled = await self._access.topics.throttled(self.layout.namespace, self._access.facts.dialect)
-        if self._throttled not in ("", known):
-            _log.warning("%s Until then changes are seen late, and may time out.", self._throttled)
-
     async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
         """Connects the readers and begins to read; returns whether the log is read from ``start`` on.
 
@@ -322,7 +313,6 @@ class LogReader:
         self._behind = len(readers)
         self.checked = self._connected = time.monotonic()
         self._tasks = [self._owned.begin(self._run(reader), "reading it") for reader in readers]
-        self._tasks.append(self._owned.begin(self._look_for_rates(), "asking for rates"))
         return resumed is not None
 
     async def _created(self, layout: Layout) -> list[str]:
@@ -342,8 +332,7 @@ class LogReader:
         try:
             await reader.run(self._sink.read, caught_up)
         except LogError as error:
-            stuck = error.state is LogState.STUCK and self._throttled
-            self._sink.lost(LogError(error.state or error.reason, f"{error.message} {self._throttled}") if stuck else error)
+            self._sink.lost(error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
             if asked_to_end(error):
                 raise

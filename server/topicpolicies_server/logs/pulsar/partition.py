@@ -41,15 +41,14 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
-from ....core.policies.events import Placed, Position
-from ....core.reasons import LogState, Reason
-from ...change_log import LogError
-from ..access import Access
-from ..admin.topics import Compaction, State
-from ..client import OK, Inbox, PulsarClientError, begin_closing, next_at_once
-from ..ids import NOWHERE, MessageId, border_of
-from ..refusals import refusal
+from ...core.policies.events import Placed, Position
+from ...core.reasons import LogState, Reason
+from ..change_log import LogError
+from .access import Access
+from .client import OK, Inbox, PulsarClientError, begin_closing, next_at_once, refusal
 from .entries import Entries
+from .ids import NOWHERE, MessageId, border_of
+from .topics import Compaction, State
 
 _log = logging.getLogger(__name__)
 
