@@ -44,7 +44,7 @@ def _kept(bench: Bench) -> int:
 
 def _lines_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Returns the lines in the server's log about its memory."""
-    return [record.getMessage() for record in caplog.records if record.name.endswith(".capacity")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".common")]
 
 
 # Namespaces
