@@ -105,8 +105,6 @@ def _check(found: os.stat_result, path: str | Path) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Source:
-    """A value that is read from files."""
-
     name: str
     files: tuple[Path, ...]
     read: Callable[[], Any]

@@ -80,7 +80,6 @@ class Checkpoints:
         self._readers = DaemonThreads(READERS, "checkpoint-reader")
         self._turn = asyncio.Lock()
         self._kept: dict[str, Opening] = {}
-        """The views that answer, by namespace."""
         self._failing = self._closed = False
         self.written = 0
         """How many checkpoints were written."""

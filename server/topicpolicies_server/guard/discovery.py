@@ -67,11 +67,9 @@ class Discovery:
         self._least_seconds = 1.0 / per_second
         self._turn = asyncio.Lock()
         self._next = 0.0
-        """When the next question may be asked, in the event loop's time."""
         self._exact = frozenset(text for text in patterns if "*" not in text)
         self._searched = [text for text in patterns if "*" in text]
         self._matching = _any_of(self._searched)
-        """Matches the namespaces that match a pattern with wildcards."""
         self._tenants_matching = _any_of(text.partition("/")[0] for text in self._searched)
         self._named = frozenset(map(_tenant_of, self._searched))
         """The tenants of the patterns with wildcards, which may have wildcards themselves."""

@@ -344,7 +344,6 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
 
 
 def _clusters(event: Event, cluster: str) -> tuple[str, ...]:
-    """Returns the clusters that an event names; a message without a value names none."""
     if event.clusters is not None:
         return event.clusters
     return (cluster,) if event.key.scope is Scope.LOCAL and event.document is not None else ()

@@ -60,7 +60,6 @@ class History:
         self._latest = max((each.latest for each in self._progress.values()), default=0)
         """The time that the clock showed last; at first, the newest one that the file has."""
         self._unreadable = False
-        """Whether the last read failed, and the server's log says so."""
         self._recorders: WeakSet[Recorder] = WeakSet()
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")

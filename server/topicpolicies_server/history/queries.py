@@ -213,7 +213,6 @@ def document_of_version(entry: Entry | None, version: Position, head: Head | Non
 
 
 def _published_by(head: Head, at: int) -> bool:
-    """Whether the event that made a head was in its log at a time; a replicated one came there later than it was published."""
     placed = head.placed
     return placed is not None and placed.published_at <= at and not (placed.event is not None and placed.event.replicated)
 

@@ -130,7 +130,6 @@ class Stages:
         self.log = Histogram()
         self.readback = Histogram()
         self._under_way: OrderedDict[str, _Times] = OrderedDict()
-        """By event id."""
 
     def by_name(self) -> dict[str, Histogram]:
         """Returns the histograms, by the name of their stage."""

@@ -79,7 +79,6 @@ class Follower:
         self.unsaved = 0
         """How many events came since the last checkpoint of the view."""
         self._last: dict[int, Placed] = {}
-        """The last entry of each partition."""
         self._anchors: dict[int, tuple[Position, str]] = {}
         """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
         self._events: dict[int, Position] = {}
@@ -102,11 +101,8 @@ class Follower:
         self._restored = restored
         self._retired = self._serves = self._caught_up = False
         self._folded: list[FoldedEntry] = []
-        """Folded events that the recorder has not been given yet."""
         self._logged: set[str] = set()
-        """The problems of entries that are in the server's log."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
-        """Events that came while the log was being opened."""
 
     @property
     def identity(self) -> str:

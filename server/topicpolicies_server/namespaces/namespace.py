@@ -118,15 +118,12 @@ class Namespace:
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self._callers = 0
-        """How many reads wait."""
         self._last_used = self._loop.time()
         self._failed = False
-        """Whether the last attempt has failed, and the next one has not begun."""
         self._ready: asyncio.Future[None] | None = None
         """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
         waits."""
         self._asked = asyncio.Event()
-        """Set when a caller waits."""
         self._longest_pause = common.limits.load_retry_seconds
         self._pause_seconds = self._longest_pause * _FIRST_PAUSE
         self._losses = 0

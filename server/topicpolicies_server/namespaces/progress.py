@@ -64,7 +64,6 @@ class Progress:
         self._between = limits.bookmark_interval_seconds / 2
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        """Where the view stands, by partition."""
         self.waits: list[_Wait] = []
         """The callers, and questions, that wait for a position, in order."""
         self._numbers = itertools.count(1)

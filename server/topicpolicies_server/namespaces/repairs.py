@@ -121,7 +121,6 @@ class Repairs:
         self._failures = 0
         """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried."""
         self._tried: PolicyKey | None = None
-        """The key whose repair is tried next, while the log takes nothing."""
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.

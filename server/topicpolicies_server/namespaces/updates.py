@@ -69,11 +69,8 @@ class Updates:
         self.leads = False
         """Whether this process may append to the log that serves."""
         self._log: NamespaceLog | None = None
-        """The log that serves, or served last; None: none has."""
         self._serves = False
-        """Whether the view answers."""
         self._closed: PolicyError | None = None
-        """Why the namespace is closed; None: it is not."""
         self.sequencer = Sequencer(
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
             self.shared,

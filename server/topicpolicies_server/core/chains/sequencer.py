@@ -117,7 +117,6 @@ class Sequencer:
         self._ids, self._number = ids, 0
         self._chains: dict[PolicyKey, Chain] = {}
         self._dry: dict[Request, None] = {}
-        """Dry runs that wait to be confirmed."""
         self._submitted = 0
 
     @property
@@ -273,7 +272,6 @@ class Sequencer:
             self.effects.append(Settled(request, self._validated(request, chain)))
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
-        """Returns the answer to a dry run: what the request would do at the end of its chain."""
         state = self.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
@@ -303,15 +301,11 @@ class Chain:
         self._key = key
         self._sequencer = sequencer
         self._links: deque[Link] = deque()
-        """The requests that were computed, in order."""
         self._appended: dict[str, Link] = {}
         """The links that have an event, by its id, in order."""
         self._queue: OrderedDict[Request, None] = OrderedDict()
-        """The requests that are to be computed, in order."""
         self._requests: dict[str, Request] = {}
-        """Queued requests and requests with a link, by request id."""
         self._newest: Settings | None = None
-        """The document after all links, if ``_newest_valid``."""
         self._newest_valid = False
 
     # --- requests and queries -----------------------------------------------------------------------------------
@@ -502,7 +496,6 @@ class Chain:
         return True
 
     def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
-        """Settles a request that must not be computed any more. Returns whether it is one."""
         if version != request.submitted_at and (remembered := self._sequencer.known(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
@@ -538,7 +531,6 @@ class Chain:
         return any(each.batch is request.batch and each.number < request.number and each.unconfirmed for each in waiting)
 
     def _put_behind(self, request: Request) -> None:
-        """Moves the links without an event of a request's batch behind the request, so that the batch's order is kept."""
         waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
         later = [link for link in waiting if link.request.batch is request.batch]
         if later:
@@ -606,7 +598,6 @@ class Chain:
         return any(link.request is request for link in self._appended.values())
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
-        """Adds the effects that answer a request and its repeats."""
         effects = self._sequencer.effects
         effects.append(Settled(request, answer))
         if request.repeats:

@@ -278,7 +278,6 @@ def to_bytes(cell: Cell) -> bytes:
 
 
 def _leftovers(state: KeyState, found: _Documents) -> bytes:
-    """Returns what is needed only for a while after the key's events; no bytes for nothing."""
     joined, owed, older, seen = state.joined, state.owed, state.older, state.superseded_ids
     if joined is ALONE:
         joined = None

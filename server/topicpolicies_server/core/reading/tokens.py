@@ -131,7 +131,6 @@ class Horizon:
         """``since``: by partition, the position after which every key that changed has a head."""
         self._since = list(since)
         self._gaps: list[tuple[int, Position, Position]] = []
-        """Partition, beginning and end of each gap; the oldest first."""
 
     def serves(self, positions: Sequence[Position]) -> bool:
         """Returns whether a watcher can resume from a place."""

@@ -151,16 +151,13 @@ class View:
         self.recent = RecentRequests()
         """Requests that were applied lately."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
-        """The cells by the names of their keys."""
         self._active: defaultdict[int, ActiveKeys] = defaultdict(lambda: ActiveKeys(context.window_ms))
         """The keys that had events lately, by partition, but for those at rest with a document and nothing to be dropped."""
         self._heads = 0
-        """How many cells have a head."""
         self._absent: OrderedDict[str, None] = OrderedDict()
         self.forgotten: dict[int, Position] = {}
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
         self._present = Order()
-        """The names of the keys with a document."""
         self.share(CellsInUse() if in_use is None else in_use)
 
     def share(self, in_use: CellsInUse) -> None:
@@ -403,7 +400,6 @@ class View:
         return cell
 
     def _head(self, name: str) -> Head | None:
-        """Returns the head of a name; None: there is none. A cell at rest stays so."""
         kept = self._cells.get(name)
         return _head_of(name, kept) if kept is not None else None
 
@@ -431,7 +427,6 @@ class View:
         self._cells.move_to_end(cell.name)
 
     def _trim(self, name: str, now: int) -> None:
-        """Drops what an idle key keeps only for a while (``KeyState.trim``)."""
         kept = self._cells[name]
         if isinstance(kept, bytes) and not (header := Header.of(kept)).is_owed:
             self._cells[name] = kept[: header.end]
@@ -460,7 +455,6 @@ def _head_of(name: str, kept: Kept) -> Head | None:
 
 
 def _number_of(kept: Kept | None) -> int:
-    """Returns the number of a cell's head; 0: there is none."""
     if isinstance(kept, bytes):
         return Header.of(kept).number
     return kept.head.number if kept is not None and kept.head is not None else 0

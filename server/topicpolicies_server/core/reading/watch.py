@@ -82,7 +82,6 @@ class Ring:
         self._most = most
         self._heads: deque[Head] = deque()
         self._newest: dict[PolicyKey, int] = {}
-        """The place of each key's newest change."""
         self._bytes = 0
         self.first = 0
         """The place of the oldest change."""
@@ -402,7 +401,6 @@ class Watcher(ABC):
 
     @property
     def _stands(self) -> Token:
-        """Where a reader stands that has everything up to the view's place."""
         return self._hub.token if self.ahead is None else self._hub.token.furthest(self.ahead)
 
     def correct(self, head: Head) -> None:
@@ -468,7 +466,6 @@ class NamespaceWatcher(Watcher):
         self._next = hub.ring.end
         """The place in the ring from which on changes are owed."""
         self._owed: deque[Head] = deque()
-        """Changes that are owed before everything else."""
         self._scan: _Scan | None = None
         """The pages that are owed before the changes in the ring; kept until these are taken."""
         if token is None:
@@ -573,8 +570,6 @@ class TopicsWatcher(Watcher):
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
         super().__init__(hub, selection, mode, token, wake)
         self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
-        """The owed changes, the oldest first; by key or, if all are owed, by number. None: the head of the key is looked up when it is
-        taken."""
         self._unread = 0
         """How many heads are not looked up yet; they are the first ones."""
         self._since = token

@@ -228,7 +228,6 @@ class Admin:
 
     @contextlib.asynccontextmanager
     async def _place(self, subject: Hashable, seconds: float) -> AsyncIterator[None]:
-        """Occupies a place, as soon as one is free."""
         async with contextlib.AsyncExitStack() as held:
             why = "earlier requests of the same kind are not answered"
             try:

@@ -51,9 +51,7 @@ class Entries:
         self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
         """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
         self._published = 0
-        """When the last message was published, in milliseconds since 1970."""
         self._kept: deque[tuple[Position, Event]] = deque()
-        """Acknowledged events, in the order of the log."""
         self._kept_upto: Position = ""
         """The last position that was read, or for which an event was kept."""
 

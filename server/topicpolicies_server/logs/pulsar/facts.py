@@ -81,7 +81,6 @@ class CurrentFacts:
         self._soonest = min(soonest_seconds, every_seconds)
         self._asking = asyncio.Lock()
         self._due_at = 0.0
-        """When the next request is due, in monotonic seconds."""
 
     async def get(self) -> PulsarFacts:
         """Returns the facts, and requests them first if they are too old.
@@ -183,7 +182,6 @@ async def learn(admin: Admin, service_url: str) -> PulsarFacts:
 
 
 async def _settings(admin: Admin) -> Mapping[str, Any]:
-    """Returns the broker's own configuration, which only superusers may see; empty for other roles."""
     try:
         settings = await admin.get("brokers", "configuration", "runtime")
     except LogError as error:

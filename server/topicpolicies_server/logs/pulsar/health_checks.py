@@ -20,7 +20,6 @@ from .namespace_log import PulsarNamespaceLog
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
-"""How many checks are begun together."""
 _PLACE_SECONDS = 1.0
 """How long a check keeps the next one waiting."""
 _PER_SECOND = 30

@@ -169,7 +169,6 @@ class PulsarLog:
     # Whether the cluster can be reached
 
     def _connected(self) -> dict[PulsarNamespaceLog, tuple[bool, ...]]:
-        """Returns, for each open log that exists, which of its readers have their connections."""
         found = {log: log.reader.connected for log in self._open_logs()}
         return {log: connected for log, connected in found.items() if connected}
 
@@ -192,7 +191,6 @@ class PulsarLog:
 
 
 async def _connect(hosts: Sequence[tuple[str, int]]) -> str:
-    """Connects to the first broker that listens; returns "", or why no broker does."""
     problems = []
     for host, port in hosts:
         try:

@@ -75,7 +75,6 @@ class PulsarNamespaceLog:
         self._settled = asyncio.Event()
         self._ending = TaskSet(f"the change log of {layout.namespace}")
         self._candidate: Candidate[OpenProducer] | None = None
-        """Set if the log has one writer at a time."""
         if access.advertised is not None:
             self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
         self._writers = [
@@ -330,7 +329,6 @@ class PulsarNamespaceLog:
         self._ending.begin(self._close_connections(), "closing its connections")
 
     def _fail(self, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
-        """Reports events that are left without an outcome as failed; each comes with whether it may be in the log all the same."""
         for event, sent in left:
             failed = LogError(error.state or error.reason, error.message, kind=error.kind, outcome_unknown=sent)
             try:

@@ -77,7 +77,6 @@ _AT_A_TIME = 32
 """How many entries are delivered at once: whoever takes them folds them at once, for some two milliseconds, and that is part of a slice."""
 
 _Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
-"""Takes entries of one partition, in order."""
 _T = TypeVar("_T")
 
 
@@ -218,14 +217,11 @@ class PartitionReader:
         self._covered = -1
         """The newest compacted ledger of which it is known that it covers nothing that was not read."""
         self._skipped: MessageId | None = None
-        """The message because of which the reader was opened again."""
         self._missed_at = 0.0
-        """When that was, in the event loop's time."""
         self._newest_received = NOWHERE
         self._heard = self._opened = 0.0
         """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
         self._asked = False
-        """Whether the broker was asked since then."""
         self._batches_in_a_row = 0
 
     @property

@@ -53,19 +53,15 @@ class LogReader:
         self._creations: Sequence[str] = ()
         """By partition: what distinguishes this creation of its topic from later ones; empty: the log does not exist."""
         self._existed = False
-        """Whether the log existed at the opening."""
         self._over = False
         self._creating = asyncio.Lock()
         self._owned = TaskSet(f"the change log of {layout.namespace}")
         self._tasks: list[asyncio.Task[None]] = []
         self._behind = 0
-        """In how many partitions the initial replay has not ended."""
         self.checked = self._connected = time.monotonic()
         """``_connected``: when the log was last seen connected."""
         self._answered = True
-        """Whether the last check got an answer."""
         self._interrupted = False
-        """Whether a reader was without its connection since the last check."""
 
     @property
     def identity(self) -> str:
@@ -230,7 +226,6 @@ class LogReader:
         return error
 
     async def _make_sure(self) -> None:
-        """Makes sure that the log is still the one that was opened; if not, it is lost."""
         trouble = await self.trouble(surely=True)
         if trouble is not None:
             self._losing(trouble)
@@ -247,7 +242,6 @@ class LogReader:
         return await self._replaced()
 
     async def _replaced(self) -> LogError | None:
-        """Returns what is wrong if the log is not the one any more that was opened, or lost what was read."""
         topics, layout = self._access.topics, self.layout
         read = [reader.entries.last.ledger for reader in self._readers]
         found = await topics.stored(layout)

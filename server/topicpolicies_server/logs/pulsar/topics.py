@@ -35,7 +35,6 @@ _CODECS = 32
 documents."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
-"""How many entries are examined when looking for a message among them."""
 _MARKER = "X-Pulsar-marker-type"
 """The header that the admin API adds to an entry that is a marker of the brokers' own."""
 _ENOUGH = {"RateInMsg": ("messages", 1_000), "RateInByte": ("bytes", 1_000_000)}

@@ -152,7 +152,6 @@ def newest_old(connection: sqlite3.Connection, namespace_id: int, last: int, now
 
 
 def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[KeyRow]:
-    """Up to ``PAGE`` events of a range, newest first, each compared with its checksum."""
     page = connection.execute(
         f"SELECT {file.EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",  # noqa: S608 (ours)
         (first, last, PAGE),

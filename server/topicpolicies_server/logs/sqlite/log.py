@@ -286,7 +286,6 @@ class SqliteLog:
         self._writer: Writer | None = None
         self._namespaces: dict[str, NamespaceRecord] = {}
         self._logs: dict[str, SqliteNamespaceLog] = {}
-        """The open logs, by namespace."""
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
         self._closed = False
 
