@@ -1,15 +1,14 @@
 """Finds the namespaces that a guard is to keep loaded: asks brokers which of those that match its patterns have a change log.
 
-A namespace matters once its change log exists. The log comes into being when a broker loads the namespace, because brokers connect to it
-then; Pulsar has no event for that, so the guard has to ask. There are three loops of questions:
+Pulsar has no event for a log that comes into being, so the guard has to ask. There are three loops of questions:
 
 - *What brokers have loaded*, one question for each broker, however many tenants and namespaces there are. Only a superuser may ask.
 - *What tenants have*, one question for each tenant that may match, and for each matching namespace without a log whether it has one by now.
   As long as brokers say what they have loaded, this is asked rarely: it shows what is gone, and finds logs that no broker has loaded.
 - Of a pattern without a wildcard, whether its namespace has a log.
 
-None of these questions loads or creates anything. Brokers are asked one question at a time, in the order in which the loops want to ask, a
-limited number in a second, and for no more than a quarter of the time while answers take less than 1.7 s.
+Brokers are asked one question at a time, in the order in which the loops want to ask, a limited number in a second, and for no more than a
+quarter of the time while answers take less than 1.7 s.
 """
 
 from __future__ import annotations

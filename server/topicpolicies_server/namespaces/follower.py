@@ -1,14 +1,10 @@
 """One opening of a namespace's change log: folds what the log reports into a view, and passes it on.
 
 It calls the other parts of the namespace directly: for each event the watch hub, the requests and the repairs, then for all that came at
-once the history, and who waits for a position.
-``namespace`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
+once the history, and who waits for a position. A follower that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
 its batch is taken. If a part fails on a report, the view is ahead of what that part knows, so the log counts as lost and is read anew.
-
-Every entry is folded as soon as it is read, in the order of its partition. How many come at once, and so for how long the event loop is
-busy, is up to the log.
 """
 
 from __future__ import annotations

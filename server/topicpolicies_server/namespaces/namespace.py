@@ -2,18 +2,11 @@
 
 One coroutine is all of its life (``Namespace._run``): open the log, read it, let its view answer, wait until the log is lost; after a
 failed attempt, pause. Callers wait while it loads or pauses, and get the error of an attempt that fails. An attempt that makes progress
-goes on for as long as it takes; one without gives its slot to another namespace after a while, and is ended when nothing came for too long.
+goes on for as long as it takes. The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as
+a caller needs the namespace, but at least ``ASKED_SECONDS`` after the failure.
 
-The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as a caller needs the namespace, but
-at least ``ASKED_SECONDS`` after the failure. So a caller learns how things are now; and however many callers want what does not exist, and
-however soon they leave again, the brokers are asked about it only a few times a second.
-
-A namespace has one open log at a time: before its log is opened anew, the former opening has been closed. Each opening has a follower, and
-only this coroutine lets one answer, or ends it: a superseded one can't. Watchers keep their tokens over an opening, and updates in flight
-are settled by what is then read from the log (``updates``).
-
-Nothing is answered from a view that has not finished loading. Everything between two awaits is one step: nothing awaits or sends while it
-holds shared state.
+A namespace has one open log at a time. Each opening has a follower, and only this coroutine lets one answer, or ends it. Everything between
+two awaits is one step: nothing awaits or sends while it holds shared state.
 """
 
 from __future__ import annotations

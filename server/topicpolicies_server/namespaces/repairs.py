@@ -1,8 +1,8 @@
 """Repairs: events that make the raw document of a key equal to its head, so that brokers show it (``core/fold/fold``).
 
 All sidecars see at the same moment that one is due. Each waits a little, at random, so that mostly one of them publishes it and the others
-find nothing left to do; copies do no harm. All repairs of a server share a rate: a broker that falls far behind, or a program that rewrites
-documents, must not become a storm of repairs. An operator who wants to look first may pause them; no repair is lost meanwhile.
+find nothing left to do; copies do no harm. All repairs of a server share a rate. An operator who wants to look first may pause them; no
+repair is lost meanwhile.
 
 If events of its key are in flight their outcome decides whether one is still due. If the log takes nothing, all repairs of the namespace
 are held, one is tried after a while, and the others follow if that succeeds.

@@ -2,20 +2,11 @@
 
 An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
 (``perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
-that is: this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at
-once: its outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
+that is: this process then takes them, or names the other.
 
-A request:
-
-=========  ==================================================  ===========================================================================
-state      how it gets there                                   how it is answered when its time is over, or the namespace is closed
-=========  ==================================================  ===========================================================================
-ARRIVED    the view does not answer yet, or it is not known    nothing was done
-           which process writes the log
-CHAINED    the sequencer has it, without an event              nothing was done
-SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id gets the answer
-ANSWERED   ``_settle``, once
-=========  ==================================================  ===========================================================================
+A request has only *arrived* while the view does not answer yet, or the writer is not known; then the sequencer has it, without an event at
+first. If its time is over by then, or the namespace is closed, nothing was done. Once the log has its event, or may have, the answer is
+``OUTCOME_UNKNOWN`` then, and a repeat with the same id gets the right one.
 """
 
 from __future__ import annotations

@@ -7,12 +7,9 @@ chain does not wait for the log. The result of the update is known when its even
 Four things make a request wait in its chain: a precondition on a version or on absence (the one before it must be known), a full pipeline,
 earlier changes of its batch, and an answer that writes nothing (it holds only if the events in flight before it succeed).
 
-**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no position in the log that would prove what it
-was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
-lose an update. So such an answer is *confirmed* first: the view has to come to where the log ended after the request arrived. Then the
-request is computed again, and written if the document now calls for it. No confirmation is needed where this process is the only writer,
-nor for a conflict with a version that the key has left behind, since versions only grow. Meanwhile the chain goes on, but no later
-request of the same batch is written.
+**An answer that writes nothing** is *confirmed* first where others write the log too: once the view has come to where the log ended after
+the request arrived, the request is computed again, and written if the document now calls for it. A conflict with a version that the key has
+left behind needs no confirmation, since versions only grow. Meanwhile the chain goes on, but no later request of the same batch is written.
 
 **A failed append** does not prove that the event is not in the log. Events of one key stand in the log in the order in which they were
 appended, so the next later event that is folded decides: what was not folded before it is not in the log. If no append is outstanding
@@ -22,13 +19,8 @@ A request whose event does not count (it is not in the log, or was rejected beca
 again, behind what was computed meanwhile. Requests of one batch are applied in their order: if a later request of the batch has an
 event by then, the request fails instead.
 
-**A chain.** A request waits in the queue, becomes a link when it is computed (``link``), and leaves the chain with its answer. The chain
-computes requests while fewer than ``most_in_flight`` events are in flight. A request with a version waits for everything before it, and a
-request of a batch for those before it in that batch that may still have to be written. A chain exists only while it has a request.
-
 The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
-each report to the chain of the key, and adds to its ``effects``: events to append, requests to confirm, and requests that are settled. It
-does no I/O and keeps no time.
+each report to the chain of the key, and adds to its ``effects``. It does no I/O and keeps no time.
 """
 
 from __future__ import annotations

@@ -1,17 +1,8 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
-There is one cell for each key, in use or as bytes (``cell``), and the cells stand in the order of their last change. What a key costs does
-not depend on how many other keys there are:
-
-===============================  ====================================  ===============================================================
-order of the keys                what it is for                        what removes a key from it
-===============================  ====================================  ===============================================================
-by last change                   changes since a place                 only forgetting the key
-by last event, per partition     dropping what matters only for a      so many windows W without an event (``orders.ActiveKeys``)
-                                 while after an event
-absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
-with a document, by their names  pages, snapshots                      its deletion
-===============================  ====================================  ===============================================================
+There is one cell for each key, in use or as bytes (``cell``). The cells stand in the order of their last change. What a key costs does not
+depend on how many other keys there are: keys with a document have an order by name, absent ones one by last change, and those that had
+events lately one by the time of these (``orders``).
 
 **Deleted keys are forgotten**: the longest deleted first, and none for which an event may still come. A forgotten key is like one without
 any event in the log, as after a start after a compaction, which erases the key too. The view knows up to which position of each partition

@@ -1,18 +1,11 @@
 """Watching: each watcher gets the state of its namespace, then SYNCED, then the changes, and none that is slow delays another.
 
-The hub sends nothing. It notifies watchers of changes, and they take what they are owed when their streams can send. The cost of a change
-depends on the watchers that want it, not on the number of keys or topics. What watchers of a whole namespace take, a page of heads or a
-run of the ring, is made and serialized once for all that take the same.
+The hub sends nothing. It notifies watchers of changes, and they take what they are owed when their streams can send. What watchers of a
+whole namespace take, a page of heads or a run of the ring, is made and serialized once for all that take the same. A watcher is synced,
+once, when it has taken everything that it is owed: that is the state of that moment.
 
-A watcher begins with a snapshot, or resumes from a token. When it has taken everything that it is owed, it is synced, once: what it has
-taken is the state of that moment.
-
-**A watcher of a whole namespace** reads its snapshot page after page in the order of the keys. A change of a key that the pages have not
-reached yet is not owed: a page will have the newer head. Every other change since it began is in the ring, from which it goes on. From
-then on its place in the ring is all that it keeps. In the mode LATEST it passes over changes that newer ones have superseded. If it has
-fallen out of the ring, it goes on as from a token.
-
-**A watcher of topics** keeps what it is owed: at first all of its keys, whose heads it looks up when they are taken; then the changes.
+A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there; if it has
+fallen out of the ring, it goes on as from a token. A watcher of topics keeps what it is owed.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring, or may have been compacted away
 before the log was opened anew. LATEST: deletions are forgotten, events up to where it stands may be gone (``tokens.Horizon``), or a head

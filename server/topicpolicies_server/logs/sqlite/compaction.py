@@ -1,11 +1,8 @@
-"""The log does not grow for ever: superseded events are deleted in the background, in short steps.
+"""The log does not grow for ever: superseded events are deleted in the background, in short steps, the oldest first.
 
-What is left of a key is always the end of its history without a gap: its newest event from before the retention window, and every event
-since. So a reader that starts on a compacted log gets the same document as one that followed the log from its beginning. That is why rows
-are deleted oldest first.
-
-Each event is compared with its checksum before any is deleted: a damaged key column could make the only event of another key look
-superseded.
+So what is left of a key is always the end of its history without a gap, and a reader that starts on a compacted log gets the same document
+as one that followed it from its beginning. Each event is compared with its checksum before any is deleted: a damaged key column could make
+the only event of another key look superseded.
 """
 
 from __future__ import annotations
