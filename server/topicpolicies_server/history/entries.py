@@ -180,20 +180,18 @@ class Entry(NamedTuple):
         return len(self.before or b"") + len(self.after or b"") + len(self.written or b"") + 4 * texts
 
 
+@dataclass(slots=True, eq=False)
 class Stream:
     """One partition of one log of a namespace: the scope in which positions can be compared, and how far it is recorded."""
 
-    __slots__ = ("at", "log", "namespace", "partition", "position")
-
-    def __init__(self, namespace: str, log: str, partition: int, position: Position = "", at: int = 0) -> None:
-        self.namespace = namespace
-        self.log = log
-        """The log's identity."""
-        self.partition = partition
-        self.position = position
-        """The position of the last recorded event; "": nothing is recorded."""
-        self.at = at
-        """The time of the last entry, in milliseconds since 1970."""
+    namespace: str
+    log: str
+    """The log's identity."""
+    partition: int
+    position: Position = ""
+    """The position of the last recorded event; "": nothing is recorded."""
+    at: int = 0
+    """The time of the last entry, in milliseconds since 1970."""
 
 
 class Noted(NamedTuple):

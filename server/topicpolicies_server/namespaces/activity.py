@@ -21,6 +21,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -110,15 +111,11 @@ class Histogram:
         return rows
 
 
+@dataclass(slots=True)
 class _Times:
-    """When an event reached its stages."""
-
-    __slots__ = ("acknowledged", "sent")
-
-    def __init__(self, sent: float) -> None:
-        self.sent = sent
-        self.acknowledged = 0.0
-        """0: not yet."""
+    sent: float
+    acknowledged: float = 0.0
+    """0: not yet."""
 
 
 class Stages:

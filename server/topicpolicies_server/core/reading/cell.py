@@ -15,6 +15,7 @@ import marshal
 import re
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from ..fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
@@ -125,23 +126,20 @@ def key_of(name: str) -> PolicyKey:
     return PolicyKey(name[1:], Scope.GLOBAL) if name.startswith(_GLOBAL) else PolicyKey(name, Scope.LOCAL)
 
 
+@dataclass(slots=True, eq=False)
 class Cell:
     """One policy key of a view, while it is in use: the fold's state, and the head that watchers were sent. Only the view changes it."""
 
-    __slots__ = ("head", "key", "name", "partition", "state", "touched_at")
-
-    def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
-        self.key = key
-        self.name = name
-        """The key as one string (``name_of``)."""
-        self.partition = partition
-        """The partition of the key's last event, which may not be that of earlier events: a log may get more partitions."""
-        self.state = state
-        """The fold's state of the key."""
-        self.head: Head | None = None
-        """None: no event of the key has made a head."""
-        self.touched_at = 0
-        """When the key's last event was published, in milliseconds since 1970."""
+    key: PolicyKey
+    name: str
+    """The key as one string (``name_of``)."""
+    partition: int
+    """The partition of the key's last event, which may not be that of earlier events: a log may get more partitions."""
+    state: KeyState
+    head: Head | None = None
+    """None: no event of the key has made a head."""
+    touched_at: int = 0
+    """When the key's last event was published, in milliseconds since 1970."""
 
 
 Kept: TypeAlias = "Cell | bytes"

@@ -101,23 +101,6 @@ class CellsInUse:
 class View:
     """The heads of one namespace."""
 
-    __slots__ = (
-        "__weakref__",
-        "_absences",
-        "_absent",
-        "_active",
-        "_cells",
-        "_heads",
-        "_in_use",
-        "_me",
-        "_present",
-        "complete",
-        "context",
-        "forgotten",
-        "number",
-        "recent",
-    )
-
     def __init__(
         self,
         context: FoldContext,

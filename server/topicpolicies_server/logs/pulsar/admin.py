@@ -388,9 +388,8 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -
         TooLargeError: the answer is larger than ``MOST_BYTES``.
     """
     # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
-    trace = {"trace": _Handshake().trace}
     sent = {**headers, "accept-encoding": _IDENTITY}
-    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions=trace) as response:
+    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions={"trace": _handshake()}) as response:
         encoding = response.headers.get("content-encoding", _IDENTITY).strip().lower()
         if encoding != _IDENTITY:
             raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
@@ -433,15 +432,15 @@ def names_of(answer: Any) -> list[str]:
     return found
 
 
-class _Handshake:
-    """Closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+def _handshake() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    """Returns what closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+    stream: Any = None
 
-    def __init__(self) -> None:
-        self._stream: Any = None
-
-    async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Called by the HTTP library for each step of a request."""
+    async def trace(event: str, facts: Mapping[str, Any]) -> None:
+        nonlocal stream
         if event == "connection.connect_tcp.complete":
-            self._stream = facts["return_value"]
-        elif event == "connection.start_tls.failed" and self._stream is not None:
-            await self._stream.aclose()
+            stream = facts["return_value"]
+        elif event == "connection.start_tls.failed" and stream is not None:
+            await stream.aclose()
+
+    return trace
