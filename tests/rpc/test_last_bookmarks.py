@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import wire
-from topicpolicies_server.core.reading.watch import Mode, Token
+from topicpolicies_server.core.reading.tokens import Mode, Token
 from topicpolicies_server.rpc.watching.part import Part, WatchResources
 from topicpolicies_server.rpc.watching.requests import Watch
 

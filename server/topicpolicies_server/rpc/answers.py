@@ -14,13 +14,13 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1 import policies_pb2, service_pb2
 
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
 from . import resume_tokens
 from .errors import status
 

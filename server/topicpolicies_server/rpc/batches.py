@@ -15,7 +15,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
 from ..cluster.admission import Admission
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.policies import secrets
@@ -136,7 +136,7 @@ class Batch:
             self._making.cancel()
         for change in self._changes:
             if change.request is not None and change.served is not None:
-                change.served.end(change.request, refusal(change.request, None))
+                change.served.updates.answer_now(change.request, refusal(change.request, None))
             elif change.answer is None:
                 unpermitted = change.namespace if change.request is not None and change.wire is None else None
                 self._answer(change, refusal(change.request, unpermitted))
@@ -307,7 +307,7 @@ class Batch:
         for change in changes:
             if change.request is not None and change.served is not None:
                 served, change.served = change.served, None
-                served.give_up(change.request)
+                served.updates.give_up(change.request)
 
     def _give_up(self) -> None:
         """Forgets the changes without a result: the call has ended without an answer."""

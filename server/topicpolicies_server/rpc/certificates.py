@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from .. import regular_file
+from .. import files
 from ..config import TlsConfig
-from ..reloading import Reloader
+from ..files import Reloader
 
 _TRIES = 3
 """How often files are read that change while they are read."""
@@ -103,7 +103,7 @@ def _end_of(chain: bytes) -> float | None:
 
 
 def _content(tls: TlsConfig) -> Pem:
-    read = regular_file.read
+    read = files.read
     return Pem(read(tls.certificate_file), read(tls.key_file), read(tls.client_ca_file) if tls.client_ca_file is not None else None)
 
 

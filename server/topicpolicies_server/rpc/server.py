@@ -27,6 +27,7 @@ from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.fold.fold import FoldContext
+from ..files import Reloader
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
 from ..history import Bounds, check_history, open_history
@@ -35,7 +36,6 @@ from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
-from ..reloading import Reloader
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls
 from .certificates import Certificates

@@ -19,7 +19,7 @@ from ..access.grants import Grants
 from ..cluster.admission import Admission
 from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.errors import PolicyError, stopping
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
@@ -91,7 +91,7 @@ class Servicer:
     def give_up(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for request, namespace in list(self._changes.items()):
-            namespace.end(request, stopping())
+            namespace.updates.answer_now(request, stopping())
         for batch in list(self._batches):
             batch.end(lambda *_: stopping())
 
@@ -107,7 +107,7 @@ class Servicer:
             target = request.key.topic if request is not None else call.target
             call.end(deadline_errors.no_answer(self.registry, target, call.at_least))
         else:
-            namespace.end(request, deadline_errors.no_outcome(self._readiness, request))
+            namespace.updates.answer_now(request, deadline_errors.no_outcome(self._readiness, request))
 
     def _not_in_time(self, request: Request | None, unpermitted: str | None) -> PolicyError:
         """Returns the error of a change of a batch that certainly was not made when the deadline is near (``Batch.end``)."""

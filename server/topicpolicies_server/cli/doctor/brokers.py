@@ -17,9 +17,9 @@ from ...config import PulsarLogConfig
 from ...core.reasons import LogState
 from ...logs.avro import Codec, Dialect, UnsupportedSchema
 from ...logs.change_log import LogError
-from ...logs.pulsar.admin.api import Admin
-from ...logs.pulsar.admin.facts import dialect_of, unread_logs
-from ...logs.pulsar.admin.topics import throttling
+from ...logs.pulsar.admin import Admin
+from ...logs.pulsar.facts import dialect_of, unread_logs
+from ...logs.pulsar.topics import throttling
 from .checks import Check, Finding, Level, failed, ok
 from .sidecar import connected
 

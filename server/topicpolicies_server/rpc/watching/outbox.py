@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from ...core.errors import Kind, PolicyError
-from ...core.reading.watch import Token
+from ...core.reading.tokens import Token
 from ...core.reasons import Reason
 from ...tasks import RestartedTask
 from . import events

@@ -18,7 +18,8 @@ from ...cluster.disabled import Disabled
 from ...cluster.disabled_watching import DisabledWatching
 from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
-from ...core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
+from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
+from ...core.reading.watch import Taken, Watcher
 from ...core.reasons import Reason
 from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
@@ -65,11 +66,11 @@ class Taking:
         self._namespace = namespace
         self._watcher = watcher
         self._mark = mark
-        self._unsent: Batch | None = None
-        """The batch that could not be serialized."""
+        self._unsent: Taken | None = None
+        """What was taken and could not be serialized."""
 
-    def take(self) -> Batch | None:
-        """Takes the next batch. None: nothing more can be taken, and ``interrupted`` says why."""
+    def take(self) -> Taken | None:
+        """Takes what is owed next. None: nothing more can be taken, and ``interrupted`` says why."""
         if self.interrupted.done():
             return None
         if self._namespace.phase is Phase.CLOSED:
@@ -88,9 +89,9 @@ class Taking:
         if not self.interrupted.done():
             self.interrupted.set_result(why)
 
-    def fail(self, batch: Batch, error: Exception) -> None:
-        """Interrupts, because a batch could not be serialized."""
-        self._unsent = batch
+    def fail(self, unsent: Taken, error: Exception) -> None:
+        """Interrupts, because what was taken could not be serialized."""
+        self._unsent = unsent
         self.interrupted.set_exception(error)
 
     @property
@@ -188,11 +189,11 @@ class Part(RetriedPart):
         if now != self.outbox.told and (status := self.outbox.status(now, self._place())) is not None:
             taken.append(status)
         taken += self.outbox.take()
-        if self._taking is not None and (batch := self._taking.take()) is not None:
+        if self._taking is not None and (heads := self._taking.take()) is not None:
             try:
-                taken += self._records(self._taking, batch)
+                taken += self._records(self._taking, heads)
             except Exception as error:  # noqa: BLE001 (the task that awaits ``interrupted`` has it)
-                self._taking.fail(batch, error)
+                self._taking.fail(heads, error)
         return taken
 
     async def close(self) -> None:
@@ -360,20 +361,20 @@ class Part(RetriedPart):
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
-    def _records(self, taking: Taking, batch: Batch) -> list[bytes]:
-        """Returns the records of a batch."""
+    def _records(self, taking: Taking, taken: Taken) -> list[bytes]:
+        """Returns the records of what was taken."""
         disabled, outbox = self._disabled, self.outbox
-        synced = batch.synced and not outbox.synced
-        token = taking.marked(batch.token)
+        synced = taken.synced and not outbox.synced
+        token = taking.marked(taken.token)
         records: list[bytes] = []
-        if batch.changes:
+        if taken.heads:
             if not outbox.synced:
-                records += [events.disabled_record(self.name, each.key) for each in batch.changes if each.key.topic in disabled]
+                records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
             wire, before_too = self.authorization.wire, self._watch.include_previous
-            pieces = events.change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
-            stood = taking.marked(batch.stood) if len(pieces) > 1 else None
+            pieces = events.change_pieces(self.name, taken, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            stood = taking.marked(taken.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
-                records.append(piece.bytes(stood and stood.moved(batch.changes[: piece.upto])))
+                records.append(piece.bytes(stood and stood.moved(taken.heads[: piece.upto])))
             if pieces:
                 records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
@@ -381,7 +382,7 @@ class Part(RetriedPart):
             records.append(self._bookmark(token, synced=True))
             outbox.synced = True
         outbox.counts = outbox.counts or bool(records)
-        self.more = batch.more
+        self.more = taken.more
         return records
 
     def _bookmark(self, token: Token, *, synced: bool) -> bytes:

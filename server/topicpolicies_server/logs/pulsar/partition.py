@@ -41,15 +41,14 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
-from ....core.policies.events import Placed, Position
-from ....core.reasons import LogState, Reason
-from ...change_log import LogError
-from ..access import Access
-from ..admin.topics import Compaction, State
-from ..client import OK, Inbox, PulsarClientError, begin_closing, next_at_once
-from ..ids import NOWHERE, MessageId, border_of
-from ..refusals import refusal
+from ...core.policies.events import Placed, Position
+from ...core.reasons import LogState, Reason
+from ..change_log import LogError
+from .access import Access
+from .client import OK, Inbox, PulsarClientError, begin_closing, next_at_once, refusal
 from .entries import Entries
+from .ids import NOWHERE, MessageId, border_of
+from .topics import Compaction, State
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +77,6 @@ _AT_A_TIME = 32
 """How many entries are delivered at once: whoever takes them folds them at once, for some two milliseconds, and that is part of a slice."""
 
 _Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
-"""Takes entries of one partition, in order."""
 _T = TypeVar("_T")
 
 
@@ -219,14 +217,11 @@ class PartitionReader:
         self._covered = -1
         """The newest compacted ledger of which it is known that it covers nothing that was not read."""
         self._skipped: MessageId | None = None
-        """The message because of which the reader was opened again."""
         self._missed_at = 0.0
-        """When that was, in the event loop's time."""
         self._newest_received = NOWHERE
         self._heard = self._opened = 0.0
         """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
         self._asked = False
-        """Whether the broker was asked since then."""
         self._batches_in_a_row = 0
 
     @property

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from ....core.errors import Kind
-from ....core.names import CHANGE_EVENTS, PERSISTENT
-from ....core.reasons import LogState, Reason
-from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
-from ...change_log import LogError
-from ..ids import NOWHERE, MessageId, entry_of
-from .api import Admin, understood
+from ...core.errors import Kind
+from ...core.names import CHANGE_EVENTS, PERSISTENT
+from ...core.reasons import LogState, Reason
+from ..avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
+from ..change_log import LogError
+from .admin import Admin, understood
+from .ids import NOWHERE, MessageId, entry_of
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,6 @@ _CODECS = 32
 documents."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
-"""How many entries are examined when looking for a message among them."""
 _MARKER = "X-Pulsar-marker-type"
 """The header that the admin API adds to an entry that is a marker of the brokers' own."""
 _ENOUGH = {"RateInMsg": ("messages", 1_000), "RateInByte": ("bytes", 1_000_000)}
@@ -117,7 +116,7 @@ class Topics:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self.emptied: set[tuple[str, str]] = set()
-        """The topics that lost what was read of them here (``reading/reader``): full names, and what ``Stored.creation`` was."""
+        """The topics that lost what was read of them here (``reader``): full names, and what ``Stored.creation`` was."""
 
     @understood
     async def find(self, namespace: str) -> Layout | None:
@@ -203,13 +202,6 @@ class Topics:
                 message = entry
                 break
         return Gap(message, after.ledger not in sizes, _compaction(stats).ledger)
-
-    async def throttled(self, namespace: str, dialect: Dialect) -> str:
-        """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
-        try:
-            return throttling(namespace, await self._policies(namespace), dialect)
-        except (LogError, ValueError, TypeError, AttributeError):
-            return ""
 
     async def _is_message(self, namespace: str, topic: str, entry: MessageId) -> bool:
         path = (*namespace.split("/"), topic, "ledger", str(entry.ledger), "entry", str(entry.entry))

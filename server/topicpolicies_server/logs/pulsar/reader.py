@@ -17,17 +17,17 @@ import logging
 import time
 from collections.abc import Sequence
 
-from ....core.names import PERSISTENT
-from ....core.policies.events import Placed, Position
-from ....core.reasons import LogState, Reason
-from ....tasks import TaskSet, asked_to_end
-from ...change_log import LogError, LogSink, Start, closed
-from ..access import Access
-from ..admin.topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
-from ..client import begin_closing, close_handle
-from ..ids import MessageId, directly_follows, message_id_of, place_of
+from ...core.names import PERSISTENT
+from ...core.policies.events import Placed, Position
+from ...core.reasons import LogState, Reason
+from ...tasks import TaskSet, asked_to_end
+from ..change_log import LogError, LogSink, Start, closed
+from .access import Access
+from .client import begin_closing, close_handle
 from .entries import Entries, ResumePoint
+from .ids import MessageId, directly_follows, message_id_of, place_of
 from .partition import PartitionReader
+from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +39,12 @@ class LogReader:
         layout: the log's topic, as it is or as brokers would create it.
         partitions: how many that are; one for a topic that is not partitioned.
         checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
-        due_only_by_time: whether the check was due only because time has passed, at the last call of ``due``. It may wait its turn then.
     """
 
     def __init__(self, access: Access, schemas: Schemas, layout: Layout, sink: LogSink) -> None:
         """Reads nothing yet. ``sink`` takes what is read, and is notified if the log is lost."""
         self.layout = layout
         self.partitions = max(1, layout.partitions)
-        self.due_only_by_time = True
         self._access = access
         self._schemas = schemas
         self._sink = sink
@@ -55,21 +53,15 @@ class LogReader:
         self._creations: Sequence[str] = ()
         """By partition: what distinguishes this creation of its topic from later ones; empty: the log does not exist."""
         self._existed = False
-        """Whether the log existed at the opening."""
         self._over = False
         self._creating = asyncio.Lock()
         self._owned = TaskSet(f"the change log of {layout.namespace}")
         self._tasks: list[asyncio.Task[None]] = []
         self._behind = 0
-        """In how many partitions the initial replay has not ended."""
-        self._throttled = ""
-        """Which rate of the namespace slows the log down, a sentence; "": none does, as far as is known."""
         self.checked = self._connected = time.monotonic()
         """``_connected``: when the log was last seen connected."""
         self._answered = True
-        """Whether the last check got an answer."""
         self._interrupted = False
-        """Whether a reader was without its connection since the last check."""
 
     @property
     def identity(self) -> str:
@@ -166,19 +158,15 @@ class LogReader:
         """Looks at the connection; called often enough to see nearly every interruption, unless very many logs are open."""
         self._interrupted = self._interrupted or not all(self.connected)
 
-    def due(self, now: float) -> bool:
-        """Whether it is time for a check; called about once a second with monotonic seconds."""
-        limits, since = self._access.limits, now - self.checked
-        if not self._readers:
-            return since >= limits.creation_seconds
-        connected = all(self.connected)
-        if connected:
+    def due_at(self) -> float:
+        """When the next check is due, in monotonic seconds; called about once a second."""
+        limits, now = self._access.limits, time.monotonic()
+        if all(self.connected):
             self._connected = now
-        gone = now - self._connected
-        lasting = gone > limits.creation_seconds / 2 and since >= limits.creation_seconds
-        happened = lasting or (connected and self._interrupted)
-        self.due_only_by_time = not happened
-        return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
+            if self._interrupted:
+                return 0.0
+        gone = now - self._connected > limits.creation_seconds / 2
+        return self.checked + (limits.check_seconds if self._readers and self._answered and not gone else limits.creation_seconds)
 
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
@@ -199,7 +187,6 @@ class LogReader:
             trouble = await self._difference() or self._not_reconnected()
             self._answered = True
             if trouble is None and all(self.connected):
-                await self._look_for_rates()
                 for reader in self._readers:
                     await reader.keep_up()
             return trouble
@@ -239,7 +226,6 @@ class LogReader:
         return error
 
     async def _make_sure(self) -> None:
-        """Makes sure that the log is still the one that was opened; if not, it is lost."""
         trouble = await self.trouble(surely=True)
         if trouble is not None:
             self._losing(trouble)
@@ -256,7 +242,6 @@ class LogReader:
         return await self._replaced()
 
     async def _replaced(self) -> LogError | None:
-        """Returns what is wrong if the log is not the one any more that was opened, or lost what was read."""
         topics, layout = self._access.topics, self.layout
         read = [reader.entries.last.ledger for reader in self._readers]
         found = await topics.stored(layout)
@@ -280,12 +265,6 @@ class LogReader:
         if not all(self.connected) and gone > self._access.limits.reconnect_seconds:
             return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
-
-    async def _look_for_rates(self) -> None:
-        known = self._throttled
-        self._throttled = await self._access.topics.throttled(self.layout.namespace, self._access.facts.dialect)
-        if self._throttled not in ("", known):
-            _log.warning("%s Until then changes are seen late, and may time out.", self._throttled)
 
     async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
         """Connects the readers and begins to read; returns whether the log is read from ``start`` on.
@@ -328,7 +307,6 @@ class LogReader:
         self._behind = len(readers)
         self.checked = self._connected = time.monotonic()
         self._tasks = [self._owned.begin(self._run(reader), "reading it") for reader in readers]
-        self._tasks.append(self._owned.begin(self._look_for_rates(), "asking for rates"))
         return resumed is not None
 
     async def _created(self, layout: Layout) -> list[str]:
@@ -348,8 +326,7 @@ class LogReader:
         try:
             await reader.run(self._sink.read, caught_up)
         except LogError as error:
-            stuck = error.state is LogState.STUCK and self._throttled
-            self._sink.lost(LogError(error.state or error.reason, f"{error.message} {self._throttled}") if stuck else error)
+            self._sink.lost(error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
             if asked_to_end(error):
                 raise

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server import regular_file
+from topicpolicies_server import files
 from topicpolicies_server.access import roles_file
-from topicpolicies_server.config import TlsConfig, files
+from topicpolicies_server.config import TlsConfig
+from topicpolicies_server.config import files as config_files
+from topicpolicies_server.files import Reloader
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
-from topicpolicies_server.reloading import Reloader
 from topicpolicies_server.rpc.certificates import read_pem
 
 _SECONDS = 20
@@ -262,7 +263,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     options = TlsOptions(trust_certs=pipe)
     tls = TlsConfig(certificate_file=pipe, key_file=pipe)
     ways: list[Callable[[], object]] = [
-        lambda: regular_file.read(pipe),
+        lambda: files.read(pipe),
         lambda: roles_file.read(pipe),
         lambda: read_pem(tls),
         token_from_file(pipe),
@@ -271,6 +272,6 @@ def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     for way in ways:
         with pytest.raises(OSError, match="It is not a regular file"):
             way()
-    assert files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is not a regular file.']
+    assert config_files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is not a regular file.']
     with pytest.raises(IsADirectoryError):
-        regular_file.read(tmp_path)
+        files.read(tmp_path)

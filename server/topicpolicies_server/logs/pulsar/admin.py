@@ -6,9 +6,9 @@ an answer or a ``LogError``, within ``seconds`` and one more attempt.
 
 With several hosts, the first is used until it fails; then the next. No request waits long for one host before it has tried the others.
 
-Requests wait for a place before they wait for a connection (``fair_limit``), so those that hang hold up others for a moment only. (The HTTP
-library has a queue too. But it scans all requests that wait whenever one comes or goes: with a thousand of them the process did nothing
-else.) Tests whether a host can be reached wait for no place, so their result is known even while all other requests wait.
+Requests wait for a place before they wait for a connection: the HTTP library's own queue scans all requests that wait whenever one comes or
+goes. One kind of request about one namespace has few of the places, so that a namespace that hangs leaves the others to others. Tests
+whether a host can be reached wait for no place, so their result is known even while all other requests wait.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
+from weakref import WeakValueDictionary
 
 import httpx
 
-from ....config import PulsarLogConfig
-from ....core.errors import Kind
-from ....core.reasons import LogState, Reason
-from ....fair_limit import FairLimiter, NoPlaceError
-from ....tasks import TaskSet
-from ...change_log import LogError
-from ..credentials import Identity, LiveContext, TlsOptions, Tokens, identity_of, tls_of
+from ...config import PulsarLogConfig
+from ...core.errors import Kind
+from ...core.reasons import LogState, Reason
+from ...tasks import TaskSet
+from ..change_log import LogError
+from .credentials import Identity, LiveContext, TlsOptions, Tokens, identity_of, tls_of
 
 MOST_BYTES = 32 * 2**20
 """The largest answer that is read: the names of some 400,000 topics."""
@@ -48,12 +48,10 @@ _READ_SECONDS = 5.0
 _TOTAL_SECONDS = 15.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
-QUICK = 16
-"""How many requests that were begun just now may be in flight."""
-QUICK_SECONDS = 1.0
-"""How long they count as such."""
-SLOW = 48
-"""How many requests that take long may be in flight besides."""
+PLACES = 64
+"""How many requests may be in flight."""
+OF_A_KIND = 8
+"""How many of one kind, about one namespace."""
 _REACHING = 4
 """Connections besides, for ``Admin.reached``."""
 _REDIRECTS = 5
@@ -131,7 +129,8 @@ class Admin:
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = _connections(self._tls.context)
-        self._limiter = FairLimiter(QUICK, SLOW, QUICK_SECONDS)
+        self._places = asyncio.Semaphore(PLACES)
+        self._of_a_kind: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         self._retired = TaskSet("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
@@ -214,18 +213,31 @@ class Admin:
         unasked = set(self._bases)
         while True:
             try:
-                async with self._limiter.place(_subject(path), deadline - time.monotonic()):
+                async with self._place(_subject(path), deadline - time.monotonic()):
                     base = self._bases[0]
                     unasked.discard(base)
                     others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
                     return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
-            except (_PassingFaultError, NoPlaceError) as fault:
+            except _PassingFaultError as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
                         LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."
                     ) from fault
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, subject: Hashable, seconds: float) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as held:
+            why = "earlier requests of the same kind are not answered"
+            try:
+                async with asyncio.timeout(seconds):
+                    await held.enter_async_context(self._of_a_kind.setdefault(subject, asyncio.Semaphore(OF_A_KIND)))
+                    why = "too many other requests wait before it"
+                    await held.enter_async_context(self._places)
+            except TimeoutError:
+                raise _PassingFaultError(why) from None
+            yield
 
     def _turn_from(self, base: str) -> None:
         """Moves a host that failed to the end of the list, unless another request has done so already."""
@@ -333,7 +345,7 @@ def _connections(context: ssl.SSLContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         verify=context,
         timeout=_READ_SECONDS,
-        limits=httpx.Limits(max_connections=QUICK + SLOW + _REACHING, max_keepalive_connections=QUICK),
+        limits=httpx.Limits(max_connections=PLACES + _REACHING, max_keepalive_connections=PLACES),
         trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
     )
 
@@ -376,9 +388,8 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -
         TooLargeError: the answer is larger than ``MOST_BYTES``.
     """
     # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
-    trace = {"trace": _Handshake().trace}
     sent = {**headers, "accept-encoding": _IDENTITY}
-    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions=trace) as response:
+    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions={"trace": _handshake()}) as response:
         encoding = response.headers.get("content-encoding", _IDENTITY).strip().lower()
         if encoding != _IDENTITY:
             raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
@@ -421,15 +432,15 @@ def names_of(answer: Any) -> list[str]:
     return found
 
 
-class _Handshake:
-    """Closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+def _handshake() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    """Returns what closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
+    stream: Any = None
 
-    def __init__(self) -> None:
-        self._stream: Any = None
-
-    async def trace(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Called by the HTTP library for each step of a request."""
+    async def trace(event: str, facts: Mapping[str, Any]) -> None:
+        nonlocal stream
         if event == "connection.connect_tcp.complete":
-            self._stream = facts["return_value"]
-        elif event == "connection.start_tls.failed" and self._stream is not None:
-            await self._stream.aclose()
+            stream = facts["return_value"]
+        elif event == "connection.start_tls.failed" and stream is not None:
+            await stream.aclose()
+
+    return trace

@@ -1,27 +1,28 @@
-"""Reads files anew while the process runs, so that certificates, keys of tokens and permissions can be renewed without a restart.
+"""Files of a configuration: reads regular ones only (opening a pipe would block), and reads them anew while the process runs.
 
-A *source* is a value that is read from one or more files. The module that uses the value says how it is read, and what to do when it has
-changed. Each source is checked every second on a thread of its own, so a disk that hangs blocks neither the event loop nor other sources.
-SIGHUP has all sources read at once, whether their files seem to have changed or not.
+A *source* is a value that is read from one or more files, such as a certificate and its key. The module that uses the value says how it is
+read, and what to do when it has changed. Each source is checked every second on a thread of its own, so a disk that hangs blocks neither
+the event loop nor other sources. SIGHUP has all sources read at once.
 
 A value stays in force until another one can be read and put in force. Half of a file may be valid, so files are read when they have been
-unchanged for ``_SETTLING_SECONDS``; files that go on changing are used as they are in the end. Whether a file has changed is seen by its
-ctime too, because a file's owner can set its mtime back.
+unchanged for ``_SETTLING_SECONDS``. Whether a file has changed is seen by its ctime too, because a file's owner can set its mtime back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
+import stat
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
-
-from . import regular_file
 
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
@@ -29,15 +30,77 @@ LOOK_SECONDS = 1.0
 _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
 
+Signature: TypeAlias = tuple[int, int, int, int, int]
+"""A file's device, inode number, size, and the times (ns) when its content (mtime) and anything about it (ctime) last changed."""
+_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
 _T = TypeVar("_T")
-_Signature: TypeAlias = tuple[regular_file.Signature | None, ...]
-"""The signature of each file; None for a file that can't be accessed."""
+
+
+def read(path: Path, most: int = -1) -> bytes:
+    """Reads a file. ``most``: how many bytes to read at the most; -1: all.
+
+    Raises:
+        OSError: the file can't be read, or is not a regular file.
+        ValueError: the path can't be one (it contains a null character).
+    """
+    with open(path, "rb", opener=_opened) as file:
+        return file.read(most)
+
+
+def toml(text: str) -> dict[str, Any]:
+    """Parses a file's TOML. A byte order mark, which some editors write at the beginning, is ignored.
+
+    Raises:
+        ValueError: the text is no TOML, or is nested too deep.
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def checked(path: Path) -> Path:
+    """Returns ``path`` if a regular file is there, for a library that opens files itself.
+
+    Raises:
+        OSError: the file can't be accessed, or is not a regular file.
+    """
+    _check(path.stat(), path)
+    return path
+
+
+def signature(path: Path) -> Signature | None:
+    """Returns a value that changes whenever the file is written; None if the file can't be accessed."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _opened(path: str, _flags: int) -> int:
+    opened = os.open(path, _AT_ONCE)  # with O_NONBLOCK even a pipe without a writer opens at once
+    try:
+        _check(os.fstat(opened), path)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _check(found: os.stat_result, path: str | Path) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+
+
+# --- reading again ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class _Source:
-    """A value that is read from files."""
-
     name: str
     files: tuple[Path, ...]
     read: Callable[[], Any]
@@ -55,9 +118,9 @@ class _Source:
         """The names of the files."""
         return ", ".join(map(str, self.files))
 
-    def signatures(self) -> _Signature:
+    def signatures(self) -> tuple[Signature | None, ...]:
         """The signatures of the files as they are now."""
-        return tuple(map(regular_file.signature, self.files))
+        return tuple(map(signature, self.files))
 
 
 class Reloader:
@@ -125,7 +188,7 @@ class Reloader:
 
     def _follow(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
         """Reads a source whenever its files have changed, on its thread, until it is removed."""
-        signature: _Signature = ()
+        signature: tuple[Signature | None, ...] = ()
         while True:
             at_request = source.asked.wait(self._seconds)
             source.asked.clear()
@@ -159,9 +222,9 @@ class Reloader:
         source.problem = problem
 
 
-def _read(source: _Source) -> tuple[_Signature, Any, str]:
+def _read(source: _Source) -> tuple[tuple[Signature | None, ...], Any, str]:
     """Reads a source when its files have settled; returns their signature, the value, and why it can't be used ("" if it can)."""
-    signature: _Signature = ()
+    signature: tuple[Signature | None, ...] = ()
     value: Any = None
     problem = ""
     for _ in range(_MOST_SETTLING):

@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ....core.names import Scope
-from ....core.policies.events import LATEST_MS, Event, Placed, Position
-from ....core.reasons import Reason
-from ...avro import Codec
-from ...change_log import LogError, anchor_of
-from ...leadership import origin_of
-from ...stamps import ANNOUNCEMENT, event_id_of
-from ..admin.topics import NOT_REGISTERED, Schemas
-from ..ids import NOWHERE, MessageId, position_of
+from ...core.names import Scope
+from ...core.policies.events import LATEST_MS, Event, Placed, Position
+from ...core.reasons import Reason
+from ..avro import Codec
+from ..change_log import LogError, anchor_of
+from ..leadership import origin_of
+from ..stamps import ANNOUNCEMENT, event_id_of
+from .ids import NOWHERE, MessageId, position_of
+from .topics import NOT_REGISTERED, Schemas
 
 _MOST_KEPT = 1_024
 """How many acknowledged events are kept, which is how far the reader may lag. Events beyond that are decoded when they are read."""
@@ -51,9 +51,7 @@ class Entries:
         self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
         """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
         self._published = 0
-        """When the last message was published, in milliseconds since 1970."""
         self._kept: deque[tuple[Position, Event]] = deque()
-        """Acknowledged events, in the order of the log."""
         self._kept_upto: Position = ""
         """The last position that was read, or for which an event was kept."""
 

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ....core.errors import Kind
-from ....core.reasons import LogState, Reason
-from ...avro import Dialect
-from ...change_log import LogError
-from .api import Admin, names_of, understood
+from ...core.errors import Kind
+from ...core.reasons import LogState, Reason
+from ..avro import Dialect
+from ..change_log import LogError
+from .admin import Admin, names_of, understood
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
 _WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)
@@ -81,7 +81,6 @@ class CurrentFacts:
         self._soonest = min(soonest_seconds, every_seconds)
         self._asking = asyncio.Lock()
         self._due_at = 0.0
-        """When the next request is due, in monotonic seconds."""
 
     async def get(self) -> PulsarFacts:
         """Returns the facts, and requests them first if they are too old.
@@ -183,7 +182,6 @@ async def learn(admin: Admin, service_url: str) -> PulsarFacts:
 
 
 async def _settings(admin: Admin) -> Mapping[str, Any]:
-    """Returns the broker's own configuration, which only superusers may see; empty for other roles."""
     try:
         settings = await admin.get("brokers", "configuration", "runtime")
     except LogError as error:
