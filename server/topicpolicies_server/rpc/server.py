@@ -210,8 +210,8 @@ class Server:
             calls.identify = partial(_identify, identification)
         if calls.quotas is not None:
             self._adds_cache(calls.quotas.kept)
-        if config.call_record.which is not Recorded.OFF:
-            access_log = AccessLog(config.call_record, config.log_format)
+        if config.access_log.which is not Recorded.OFF:
+            access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
             calls.observers = calls.change_observers = (access_log,)
