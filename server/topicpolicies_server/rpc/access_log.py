@@ -49,7 +49,7 @@ _MODE = 0o600
 
 
 class AccessLog:
-    """Records calls and the changes of batches (``calls.Observer``, ``calls.ChangeObserver``), on a thread of its own."""
+    """Records calls (``calls.Observer``) and the changes of batches (``Calls.changed``), on a thread of its own."""
 
     def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
         """Opens the file, and starts the thread.
@@ -91,10 +91,10 @@ class AccessLog:
             fields["changes"] = call.changes
         self._note("call", fields)
 
-    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """Records a change of a batch (see ``calls.ChangeObserver.changed``)."""
+    def changed(self, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
+        """Records a change of a batch (``calls.Changed``)."""
         error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
-        fields = _fields(method, seconds, error, outcome)
+        fields = _fields("BatchUpdatePolicies", seconds, error, outcome)
         if answer is None:
             fields["outcome"] = "GIVEN_UP"
         fields |= _caller(caller)

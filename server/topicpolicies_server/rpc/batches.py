@@ -25,7 +25,7 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .calls import Call, ChangeObserver
+from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
 MOST_CHANGES = 1_000
@@ -70,7 +70,7 @@ class ChangeBatch:
         registry: Registry,
         admission: Admission | None,
         shown: Shown,
-        observers: Sequence[ChangeObserver],
+        changed: Changed | None,
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -81,7 +81,7 @@ class ChangeBatch:
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
-            observers: are notified of each change.
+            changed: called with each change (``Calls.changed``).
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -98,7 +98,7 @@ class ChangeBatch:
         self._registry = registry
         self._admission = admission
         self._shown = shown
-        self._observers = observers
+        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
@@ -306,12 +306,8 @@ class ChangeBatch:
                 served.give_up(change.request)
 
     def _notify(self) -> None:
-        """Notifies the observers of each change, also of those without an answer: the call has ended before."""
         for change in self._changes:
             answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
-            if answer is None and change.request is None:
-                continue
             self._call.changes += answer is not None
-            seconds = change.seconds or self._loop.time() - self._began
-            for observer in self._observers:
-                observer.changed("BatchUpdatePolicies", self._call.caller, change.request, answer, seconds)
+            if self._changed is not None and (answer is not None or change.request is not None):
+                self._changed(self._call.caller, change.request, answer, change.seconds or self._loop.time() - self._began)

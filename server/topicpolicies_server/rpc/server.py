@@ -214,7 +214,7 @@ class Server:
             access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers = calls.change_observers = (access_log,)
+            calls.observers, calls.changed = (access_log,), access_log.changed
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:

@@ -166,7 +166,7 @@ class Servicer:
             self.registry,
             self._admission,
             partial(self.shown, call, permission=Permission.CHANGE),
-            self.calls.change_observers,
+            self.calls.changed,
             self._forwarding,
         )
         try:
