@@ -17,7 +17,7 @@ from topicpolicies_server.config import TlsConfig
 from topicpolicies_server.config import files as config_files
 from topicpolicies_server.files import Reloader
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
-from topicpolicies_server.rpc.certificates import read_pem
+from topicpolicies_server.rpc.listening import read_pem
 
 _SECONDS = 20
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app, globals_first, output_of
 from topicpolicies_server.cli.serving import serve as serve_module
-from topicpolicies_server.config import CallRecordConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import AccessLogConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 
@@ -39,9 +39,7 @@ def test_serve_with_a_data_file_keeps_history_and_checkpoints_beside_it(configur
     history = HistoryConfig(path=tmp_path / "p.history.db")
     checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints")
     assert configured == [
-        ServerConfig(
-            log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, call_record=CallRecordConfig()
-        )
+        ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, access_log=AccessLogConfig())
     ]
 
 

@@ -147,7 +147,7 @@ async def test_counters_of_which_an_alert_needs_one_increase_are_exposed_as_0_be
         "TopicPoliciesUnreadableEntries",
         "TopicPoliciesHistoryGaps",
         "TopicPoliciesCheckpoints",
-        "TopicPoliciesCallRecord",
+        "TopicPoliciesAccessLog",
     }
     for alert, match in found.items():
         labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))

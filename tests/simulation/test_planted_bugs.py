@@ -35,7 +35,7 @@ from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
-from topicpolicies_server.rpc.watching.part import Part, Taking
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 
 from . import knowledge
 from .run import run
@@ -230,14 +230,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
-    original = Part._records
+    original = PolicyPart._records_of
 
-    def planted(self: Part, taking: Taking, batch: Taken) -> list[bytes]:
-        if batch.heads and self.outbox.synced:
-            self.outbox.synced, batch = False, batch._replace(synced=True)
-        return original(self, taking, batch)
+    def planted(self: PolicyPart, taken: Taken) -> list[bytes]:
+        if taken.heads and self._synced:
+            self._synced, taken = False, taken._replace(synced=True)
+        return original(self, taken)
 
-    patch.setattr(Part, "_records", planted)
+    patch.setattr(PolicyPart, "_records_of", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ class ServerSources:
     caches: Sequence[CacheSizes] = ()
     issuers: Callable[[], KeysKnown | None] = lambda: None
     unrecorded: Callable[[], int] | None = None
-    """Returns how many lines are missing in the record of calls."""
+    """Returns how many lines are missing in the access log."""
     spans_lost: Callable[[], int] | None = None
     """Returns how many spans could not be sent."""
     certificate_ends: Callable[[], float | None] = lambda: None
@@ -179,7 +179,7 @@ class ServerSources:
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
         yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
-            yield _counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
+            yield _counter("access_log_lost", "Calls and changes that are missing in the access log.", self.unrecorded())
         if self.spans_lost is not None:
             yield _counter("spans_lost", "Spans of calls that could not be sent to the collector.", self.spans_lost())
         if (ends := self.certificate_ends()) is not None:

@@ -25,7 +25,6 @@ from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
 from ...tasks import RestartedTask, TaskSet
 from .. import answers, errors
-from ..permitting import permitted
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks."""
@@ -44,7 +43,7 @@ class _Needs(NamedTuple):
 
     def wire(self, granted: Granted) -> answers.Wire:
         """Returns what serializes documents for the caller. Raises PERMISSION_DENIED if it lacks a permission."""
-        return permitted(granted, self.caller, self.namespace, *self.permissions)
+        return answers.permitted(granted, self.caller, self.namespace, *self.permissions)
 
 
 class Authorization:

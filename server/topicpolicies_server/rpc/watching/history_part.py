@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Final
 
-from topicpolicies.v1 import history_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 
 from ...core.errors import PolicyError
 from ...core.policies import secrets
@@ -26,9 +26,8 @@ from .. import histories, resume_tokens
 from ..answers import number
 from .authorizations import Authorization
 from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
-from .outbox import Records, RetriedPart
+from .part import Part
 from .requests import HistoryWatch
-from .stages import ASSUMED, Stage, failed_status, status_of
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""
@@ -40,7 +39,7 @@ _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
 
-class Copying(RetriedPart):
+class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
     def __init__(
@@ -57,7 +56,6 @@ class Copying(RetriedPart):
         """
         super().__init__(name, "the watch of the history of", wake, authorization or Authorization(secrets.wire))
         self._registry = registry
-        self._records = Records(wake)
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
@@ -67,20 +65,8 @@ class Copying(RetriedPart):
         self._idle = False
         """Whether everything was handed to the stream, and new events are awaited."""
         self._signalled = asyncio.Event()
-        self._namespace: Namespace | None = None
-        self._sent = ASSUMED
 
     # --- called by the stream -----------------------------------------------------------------------------------
-
-    @property
-    def waiting(self) -> int:
-        """How many records wait to be taken."""
-        return len(self._records)
-
-    def bookmark(self) -> bytes | None:
-        """Returns a bookmark; None while the namespace is not followed, or SYNCED was not sent."""
-        followed = self._namespace is not None and self._namespace.phase is Phase.READY and self._failure is None
-        return self.last_bookmark() if followed else None
 
     def last_bookmark(self) -> bytes | None:
         """Returns a last bookmark for a client that will go on elsewhere; None if SYNCED was not sent, or records wait."""
@@ -90,25 +76,9 @@ class Copying(RetriedPart):
             self._complete_as_of_ms = self._namespace.complete_as_of_ms
         return self._bookmark(synced=False)
 
-    def take(self) -> list[bytes]:
-        """Takes the next records.
+    # --- the task -------------------------------------------------------------------------------------------------
 
-        Raises:
-            PolicyError: the stream has to end.
-        """
-        if self._fault is not None:
-            raise self._fault
-        refusal = self.refusal
-        now = failed_status(refusal) if refusal is not None else status_of(self.name, Stage.FOLLOWING, self._failure, self._namespace)
-        taken: list[bytes] = []
-        if now != self._sent:
-            self._sent = now
-            taken.append(self._record(history_pb2.WatchHistoryEvent(status=status_message(*now))))
-        return taken if refusal is not None else taken + self._records.take()
-
-    # --- copying --------------------------------------------------------------------------------------------------
-
-    async def _once(self) -> None:
+    async def _follow(self) -> None:
         """Copies until the namespace is closed, which ends as soon as it is used again.
 
         Raises:
@@ -162,8 +132,8 @@ class Copying(RetriedPart):
                 self._complete_as_of_ms = confirmed
                 if not self._synced:
                     self._synced = True
-                    self._records.add(self._bookmark(synced=True))
-            await self._records.emptied()
+                    self._add(self._bookmark(synced=True))
+            await self._all_taken()
             if not stretch.more:
                 await self._new_entries(namespace)
 
@@ -185,7 +155,7 @@ class Copying(RetriedPart):
         sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
         event = history_pb2.WatchHistoryEvent()
         event.reset.reason, event.reset.message = reason_number(Reason.TOKEN_OUT_OF_RANGE), sentence[:MOST_MESSAGE]
-        self._records.add(self._record(event))
+        self._add(self._record(event))
         return BEGINNING
 
     # --- what is sent ---------------------------------------------------------------------------------------------
@@ -197,25 +167,28 @@ class Copying(RetriedPart):
             self._position = resume_tokens.write_position(division.id, division.token)
             place = division.token
             if division.full:
-                self._records.add(self._bookmark(synced=False))
+                self._add(self._bookmark(synced=False))
         return Stretch([], place, more=len(divisions) == _BOOKMARKS, whole=True)
 
-    def _add_all(self, stretch: Stretch, told: Container[Gap]) -> None:
-        """Adds what a stretch has. ``told``: gaps that were sent before."""
+    def _add_all(self, stretch: Stretch, sent: Container[Gap]) -> None:
+        """Adds what a stretch has. ``sent``: gaps that were sent before."""
         for piece in stretch.pieces:
             if isinstance(piece, Recorded):
-                self._add(piece.entry, piece.token)
-            elif piece not in told:
-                self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
+                self._add_entry(piece.entry, piece.token)
+            elif piece not in sent:
+                self._add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
 
-    def _add(self, entry: Entry, token: Token) -> None:
+    def _add_entry(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
-        self._records.add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
+        self._add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
 
     def _bookmark(self, *, synced: bool) -> bytes:
         bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)
         return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
+
+    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
+        return self._record(history_pb2.WatchHistoryEvent(status=status_message(state, reason, message)))
 
     def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:
         event.namespace = self.name
