@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -164,21 +163,6 @@ def test_output_that_can_not_be_written_is_reported_as_an_error(recorded: Termin
         sentence = json.loads(errors)["error"]["message"] if form else errors
         assert (code, errors.count("\n")) == (1, 1), errors
         assert "No space left on device" in sentence
-
-
-@pytest.mark.parametrize("form", [(), ("--output", "json")])
-def test_nothing_is_done_without_a_standard_output(recorded: Terminal, form: tuple[str, ...]) -> None:
-    recorded.write(A, "orders", 1)
-    arguments = ["update", TOPIC, "max_producer_per_topic=2", *form]
-    command = [sys.executable, "-m", "topicpolicies_server.cli", *arguments]
-    environment = {**recorded.environment, "PYTHONPATH": ":".join(sys.path)}
-    closing = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *command]
-    done = subprocess.run(closing, env=environment, stderr=subprocess.PIPE, timeout=60, check=False)
-    errors = done.stderr.decode()
-    sentence = json.loads(errors)["error"]["message"] if form else errors
-    assert (done.returncode, errors.count("\n")) == (1, 1), errors
-    assert "Standard output is closed" in sentence
-    assert recorded.json("get", TOPIC)["policies"] == {"max_producer_per_topic": 1}
 
 
 def test_export_as_json_declares_the_same_as_yaml(recorded: Terminal, tmp_path: Path) -> None:

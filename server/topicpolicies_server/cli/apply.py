@@ -39,12 +39,12 @@ from ..core.errors import PolicyError
 from ..core.names import parse_topic
 from ..escaping import printable
 from . import forms
+from .calls import calling
 from .declared import Declaration, Declared, export, load
 from .documents import Scopes
-from .exits import ExitCode, error_json, exit_code, report, reporting
+from .exits import ExitCode, error_json, exit_code, report
 from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, write_text, wrong
 from .interrupts import INTERRUPTED, deferring
-from .notes import waiting
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
 from .settings import Output, ScopeNames, Settings, settings
 
@@ -252,7 +252,7 @@ def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, pr
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
     _show_plan(chosen, planned)
     if planned:
@@ -284,7 +284,7 @@ def apply(
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
         if dry_run or not chosen.for_programs:
             _show_plan(chosen, planned)
@@ -327,9 +327,8 @@ def export_(
       topicpolicies export public/default public/payments -f policies.yaml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
-        with waiting(chosen):
-            documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+    with calling(chosen) as client:
+        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             write_text(file, text)
@@ -348,14 +347,13 @@ def _plan(client: Client, chosen: Settings, files: Sequence[FilePath], topics: F
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    with waiting(chosen, "Comparing the file with the documents of the server"):
-        declared = load(files)
-        wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
-        documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
-        by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
-        for topic, scope in by_key.keys() - documents.keys():
-            documents[topic, scope] = client.get(topic, scope=scope)
-        planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
+    declared = load(files)
+    wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
+    documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
+    by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
+    for topic, scope in by_key.keys() - documents.keys():
+        documents[topic, scope] = client.get(topic, scope=scope)
+    planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
     refused = [(step, step.error) for step in planned if step.error is not None]
     if refused:
         _report_refused(refused, chosen)

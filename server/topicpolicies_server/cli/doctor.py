@@ -29,6 +29,7 @@ from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..escaping import printable
+from .calls import calling
 from .configured import configured
 from .exits import ExitCode, message_of, reporting
 from .serve import reporting_problems
@@ -156,15 +157,14 @@ def doctor(
     if wrong := next((each for each in named if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
     run = Doctor(silent=chosen.json)
-    with reporting(chosen.output, chosen.server):
-        if not pre:
-            with chosen.client(listening=False) as client:
-                check_server(run, chosen, client, named, scratch)
-        if config is not None and isinstance(config.log, PulsarLogConfig):
-            from .broker_checks import Brokers  # noqa: PLC0415 - what clients have no use for need not be installed
+    if not pre:
+        with calling(chosen, listening=False) as client:
+            check_server(run, chosen, client, named, scratch)
+    if config is not None and isinstance(config.log, PulsarLogConfig):
+        from .broker_checks import Brokers  # noqa: PLC0415 - what clients have no use for need not be installed
 
-            with Runner() as runner, closing(Brokers(config.log, runner)) as brokers:
-                brokers.check(run, named)
+        with reporting(chosen.output), Runner() as runner, closing(Brokers(config.log, runner)) as brokers:
+            brokers.check(run, named)
     counts = run.counts
     if chosen.json:
         typer.echo(json.dumps({"well": not counts["failed"], "counts": counts, "checks": run.findings}))

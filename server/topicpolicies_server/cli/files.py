@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from topicpolicies import InvalidArgument, Violation
 
@@ -32,16 +30,6 @@ def naming(name: object) -> Iterator[None]:
 def name_of(path: Path) -> str:
     """Returns the name of a file in errors."""
     return "standard input" if path == STANDARD_INPUT else path.name
-
-
-def check_there(path: Path | None, option: str) -> None:
-    """Checks that the file of an option exists.
-
-    Raises:
-        typer.BadParameter: the file does not exist.
-    """
-    if path is not None and path != STANDARD_INPUT and not path.exists():
-        raise typer.BadParameter(f"File '{path}' does not exist.", param_hint=option)
 
 
 def read_text(path: Path) -> str:

@@ -15,8 +15,8 @@ from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 
 from ..escaping import printable
 from . import forms
+from .calls import calling, check
 from .exits import ExitCode, reporting
-from .notes import waiting
 from .rendering import columns
 from .settings import Settings, settings
 
@@ -42,7 +42,7 @@ def info(context: typer.Context) -> None:
       topicpolicies info --server sidecar:6680 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+    with calling(chosen) as client:
         found = client.server_info()
     if chosen.for_programs:
         chosen.show(forms.of_message(found))
@@ -91,8 +91,9 @@ def status_of(chosen: Settings, service: str) -> str:
     Raises:
         TopicPoliciesError: there is no answer.
     """
-    chosen.check()
-    credentials, options = credentials_for(chosen.server, chosen.tls), options_for(chosen.server, chosen.tls)
+    check(chosen)
+    tls = chosen.tls_flags.of_client()
+    credentials, options = credentials_for(chosen.server, tls), options_for(chosen.server, tls)
     opened = (
         grpc.insecure_channel(chosen.server, options) if credentials is None else grpc.secure_channel(chosen.server, credentials, options)
     )

@@ -16,9 +16,9 @@ import typer
 from topicpolicies import Violation, Watch, WatchEvent, WatchMode
 
 from . import forms
+from .calls import calling
 from .documents import Scopes
 from .events import line
-from .exits import reporting
 from .files import name_of, naming, read_text, wrong
 from .interrupts import deferring
 from .settings import ScopeNames, settings
@@ -64,7 +64,7 @@ def watch(
     chosen = settings(context)
     topics, namespaces = sort_targets(targets)
     place = ResumeFile(resume_file)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         check_topics(topics)
         tokens = place.load()
         synced = set(tokens)
