@@ -117,7 +117,7 @@ def test_insecure_listen_allows_an_address_beyond_loopback_without_tls(configure
 
 
 def test_a_server_prints_its_address_serves_calls_and_stops_at_sigterm(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "topicpolicies_server.cli", "serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         address = process.stderr.readline().removeprefix("Listening on ").strip()
@@ -153,7 +153,7 @@ def test_the_demo_loses_no_update_and_reports_its_counts(tmp_path: Path) -> None
 
 @pytest.mark.timeout(120)
 def test_the_demo_keeps_serving_until_it_is_interrupted() -> None:
-    command = [sys.executable, "-m", "topicpolicies_server.cli", "demo", "--clients", "4", "--updates", "2", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "topicpolicies_server", "demo", "--clients", "4", "--updates", "2", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         address = ""

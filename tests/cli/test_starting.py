@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 PATHS = {"PYTHONPATH": ":".join(sys.path)}
 
 
-def command(*arguments: str, module: str = "topicpolicies_server") -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "topicpolicies_server", *arguments]
 
 
 def run(*arguments: str, **environment: str) -> programs.Ended:
@@ -30,9 +30,9 @@ def run(*arguments: str, **environment: str) -> programs.Ended:
     return programs.run(arguments, environment)
 
 
-def unforked(module: str, *arguments: str) -> tuple[int, str, str]:
+def unforked(*arguments: str) -> tuple[int, str, str]:
     """Runs a command as a module in a new process."""
-    ended = subprocess.run(command(*arguments, module=module), env=PATHS, capture_output=True, text=True, check=False, timeout=50)
+    ended = subprocess.run(command(*arguments), env=PATHS, capture_output=True, text=True, check=False, timeout=50)
     return ended.returncode, ended.stdout, ended.stderr
 
 
@@ -185,7 +185,7 @@ def test_a_data_folder_that_is_a_file_is_reported_in_one_sentence(tmp_path: Path
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("serve", "--max-watche", "1")])
-def test_both_modules_and_the_program_have_the_same_output(arguments: tuple[str, ...]) -> None:
-    one, other = (unforked(module, *arguments) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
-    assert one == other == run(*arguments)
+def test_the_module_and_the_program_have_the_same_output(arguments: tuple[str, ...]) -> None:
+    one = unforked(*arguments)
+    assert one == run(*arguments)
     assert "python -m" not in one[1] + one[2]

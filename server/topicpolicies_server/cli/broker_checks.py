@@ -20,7 +20,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import admin_api
 from ..logs.pulsar.admin.facts import dialect_of, unread_logs
 from ..logs.pulsar.admin.topics import throttling
-from .doctor import Doctor, Problem, connected
+from .checks import Doctor, Problem, connected
 
 _SECONDS = 3.0
 _CHANGE_EVENTS = "__change_events"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from topicpolicies.addresses import Place
-from topicpolicies_server.cli.doctor import Doctor, Problem, resolved
+from topicpolicies_server.cli.checks import Doctor, Problem, resolved
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
