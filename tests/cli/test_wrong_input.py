@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli import programs
 from tests.cli.conftest import TOPIC, A, Terminal
-from topicpolicies_server.cli.files import STANDARD_INPUT, read_text
 
 pytestmark = pytest.mark.slow
 BYTES = b"x\xff"
@@ -72,13 +70,6 @@ def test_files_that_are_not_utf_8_are_reported_with_the_line(terminal: Terminal,
     assert run(terminal, "plan", "-f", "-", "--topics", "-")[0] == 2
     result = terminal.run("watch", A, "--until-synced", "--resume-file", str(wrong))
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
-
-
-def test_standard_input_that_is_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)  # as Python has it where a shell said <&-
-    with pytest.raises(OSError, match="closed") as told:
-        read_text(STANDARD_INPUT)
-    assert told.value.filename == "standard input"
 
 
 def test_half_of_a_surrogate_pair_in_a_file_is_refused_with_its_line(terminal: Terminal, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from .calls import calling
 from .declared import Declaration, Declared, export, load
 from .documents import Scopes
 from .exits import ExitCode, error_json, exit_code, report
-from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, write_text, wrong
+from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
 from .settings import Output, ScopeNames, Settings, settings
@@ -331,7 +331,7 @@ def export_(
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
-            write_text(file, text)
+            file.write_text(text, encoding="utf-8")
             return
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 

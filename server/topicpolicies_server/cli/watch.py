@@ -19,7 +19,7 @@ from . import forms
 from .calls import calling
 from .documents import Scopes
 from .events import line
-from .files import name_of, naming, read_text, wrong
+from .files import name_of, read_text, wrong
 from .interrupts import deferring
 from .settings import ScopeNames, settings
 
@@ -160,8 +160,7 @@ class ResumeFile:
     def save(self) -> None:
         """Writes the place that was reached, if there is one."""
         if self._path is not None and self._reached:
-            with naming(self._path):
-                self._replace(json.dumps(self._reached) + "\n")
+            self._replace(json.dumps(self._reached) + "\n")
 
     def _replace(self, text: str | None) -> None:
         """Replaces the file atomically: a reader finds the old token or the new one. ``None``: only checks that files can be made there."""
