@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from topicpolicies import InvalidArgument, Violation
+from grpc import StatusCode
+
+from topicpolicies import InvalidArgument, Violation
 
 STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
 """What the option of a file says for a stream."""
@@ -29,17 +29,11 @@ def read_text(path: Path) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        from topicpolicies import Violation  # noqa: PLC0415
-
         line = content.count(b"\n", 0, error.start) + 1
         raise wrong(Violation(f"{name_of(path)}:{line}", "NOT_UTF8", f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
 
 
 def wrong(*violations: Violation) -> InvalidArgument:
     """Returns an error about the content of a file; the message has the place of each problem."""
-    from grpc import StatusCode  # noqa: PLC0415
-
-    from topicpolicies import InvalidArgument  # noqa: PLC0415
-
     message = " ".join(f"{violation.field}: {violation.description}" for violation in violations)
     return InvalidArgument(message, code=StatusCode.INVALID_ARGUMENT, reason="INVALID_REQUEST", violations=violations)
