@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument, Violation
+from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument
 from topicpolicies.masks import Path, parse_path
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
@@ -15,9 +15,8 @@ from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .exits import ExitCode
+from .exits import ExitCode, reporting
 from .fields import complete
-from .files import wrong
 from .moments import parse_moment, read_at
 from .rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
 from .settings import Output, ScopeName, ScopeNames, Settings, settings
@@ -151,12 +150,13 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with calling(chosen) as client:
-        if not assignments and not unset and not mask:
-            raise wrong(Violation(topic, "EMPTY_MASK", "Name what to change: FIELD=VALUE to set, --unset FIELD to clear."))
-        if must_not_exist and if_version:
-            raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
+    if not assignments and not unset and not mask:
+        raise typer.BadParameter("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
+    if must_not_exist and if_version:
+        raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
+    with reporting(chosen.output):
         wanted = parse(assignments or (), unset or ())
+    with calling(chosen) as client:
         how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
         how["exists"] = False if must_not_exist else None
         client.server_info()  # fails if there is no server: nothing was sent then

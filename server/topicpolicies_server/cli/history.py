@@ -20,7 +20,7 @@ from .exits import ExitCode
 from .moments import parse_moment, parse_time, read_at
 from .rendering import between, policies_of, scope_name, show_differences
 from .settings import ScopeName, ScopeNames, Settings, settings
-from .watch import ResumeFile, check_topics, follow, sort_targets
+from .watch import ResumeFile, follow, sort_targets
 
 
 def history(  # noqa: PLR0913 - options
@@ -72,7 +72,6 @@ def history(  # noqa: PLR0913 - options
     gaps: list[HistoryGap] = []
     shown = 0
     with calling(chosen) as client:
-        check_topics(topics)
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib import metadata
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import grpc
 import typer
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from topicpolicies.channels import credentials_for, options_for
+from topicpolicies.channels import open_channel
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 
@@ -92,12 +93,7 @@ def status_of(chosen: Settings, service: str) -> str:
         TopicPoliciesError: there is no answer.
     """
     check(chosen)
-    tls = chosen.tls_flags.of_client()
-    credentials, options = credentials_for(chosen.server, tls), options_for(chosen.server, tls)
-    opened = (
-        grpc.insecure_channel(chosen.server, options) if credentials is None else grpc.secure_channel(chosen.server, credentials, options)
-    )
-    with opened as channel:
+    with closing(open_channel(grpc, chosen.server, None, chosen.tls_flags.of_client(), ())) as channel:
         request = health_pb2.HealthCheckRequest(service=service)
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=chosen.timeout_seconds)
