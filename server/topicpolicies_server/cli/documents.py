@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -288,8 +287,7 @@ def show(document: PolicyDocument) -> None:
     topic, scope = printable(document.topic), scope_name(document)
     if document.HasField("policies"):
         typer.echo(f"{topic}  {scope}  version {document.version}")
-        rows: Sequence[tuple[str, str]] = [(printable_path(path), value) for path, value in lines(document.policies)]
-        for line in columns(rows):
+        for line in columns((printable_path(path), value) for path, value in lines(document.policies)):
             typer.echo(line)
     elif document.disabled:
         typer.echo(f"{topic} has no {scope} document: its topic policies are disabled.", err=True)
