@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app
-from topicpolicies_server.cli.serving import guard as guard_module
-from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import AccessLogConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.namespaces.repairs import RepairQueue
 from topicpolicies_server.process import until_told_to_stop
@@ -27,8 +26,7 @@ LOG = PulsarLogConfig(service_url="pulsar://broker:6650", admin_url="http://brok
 def configured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations of the servers and guards that would have run."""
     configurations: list[Any] = []
-    for module in (serve_module, guard_module):
-        monkeypatch.setattr(module, "run", lambda config, _: configurations.append(config))
+    monkeypatch.setattr(serve_module, "run", lambda config, _: configurations.append(config))
     return configurations
 
 

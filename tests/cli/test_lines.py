@@ -72,7 +72,7 @@ def test_every_line_of_a_run_is_structured(form: str, tmp_path: Path) -> None:
     assert "Python warns\nof this" in by_logger["py.warnings"][0]
     assert "a thread ends: ZeroDivisionError" in by_logger["topicpolicies_server.ops.log"]
     assert by_logger["calls"] == ["call"] * 3
-    assert any(message.startswith("Listening on ") for message in by_logger["topicpolicies_server.cli.serving.running"])
+    assert any(message.startswith("Listening on ") for message in by_logger["topicpolicies_server.cli.serve"])
     assert "stopping: finishing what was accepted" in by_logger["topicpolicies_server.process"]
 
 

@@ -14,8 +14,8 @@ from topicpolicies.values import ValueProblem, kind_name, map_value
 from .exits import reporting
 from .fields import FIELDS, Row, comment_of, complete, meanings, paths, unit_of
 from .files import wrong
+from .rendering import columns
 from .settings import settings
-from .showing.rendering import columns
 from .values import find
 
 

@@ -41,13 +41,13 @@ def function_of(command: str) -> Callable[..., None]:
     flags = row.flags if action == "set" else ()
 
     def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
-        from .exits import reporting  # noqa: PLC0415
+        from .calls import calling  # noqa: PLC0415
 
         chosen = settings(context)
         scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
         path = _path(name, row, given.pop("key", ""))
         assignments = _assignments(path, row, given) if action == "set" else {}
-        with reporting(chosen.output, chosen.server), chosen.client() as client:
+        with calling(chosen) as client:
             if action == "get":
                 typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]))
                 return

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from itertools import groupby
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
-from rich.text import Text
 
-from ...config import Address, ConfigError
-from ...config.building import server_config
-from ...config.errors import meant_as_url, without_credentials
-from ...config.option import ReadBy
-from ...config.rendering import reference, sample, written_value
-from ...config.sources import OptionValues, Setting
-from ...escaping import printable
-from ..exits import ExitCode
-from ..settings import settings
-from ..showing.rendering import console
+from ..config import Address, ConfigError
+from ..config.building import server_config
+from ..config.errors import meant_as_url, without_credentials
+from ..config.option import ReadBy
+from ..config.rendering import reference, sample, written_value
+from ..config.sources import OptionValues, Setting
+from ..escaping import printable
 from .configured import configured
-from .running import report_problems
-from .serve import check_tls
+from .exits import ExitCode
+from .rendering import columns
+from .serve import check_tls, report_problems
+from .settings import settings
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
 Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]
-
-_WHOLE_NAMES = 60
-"""The least width of a terminal on which names of options stay whole: with less, they would leave no room for the values."""
 
 
 @configured(ReadBy.BOTH)
@@ -67,14 +60,9 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
 def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
-    terminal = console()
-    table = Table(Column("option", overflow="fold", no_wrap=terminal.width >= _WHOLE_NAMES), "value", "from")
-    for _, group in groupby(in_force.settings.values(), lambda setting: setting.option.section):
-        for setting in group:
-            told = written_value(setting.value, url=setting.option.url)
-            table.add_row(*(Text(printable(cell), overflow="fold") for cell in (setting.option.name, told, _origin(setting))))
-        table.add_section()
-    terminal.print(table)
+    values = ((each, written_value(each.value, url=each.option.url)) for each in in_force.settings.values())
+    for line in columns((each.option.name, _origin(each), printable(value)) for each, value in values):
+        typer.echo(line)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
-from ...config.option import Option, ReadBy
-from ...config.rendering import plain, written_value
-from ...config.sources import read_options
-from ...config.table import options
-from ..settings import TlsFlags, settings
+from ..config.option import Option, ReadBy
+from ..config.rendering import plain, written_value
+from ..config.sources import read_options
+from ..config.table import options
+from .settings import TlsFlags, settings
 
-Flags: TypeAlias = Mapping[str, Any]
-"""The values of flags by the option's name; None and an empty list: the flag was not given."""
-_FILE_PARAMETER = "config_file"
+_FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
 
 
 def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -31,20 +29,20 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
         of_server: whether the global options of certificate and key are the server's own; else they are the client's.
     """
     taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
-    arguments = [each for each in taken if each.argument and by is ReadBy.GUARD]
+    arguments = [each.name for each in taken if each.argument and by is ReadBy.GUARD]
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
 
-        def run(context: typer.Context, **given: Any) -> None:
-            file = given.pop(_FILE_PARAMETER)
+        def run(context: typer.Context, config_file: Path | None, **given: Any) -> None:
             others = {each.name: given.pop(each.name) for each in own}
-            command(context, read_options(_flags(context, given, arguments, of_server=of_server), os.environ, file), **others)
+            flags = given | {name: tuple(given[name] or ()) for name in arguments}
+            tls = settings(context).tls_flags if of_server else TlsFlags()
+            flags |= {"tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
+            command(context, read_options(flags, os.environ, config_file), **others)
 
-        parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own]
-        parameters += [_parameter(each.name, _argument(each), None) for each in arguments]
-        parameters += [_parameter(_FILE_PARAMETER, _FILE, None)]
-        parameters += [_parameter(each.name, _flag(each), None) for each in taken if each not in arguments]
+        parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own, _parameter("config_file", _FILE, None)]
+        parameters += [_parameter(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
         run.__doc__ = command.__doc__
         run.__name__ = command.__name__
         run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
@@ -54,34 +52,19 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
     return made
 
 
-_FILE = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.", rich_help_panel="Configuration"),
-]
-
-
-def _flags(context: typer.Context, given: Flags, arguments: list[Option], *, of_server: bool) -> Flags:
-    """Returns the values of all flags, with those of the global options that are the server's certificate and key."""
-    tls = settings(context).tls_flags if of_server else TlsFlags()
-    named = {each.name: tuple(given[each.name] or ()) for each in arguments}
-    return {**given, **named, "tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
-
-
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _argument(option: Option) -> Any:
-    return Annotated[list[str] | None, typer.Argument(metavar=option.metavar, help=_help(option), show_default=False)]
-
-
-def _flag(option: Option) -> Any:
+def _flag(option: Option, *, argument: bool) -> Any:
     """Returns the parameter of a flag, None by default. Its value is checked together with the other sources, not by Typer."""
-    told: dict[str, Any] = {"help": _help(option), "rich_help_panel": option.section, "show_default": False}
+    told: dict[str, Any] = {"help": _help(option), "show_default": False}
     if option.type is bool:
         names = option.flag if option.name.startswith("no_") else f"{option.flag}/--no-{option.flag.removeprefix('--')}"
         return Annotated[bool | None, typer.Option(names, **told)]
     told["metavar"] = option.metavar
+    if argument:
+        return Annotated[list[str] | None, typer.Argument(**told)]
     if option.choices:
         told["autocompletion"] = lambda: list(option.choices)
     kind = {Path: Path | None, tuple: list[str] | None}.get(option.type, str | None)
