@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Flag(NamedTuple):
-    """A flag of a ``set`` command of pulsar-admin 4.2.4."""
+    """A flag of a ``set`` command of pulsar-admin 4.2.4. The flags of an object are in the order in which Pulsar prints its fields."""
 
     names: str
-    """Its names, separated by blanks."""
+    """Its names, separated by blanks; empty: there is none, only a default or the place of the field."""
     leaf: str = ""
     """The field of the object that it sets; empty: the field itself. With a leading dot: a field of the document."""
     default: str = ""
@@ -64,7 +64,7 @@ def _dispatch(verb: str, key: str = "") -> Row:
 
 _ENABLE = (Flag("-e --enable", switch="true"), Flag("-d --disable", switch="false"))
 _OFFLOAD = "managed_ledger_offload_"
-_S3 = f"s3_{_OFFLOAD}"
+_S3, _GCS = f"s3_{_OFFLOAD}", f"gcs_{_OFFLOAD}"
 FIELDS = {
     "auto_subscription_creation_override": Row(
         ".allow_auto_subscription_creation=false",
@@ -121,20 +121,37 @@ FIELDS = {
         f".{_OFFLOAD}threshold_in_bytes=10G",
         "offload-policies",
         (
+            Flag("", "offloaders_directory", "./offloaders"),
             Flag("-d --driver", f"{_OFFLOAD}driver", required=True),
-            Flag("-r --region", f"{_OFFLOAD}region"),
-            Flag("-b --bucket", f"{_OFFLOAD}bucket"),
-            Flag("-e --endpoint", f"{_OFFLOAD}service_endpoint"),
+            Flag("", f"{_OFFLOAD}max_threads", "2"),
+            Flag("", f"{_OFFLOAD}read_threads", "2"),
+            Flag("", f"{_OFFLOAD}prefetch_rounds", "1"),
+            Flag("-ts --offloadThresholdInSeconds", f"{_OFFLOAD}threshold_in_seconds"),
+            Flag("-t --offloadThresholdInBytes", f"{_OFFLOAD}threshold_in_bytes"),
+            Flag("-dl --offloadDeletionLagInMillis", f"{_OFFLOAD}deletion_lag_in_millis"),
+            Flag("-orp --offloadedReadPriority", "managed_ledger_offloaded_read_priority"),
+            Flag("", "managed_ledger_extra_configurations"),
+            Flag("", f"{_S3}region"),
+            Flag("", f"{_S3}bucket"),
+            Flag("", f"{_S3}service_endpoint"),
+            Flag("", f"{_S3}max_block_size_in_bytes", "67108864"),
+            Flag("", f"{_S3}read_buffer_size_in_bytes", "1048576"),
             Flag("-i --aws-id", f"{_S3}credential_id"),
             Flag("-s --aws-secret", f"{_S3}credential_secret"),
             Flag("--ro --s3-role", f"{_S3}role"),
-            Flag("-rsn --s3-role-session-name", f"{_S3}role_session_name"),
+            Flag("-rsn --s3-role-session-name", f"{_S3}role_session_name", "pulsar-s3-offload"),
+            Flag("", f"{_GCS}region"),
+            Flag("", f"{_GCS}bucket"),
+            Flag("", f"{_GCS}max_block_size_in_bytes", "134217728"),
+            Flag("", f"{_GCS}read_buffer_size_in_bytes", "1048576"),
+            Flag("", f"{_GCS}service_account_key_file"),
+            Flag("", "file_system_profile_path"),
+            Flag("", "file_system_uri"),
+            Flag("-b --bucket", f"{_OFFLOAD}bucket"),
+            Flag("-r --region", f"{_OFFLOAD}region"),
+            Flag("-e --endpoint", f"{_OFFLOAD}service_endpoint"),
             Flag("-m --maxBlockSizeInBytes", f"{_OFFLOAD}max_block_size_in_bytes", "67108864"),
             Flag("-rb --readBufferSizeInBytes", f"{_OFFLOAD}read_buffer_size_in_bytes", "1048576"),
-            Flag("-t --offloadThresholdInBytes", f"{_OFFLOAD}threshold_in_bytes"),
-            Flag("-ts --offloadThresholdInSeconds", f"{_OFFLOAD}threshold_in_seconds"),
-            Flag("-dl --offloadDeletionLagInMillis", f"{_OFFLOAD}deletion_lag_in_millis"),
-            Flag("-orp --offloadedReadPriority", "managed_ledger_offloaded_read_priority"),
         ),
     ),
     "persistence": Row(
@@ -144,7 +161,7 @@ FIELDS = {
             Flag("-e --bookkeeper-ensemble", "bookkeeper_ensemble", "2"),
             Flag("-w --bookkeeper-write-quorum", "bookkeeper_write_quorum", "2"),
             Flag("-a --bookkeeper-ack-quorum", "bookkeeper_ack_quorum", "2"),
-            Flag("-r --ml-mark-delete-max-rate", "managed_ledger_max_mark_delete_rate"),
+            Flag("-r --ml-mark-delete-max-rate", "managed_ledger_max_mark_delete_rate", "-1"),
             Flag("-c --ml-storage-class", "managed_ledger_storage_class_name"),
         ),
     ),

@@ -26,6 +26,8 @@ _DELAYED = {
     "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
 }
 """The three fields that are one setting for pulsar-admin, with the names that it prints."""
+_OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-storage": "gcs_", "filesystem": "file_system_"}
+"""The drivers of offload policies, by name in lower case, and how the names of their own fields begin."""
 VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
 """The commands, and the field of each."""
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic")]
@@ -49,7 +51,7 @@ def function_of(command: str) -> Callable[..., None]:
         assignments = _assignments(path, row, given) if action == "set" else {}
         with reporting(chosen.output, chosen.server), chosen.client() as client:
             if action == "get":
-                typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]))
+                typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]), nl=False)
                 return
             values = _values(assignments)
             mask = list(_DELAYED) if name in _DELAYED else [path]  # the whole setting, as pulsar-admin has it
@@ -113,10 +115,16 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
             value = flag.default
         if value is not None:
             found[at] = value, flag.bare
-    if path.startswith("back_log_quota_map"):
-        needed, names = ("limit_time", "-lt") if "message_age" in path else ("limit_size", "-l")
+    if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
+        needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:
             raise typer.BadParameter(f"This type needs {names}.")
+        found.pop(f"{path}.{other}", None)
+    if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
+        prefix = _OFFLOADERS.get(found[f"{path}.managed_ledger_offload_driver"][0].lower(), "-")
+        leaves = [flag.leaf for flag in row.flags if flag.leaf.startswith(prefix)]
+        general = {leaf: f"{path}.{leaf.removeprefix(prefix)}" for leaf in leaves}
+        found |= {f"{path}.{leaf}": found[at] for leaf, at in general.items() if at in found}
     return found
 
 
@@ -145,23 +153,39 @@ def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
 
 
 def _found(client: Any, topic: str, scope: ScopeName, name: str, path: str, *, applied: bool) -> str:
-    """Returns a value as pulsar-admin prints it."""
-    policies = client.effective(topic).policies if applied else client.get(topic, scope=scope.scope).policies
+    """Returns the lines of a value as pulsar-admin prints it."""
+    document = client.effective(topic) if applied else client.get(topic, scope=scope.scope)
+    policies = document.policies
     fields = policies.DESCRIPTOR.fields_by_name
     if name in _DELAYED:
         there = policies.HasField("delayed_delivery_enabled")
-        return _java({told: getattr(policies, each) for each, told in _DELAYED.items()} if there else None)
+        return _java({told: getattr(policies, each) for each, told in _DELAYED.items()} if there else None) + "\n"
     if name == "back_log_quota_map":
-        return "\n".join(f"{key}    {_quota(_plain(fields[name], quota))}" for key, quota in sorted(policies.back_log_quota_map.items()))
+        return "".join(f"{key}    {_quota(_plain(fields[name], quota))}\n" for key, quota in sorted(policies.back_log_quota_map.items()))
     value: Any = getattr(policies, name)
     if name != path:
         key = path.removeprefix("subscription_policies.`").removesuffix("`.dispatch_rate").replace("``", "`")
         entry = policies.subscription_policies.get(key) if key in policies.subscription_policies else None
         value = entry.dispatch_rate if entry is not None and entry.HasField("dispatch_rate") else None
+    elif name == "subscription_types_enabled" and document.HasField("policies"):
+        value = list(value)  # brokers keep an empty list
     elif not (len(value) if fields[name].is_repeated else policies.HasField(name)):
-        value = None
+        value = False if name == "dispatcher_pause_on_ack_state_persistent_enabled" else None
     plain = None if value is None else _plain(fields[name], value)
-    return plain if name == "schema_compatibility_strategy" and plain is not None else _java(plain)
+    if name == "offload_policies" and plain is not None:
+        plain = _offload(plain)
+    return (plain if name == "schema_compatibility_strategy" and plain is not None else _java(plain)) + "\n"
+
+
+def _offload(plain: dict[str, Any]) -> dict[str, Any]:
+    """Returns offload policies with what Pulsar adds to them."""
+    from topicpolicies.v1.policies_pb2 import OffloadPolicies  # noqa: PLC0415
+
+    leaves = [OffloadPolicies.DESCRIPTOR.fields_by_name[flag.leaf].json_name for flag in FIELDS["offload_policies"].flags]
+    whole = {"managedLedgerExtraConfigurations": {}, **plain}
+    prefix = _OFFLOADERS.get(plain.get("managedLedgerOffloadDriver", "").lower(), "")
+    told = {"s3Driver": "s3_", "gcsDriver": "gcs_", "fileSystemDriver": "file_system_"}
+    return {name: whole[name] for name in leaves if name in whole} | {name: prefix == each for name, each in told.items()}
 
 
 def _quota(quota: dict[str, Any]) -> str:
@@ -190,7 +214,7 @@ def _scalar(field: FieldDescriptor, value: Any, enum_name: Callable[..., str]) -
     match field.enum_type.name:
         case "SubscriptionType":
             return text.title()
-        case "SchemaCompatibilityStrategy":
+        case "SchemaCompatibilityStrategy" | "OffloadedReadPriority":
             return text
         case _:
             return text.lower()
@@ -203,4 +227,4 @@ def _java(value: Any, indent: str = "") -> str:
         return "{\n" + ",\n".join(f'{inner}"{name}" : {_java(each, inner)}' for name, each in value.items()) + f"\n{indent}}}"
     if isinstance(value, list):
         return f"[ {', '.join(map(_java, value))} ]" if value else "[ ]"
-    return json.dumps(value, ensure_ascii=False)
+    return "{ }" if value == {} else json.dumps(value, ensure_ascii=False)
