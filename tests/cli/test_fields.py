@@ -62,6 +62,8 @@ def test_explain_has_type_unit_special_values_example_and_pulsar_admins_command(
     assert told["field"] == "message_ttl_in_seconds" and told["unit"].startswith("seconds")
     assert (told["0"], told["-1"], told["unset"]) == ("never", "is refused", "as the namespace or broker says")
     assert "set-message-ttl [-t | --ttl] TOPIC" in told["pulsar-admin"] and told["example"].endswith("=3h")
+    assert terminal.json("explain", "set-message-ttl") == terminal.json("explain", "message-ttl") == told
+    assert "back_log_quota_map.KEY.limit_size" in terminal.json("explain", "backlog-quota")["fields"]
     assert len(terminal.run("explain").stdout.splitlines()) == len(FIELDS)
     assert terminal.failing("explain", "no_such")[0] == 2
     assert "topicpolicies explain" in terminal.run("update", TOPIC, "no_such=1").stderr

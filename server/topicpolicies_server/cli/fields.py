@@ -32,6 +32,8 @@ class Flag(NamedTuple):
     """The unit of a number without one; empty: that of the field."""
     switch: str = ""
     """What the flag sets, if it takes no value."""
+    values: str = ""
+    """The values that it may have, for help."""
 
 
 class Row(NamedTuple):
@@ -62,6 +64,9 @@ def _dispatch(verb: str, key: str = "") -> Row:
     return Row(".dispatch_throttling_rate_in_msg=1000", verb, flags, key)
 
 
+_CLUSTERS = "their names, separated by commas"
+_TYPES = "Exclusive, Shared, Failover, Key_Shared, separated by commas"
+_QUOTA_POLICIES = "producer_request_hold, producer_exception, consumer_backlog_eviction"
 _ENABLE = (Flag("-e --enable", switch="true"), Flag("-d --disable", switch="false"))
 _OFFLOAD = "managed_ledger_offload_"
 _S3, _GCS = f"s3_{_OFFLOAD}", f"gcs_{_OFFLOAD}"
@@ -74,7 +79,11 @@ FIELDS = {
     "back_log_quota_map": Row(
         '.destination_storage=\'{"limit_size": "10G", "policy": "producer_exception"}\'',
         "backlog-quota",
-        (Flag("-l --limit", "limit_size"), Flag("-lt --limitTime", "limit_time"), Flag("-p --policy", "policy", required=True)),
+        (
+            Flag("-l --limit", "limit_size"),
+            Flag("-lt --limitTime", "limit_time"),
+            Flag("-p --policy", "policy", required=True, values=_QUOTA_POLICIES),
+        ),
         "-t --type",
     ),
     "compaction_threshold": _count("compaction-threshold", "-t --threshold", "=100M"),
@@ -102,7 +111,12 @@ FIELDS = {
         '"inactive_topic_delete_mode": "delete_when_no_subscriptions"}\'',
         "inactive-topic-policies",
         (
-            Flag("-m --delete-mode", "inactive_topic_delete_mode", required=True),
+            Flag(
+                "-m --delete-mode",
+                "inactive_topic_delete_mode",
+                required=True,
+                values="delete_when_no_subscriptions, delete_when_subscriptions_caught_up",
+            ),
             Flag("-t --max-inactive-duration", "max_inactive_duration_seconds", required=True),
             Flag("-e --enable-delete-while-inactive", "delete_while_inactive", switch="true"),
             Flag("-d --disable-delete-while-inactive", "delete_while_inactive", switch="false"),
@@ -122,14 +136,19 @@ FIELDS = {
         "offload-policies",
         (
             Flag("", "offloaders_directory", "./offloaders"),
-            Flag("-d --driver", f"{_OFFLOAD}driver", required=True),
+            Flag(
+                "-d --driver",
+                f"{_OFFLOAD}driver",
+                required=True,
+                values="aws-s3, S3, google-cloud-storage, filesystem, azureblob, aliyun-oss",
+            ),
             Flag("", f"{_OFFLOAD}max_threads", "2"),
             Flag("", f"{_OFFLOAD}read_threads", "2"),
             Flag("", f"{_OFFLOAD}prefetch_rounds", "1"),
             Flag("-ts --offloadThresholdInSeconds", f"{_OFFLOAD}threshold_in_seconds"),
             Flag("-t --offloadThresholdInBytes", f"{_OFFLOAD}threshold_in_bytes"),
             Flag("-dl --offloadDeletionLagInMillis", f"{_OFFLOAD}deletion_lag_in_millis"),
-            Flag("-orp --offloadedReadPriority", "managed_ledger_offloaded_read_priority"),
+            Flag("-orp --offloadedReadPriority", "managed_ledger_offloaded_read_priority", values="tiered-storage-first, bookkeeper-first"),
             Flag("", "managed_ledger_extra_configurations"),
             Flag("", f"{_S3}region"),
             Flag("", f"{_S3}bucket"),
@@ -173,7 +192,7 @@ FIELDS = {
             Flag("-b --byte-publish-rate", "publish_throttling_rate_in_byte", "-1"),
         ),
     ),
-    "replication_clusters": Row("=us-west,us-east", "replication-clusters", (Flag("-c --clusters", required=True),)),
+    "replication_clusters": Row("=us-west,us-east", "replication-clusters", (Flag("-c --clusters", required=True, values=_CLUSTERS),)),
     "replicator_dispatch_rate": _dispatch("replicator-dispatch-rate"),
     "retention_policies": Row(
         '=\'{"retention_time_in_minutes": "7d", "retention_size_in_mb": "10G"}\'',
@@ -183,7 +202,18 @@ FIELDS = {
             Flag("-s --size", "retention_size_in_mb", required=True, bare="bytes"),
         ),
     ),
-    "schema_compatibility_strategy": Row("=full_transitive", "schema-compatibility-strategy", (Flag("-s --strategy", required=True),)),
+    "schema_compatibility_strategy": Row(
+        "=full_transitive",
+        "schema-compatibility-strategy",
+        (
+            Flag(
+                "-s --strategy",
+                required=True,
+                values="ALWAYS_INCOMPATIBLE, ALWAYS_COMPATIBLE, BACKWARD, FORWARD, FULL, BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE, "
+                "FULL_TRANSITIVE; UNDEFINED clears it",
+            ),
+        ),
+    ),
     "schema_validation_enforced": Row("=true"),
     "shadow_topics": Row("=persistent://acme/shadow/orders"),
     "subscribe_rate": Row(
@@ -197,7 +227,11 @@ FIELDS = {
     "subscription_dispatch_rate": _dispatch("subscription-dispatch-rate", "-s --subscription"),
     "subscription_expiration_time_in_minutes": _count("subscription-expiration-time", "-t --time", "=7d"),
     "subscription_policies": Row(".`billing`.dispatch_rate.dispatch_throttling_rate_in_msg=100"),
-    "subscription_types_enabled": Row("=shared,key_shared", "subscription-types-enabled", (Flag("-t --types", required=True),)),
+    "subscription_types_enabled": Row(
+        "=shared,key_shared",
+        "subscription-types-enabled",
+        (Flag("-t --types", required=True, values=_TYPES),),
+    ),
 }
 """All fields of a document."""
 

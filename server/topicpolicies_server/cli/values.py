@@ -171,7 +171,7 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
             amount = Fraction(found[1]) * factor / own
         if amount.denominator == 1:
             return amount.numerator
-        raise ValueProblem("WRONG_VALUE", f"{at}: {text} is not a whole number of {unit}.")
+        raise ValueProblem("WRONG_VALUE", f"{at}: {text}{'' if found else f' {bare}'} is not a whole number of {unit}.")
     raise ValueProblem("WRONG_TYPE", f'{at} takes {kind_name(kind)}, not "{text}".')
 
 

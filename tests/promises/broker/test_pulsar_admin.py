@@ -13,6 +13,7 @@ import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,6 +22,7 @@ from typer.testing import CliRunner, Result
 from tests.broker.admin import Admin, AdminError
 from tests.promises.conftest import Sidecars
 from topicpolicies_server.cli.app import app
+from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.cli.verbs import VERBS
 
 from .policy_case import HERE, replicated_namespace, stop_replicating
@@ -206,10 +208,10 @@ class Both(NamedTuple):
     namespace: str
     replicated: str
 
-    def run(self, command: str, topic: str) -> str:
-        """Runs a command of ours, which must succeed; returns what it prints."""
-        ended = self._invoke(*shlex.split(command), f"persistent://{topic}")
-        assert ended.exit_code == 0, ended.output
+    def run(self, command: str, topic: str, *, code: int = 0) -> str:
+        """Runs a command of ours, which must end with a code; returns what it prints."""
+        ended = self._invoke(*shlex.split(command), topic)
+        assert ended.exit_code == code, ended.output
         return ended.stdout
 
     def call(self, case: Case, method: str, topic: str, scope: str, **query: str) -> Any:
@@ -292,3 +294,27 @@ def test_a_command_does_and_prints_what_pulsar_admin_does(both: Both, case: Case
     soon(lambda: shown(here), removed)
     soon(lambda: both.run(get, there), printed(case.verb, removed))
     assert both.run(get, here) == printed(case.verb, removed)
+
+
+def test_a_topic_that_does_not_exist_and_a_topic_of_the_default_namespace(both: Both) -> None:
+    missing = both.run("get-retention", f"{both.namespace}/missing", code=ExitCode.NOT_FOUND)
+    with pytest.raises(AdminError) as refused:
+        both.admin.call("GET", f"persistent/{both.namespace}/missing/retention")
+    assert refused.value.status == HTTPStatus.NOT_FOUND and not missing
+    name = uuid.uuid4().hex[:8]
+    both.admin.create_topic(f"public/default/{name}")
+    both.run("set-max-producers -p 7", name)
+    soon(lambda: both.admin.call("GET", f"persistent/public/default/{name}/maxProducers"), 7)
+
+
+def test_delete_of_pulsar_admin_deletes_both_documents(both: Both) -> None:
+    here, there = (f"{both.namespace}/{uuid.uuid4().hex[:8]}" for _ in range(2))
+    for topic in (here, there):
+        both.admin.create_topic(topic)
+        for scope in ("", "-g"):
+            both.run(f"set-max-producers -p 7 {scope}", f"persistent://{topic}")
+    both.admin.call("DELETE", f"persistent/{there}/policies")
+    both.run("delete", here)
+    both.run("delete -g", here)
+    for scope in ("", "-g"):
+        soon(lambda scope=scope: [both.policies(topic, scope) for topic in (here, there)], [{}, {}])  # type: ignore[misc]
