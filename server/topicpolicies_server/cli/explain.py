@@ -27,7 +27,7 @@ def explain(
     context: typer.Context,
     field: Annotated[
         str,
-        typer.Argument(metavar="FIELD", help="A field, or a command that sets it; without it, all are listed.", autocompletion=complete),
+        typer.Argument(metavar="FIELD", help="A field, or its command in pulsar-admin; by default all.", autocompletion=complete),
     ] = "",
 ) -> None:
     """Explain a field: its type, unit, special values and example.

@@ -9,11 +9,13 @@ installed on it. GLOBAL clusters need a namespace that is replicated.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,6 +30,7 @@ from topicpolicies_server.cli.verbs import VERBS
 from .policy_case import HERE, replicated_namespace, stop_replicating
 
 _SECONDS = 30
+_PAGE = Path(__file__).parents[3] / "docs" / "from-pulsar-admin.md"
 _RATE = {
     "dispatchThrottlingRateInMsg": -1,
     "dispatchThrottlingRateInByte": -1,
@@ -210,7 +213,7 @@ class Both(NamedTuple):
 
     def run(self, command: str, topic: str, *, code: int = 0) -> str:
         """Runs a command of ours, which must end with a code; returns what it prints."""
-        ended = self._invoke(*shlex.split(command), topic)
+        ended = self.invoke(*shlex.split(command), topic)
         assert ended.exit_code == code, ended.output
         return ended.stdout
 
@@ -224,11 +227,12 @@ class Both(NamedTuple):
 
     def policies(self, topic: str, scope: str) -> Any:
         """Returns a document, as ``get`` has it, with sorted lists: the broker keeps sets."""
-        ended = self._invoke("get", topic, "-o", "json", *([scope] if scope else []))
+        ended = self.invoke("get", topic, "-o", "json", *([scope] if scope else []))
         found = json.loads(ended.stdout).get("policies", {})
         return {name: sorted(value) if isinstance(value, list) else value for name, value in found.items()}
 
-    def _invoke(self, *arguments: str) -> Result:
+    def invoke(self, *arguments: str) -> Result:
+        """Runs a command of ours to its end."""
         return CliRunner(env={"TOPICPOLICIES_SERVER": self.address, "TERM": "dumb"}).invoke(app, list(arguments))
 
 
@@ -318,3 +322,18 @@ def test_delete_of_pulsar_admin_deletes_both_documents(both: Both) -> None:
     both.run("delete -g", here)
     for scope in ("", "-g"):
         soon(lambda scope=scope: [both.policies(topic, scope) for topic in (here, there)], [{}, {}])  # type: ignore[misc]
+
+
+def test_the_rows_of_the_page_for_people_who_know_pulsar_admin(both: Both) -> None:
+    rows = re.findall(r"^\| `((?:set|remove)-.*?)` \| (``?) ?(update .*?) ?\2[ ;]", _PAGE.read_text(), re.MULTILINE)
+    assert len(rows) > 5
+    for theirs, _, ours in rows:
+        topics = [f"{both.namespace}/{uuid.uuid4().hex[:8]}" for _ in range(2)]
+        codes = []
+        for topic, command in zip(topics, (theirs, ours), strict=True):
+            both.admin.create_topic(topic)
+            both.run("set-message-ttl -t 1h", topic)
+            codes.append(both.invoke(*shlex.split(command.replace("TOPIC", topic))).exit_code)
+        assert codes[0] == codes[1] == (ExitCode.ERROR if "clusters" in theirs else ExitCode.OK), theirs  # there are no such clusters
+        documents = [both.policies(topic, scope) for topic in topics for scope in ("", "-g")]
+        assert documents[:2] == documents[2:], theirs
