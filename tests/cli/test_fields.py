@@ -103,6 +103,21 @@ def test_every_command_of_pulsar_admin_sets_gets_and_removes(terminal: Terminal)
         assert terminal.run(f"get-{verb}", TOPIC).stdout in unset, name
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("set-offload-policies", "-d", "aws-s3", "-b", "bucket"), "--region or --endpoint"),
+        (("set-backlog-quota", "-t", "message", "-l", "1G", "-p", "producer_exception"), "destination_storage or message_age"),
+        (("set-backlog-quota", "-t", "message_age", "-l", "1G", "-p", "producer_exception"), "-lt"),
+        (("set-deduplication",), "--enable or --disable"),
+        (("set-max-producers", "5"), "--max-producers"),
+    ],
+)
+def test_what_a_command_of_pulsar_admin_lacks_is_named(terminal: Terminal, command: tuple[str, ...], told: str) -> None:
+    ended = terminal.run(*command, TOPIC)
+    assert ended.exit_code == 2 and told in ended.stderr
+
+
 def test_what_pulsar_admin_prints(terminal: Terminal) -> None:
     terminal.run("set-retention", "--time", "120m", "--size", "-1", TOPIC)
     expected = '{\n  "retentionTimeInMinutes" : 120,\n  "retentionSizeInMB" : -1\n}\n'

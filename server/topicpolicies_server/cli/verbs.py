@@ -127,7 +127,11 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
             raise typer.BadParameter(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
         found.pop(f"{path}.{other}", None)
     if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
-        prefix = _OFFLOADERS.get(found[f"{path}.managed_ledger_offload_driver"][0].lower(), "-")
+        driver = found[f"{path}.managed_ledger_offload_driver"][0].lower()
+        places = {f"{path}.managed_ledger_offload_{each}" for each in ("region", "service_endpoint")}
+        if driver in ("s3", "aws-s3") and not places & found.keys():
+            raise typer.BadParameter("The drivers of S3 need --region or --endpoint.")
+        prefix = _OFFLOADERS.get(driver, "-")
         leaves = [flag.leaf for flag in row.flags if flag.leaf.startswith(prefix)]
         general = {leaf: f"{path}.{leaf.removeprefix(prefix)}" for leaf in leaves}
         found |= {f"{path}.{leaf}": found[at] for leaf, at in general.items() if at in found}
