@@ -41,7 +41,15 @@ _INTEGERS = (
 )
 _SECOND, _MEGABYTE = 1_000, 1 << 20
 _SIZES = {letter: 1 << 10 * power for power, letter in enumerate(("b", "k", "m", "g", "t", "p"))}
-_TIMES = {"ms": 1, "s": _SECOND, "m": 60 * _SECOND, "h": 3_600 * _SECOND, "d": 86_400 * _SECOND, "w": 7 * 86_400 * _SECOND}
+_TIMES = {
+    "ms": 1,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3_600 * _SECOND,
+    "d": 86_400 * _SECOND,
+    "w": 7 * 86_400 * _SECOND,
+    "y": 365 * 86_400 * _SECOND,
+}
 _UNITS = {
     "milliseconds": (1, _TIMES),
     "seconds": (_SECOND, _TIMES),
@@ -164,7 +172,7 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
             amount = Fraction(found[1]) * factor / own
         if amount.denominator == 1:
             return amount.numerator
-        raise ValueProblem("WRONG_VALUE", f"{at}: {text} is not a whole number of {unit}.")
+        raise ValueProblem("WRONG_VALUE", f"{at}: {text}{'' if found else f' {bare}'} is not a whole number of {unit}.")
     raise ValueProblem("WRONG_TYPE", f'{at} takes {kind_name(kind)}, not "{text}".')
 
 
