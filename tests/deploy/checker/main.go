@@ -21,9 +21,12 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/releaseutil"
+	apps "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 )
 
@@ -99,7 +102,11 @@ func render(folder string, values chartutil.Values) (any, error) {
 			if strings.TrimSpace(documents[key]) == "" {
 				continue
 			}
-			if _, _, err := decoder.Decode([]byte(documents[key]), nil, nil); err != nil {
+			decoded, _, err := decoder.Decode([]byte(documents[key]), nil, nil)
+			if err == nil {
+				err = restricted(decoded)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w\n%s", name, err, documents[key])
 			}
 			object, err := yaml.YAMLToJSONStrict([]byte(documents[key]))
@@ -121,6 +128,25 @@ func strict() (runtime.Decoder, error) {
 		return nil, err
 	}
 	return serializer.NewCodecFactory(kinds, serializer.EnableStrict).UniversalDeserializer(), nil
+}
+
+// restricted returns what a Deployment's pods violate of the Pod Security Standard of that name.
+func restricted(object runtime.Object) error {
+	deployment, found := object.(*apps.Deployment)
+	if !found {
+		return nil
+	}
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
+	if err != nil {
+		return err
+	}
+	pod := deployment.Spec.Template
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
+	if !result.Allowed {
+		return fmt.Errorf("not restricted: %s", result.ForbiddenDetail())
+	}
+	return nil
 }
 
 func sorted(texts map[string]string) []string {
