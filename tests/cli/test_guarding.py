@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app
-from topicpolicies_server.config import CallRecordConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.config import AccessLogConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.namespaces.repairs import RepairQueue
 from topicpolicies_server.process import until_told_to_stop
 
@@ -58,7 +58,7 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
     assert run("serve", "--data", str(tmp_path / "p.db"), "--read-only", "--pause-repairs").exit_code == 0
     guarding, reading = configured
     assert guarding == ServerConfig(
-        log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"), call_record=CallRecordConfig()
+        log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"), access_log=AccessLogConfig()
     )
     assert reading.read_only and reading.pause_repairs
 

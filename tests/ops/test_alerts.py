@@ -95,7 +95,7 @@ CASES: dict[str, Case] = {
     "Files": Case({"files_unusable": steady(1)}, {"files_unusable": briefly(1, 1)}),
     "Drift": Case({'drifted_documents{namespace="a/b"}': steady(1)}, {'drifted_documents{namespace="a/b"}': briefly(1, 10)}),
     "Issuers": Case({"issuers_unanswered": steady(1)}, {"issuers_unanswered": briefly(1, 10)}),
-    "CallRecord": Case({"call_record_lost_total": once(3)}, {"call_record_lost_total": steady(3)}),
+    "AccessLog": Case({"access_log_lost_total": once(3)}, {"access_log_lost_total": steady(3)}),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import wire
-from topicpolicies_server.core.reading.watch import Mode, Token
+from topicpolicies_server.core.reading.tokens import Mode, Token
 from topicpolicies_server.rpc.watching import events
 from topicpolicies_server.rpc.watching.policy_part import PolicyPart, WatchResources
 from topicpolicies_server.rpc.watching.requests import Watch

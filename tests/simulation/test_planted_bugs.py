@@ -17,7 +17,8 @@ from tests.validators.records import Broken
 from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import link as chain_link
 from topicpolicies_server.core.chains import sequencer
-from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result, Sequencer
+from topicpolicies_server.core.chains.request import Outcome, Request, Result
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
@@ -26,9 +27,10 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
-from topicpolicies_server.core.reading.view import Head
-from topicpolicies_server.core.reading.watch import Batch, Page, Token, TopicsWatcher, WatchHub
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.core.reading.cell import Head
+from topicpolicies_server.core.reading.tokens import Token
+from topicpolicies_server.core.reading.watch import Page, Taken, TopicsWatcher, WatchHub
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
@@ -230,10 +232,10 @@ def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
     original = PolicyPart._records_of
 
-    def planted(self: PolicyPart, batch: Batch) -> list[bytes]:
-        if batch.changes and self._synced:
-            self._synced, batch = False, batch._replace(synced=True)
-        return original(self, batch)
+    def planted(self: PolicyPart, taken: Taken) -> list[bytes]:
+        if taken.heads and self._synced:
+            self._synced, taken = False, taken._replace(synced=True)
+        return original(self, taken)
 
     patch.setattr(PolicyPart, "_records_of", planted)
 

@@ -1,6 +1,6 @@
 """The command line: ``topicpolicies``. What a command needs is imported when it runs.
 
-- ``app``: the application and its global options; ``settings``: their values; ``commands``: where each command is
+- ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
 - ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
 - ``declared``: the file of declared policies; ``apply``: plan, apply, export
 - ``fields``: what is known of each field; ``values``: how values are written; ``verbs``: the commands of pulsar-admin

@@ -42,12 +42,12 @@ from ..core.errors import PolicyError
 from ..core.names import parse_topic
 from ..escaping import printable
 from . import forms
+from .calls import calling
 from .declared import Declaration, Declared, export, load
 from .documents import Scopes
-from .exits import ExitCode, error_json, exit_code, report, reporting
-from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, write_text, wrong
+from .exits import ExitCode, error_json, exit_code, report
+from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
-from .notes import waiting
 from .owners import Declaring, owned_by_others
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
 from .settings import Output, ScopeNames, Settings, settings
@@ -260,7 +260,7 @@ def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, pr
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         planned = _plan(client, chosen, _read([*(files or ()), *(more or ())], topics), topics, prune=prune)
     _show_plan(chosen, planned, "as declared")
     if planned:
@@ -293,7 +293,7 @@ def apply(
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         declared = _read([*(files or ()), *(more or ())], topics)
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
         carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
@@ -348,12 +348,11 @@ def export_(
       topicpolicies export public/default public/payments -f policies.yaml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
-        with waiting(chosen):
-            documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+    with calling(chosen) as client:
+        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
-            write_text(file, text)
+            file.write_text(text, encoding="utf-8")
             return
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
@@ -377,15 +376,14 @@ def _plan(client: Client, chosen: Settings, declared: Declared, topics: FilePath
     Raises:
         typer.Exit: some steps are refused; all refusals were reported.
     """
-    with waiting(chosen, "Comparing the file with the documents of the server"):
-        wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
-        documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
-        by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
-        for topic, scope in by_key.keys() - documents.keys():
-            documents[topic, scope] = client.get(topic, scope=scope)
-        planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
-        if not force:
-            _check_owners(client, planned, declared.owner)
+    wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
+    documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
+    by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
+    for topic, scope in by_key.keys() - documents.keys():
+        documents[topic, scope] = client.get(topic, scope=scope)
+    planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
+    if not force:
+        _check_owners(client, planned, declared.owner)
     return accepted(planned, chosen)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import shlex
@@ -12,7 +11,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -20,7 +20,7 @@ import typer
 
 from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, PreconditionFailed, TopicPolicies
 
-from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, history_beside, parse_address
+from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from .exits import ExitCode, reporting
 from .serve import reporting_problems, starting
 from .settings import Output, settings
@@ -37,9 +37,6 @@ _Made: TypeAlias = tuple[ChangeResult, str, int]
 
 def demo(
     context: typer.Context,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIRECTORY", help="Where to keep the embedded log; by default it is temporary.")
-    ] = None,
     listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen.")] = DEFAULT_LISTEN,
     clients: Annotated[int, typer.Option("--clients", min=1, max=1000, help="Clients that run at once.")] = 64,
     updates: Annotated[int, typer.Option("--updates", min=1, max=100_000, help="Updates of each client.")] = 50,
@@ -47,8 +44,9 @@ def demo(
 ) -> None:
     """Show a server at work: many clients, one topic, no lost update.
 
-    It starts a server on the embedded log; no broker is needed. The clients change the same five settings of one topic, one of them a
-    counter, while a watch follows. It shows the proof that no update was lost. Then it serves on, so that you can try the other commands.
+    It starts a server on an embedded log that is deleted at the end; no broker is needed. The clients change the same five settings of one
+    topic, one of them a counter, while a watch follows. It shows the proof that no update was lost. Then it serves on, so that you can try
+    the other commands.
 
     \b
     Examples:
@@ -56,47 +54,26 @@ def demo(
       topicpolicies demo --once --clients 200 --updates 20 --output json
     """  # noqa: D301 - "\b" keeps the lines
     output = settings(context).output
-    with contextlib.ExitStack() as stack:
-        directory = data if data is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="topicpolicies-demo-")))
-        with starting("the demo", output):
-            directory.mkdir(parents=True, exist_ok=True)
-        log = directory / "demo.db"
+    with tempfile.TemporaryDirectory(prefix="topicpolicies-demo-") as folder:
+        log, history = EmbeddedLogConfig(path=Path(folder) / "demo.db"), HistoryConfig(path=Path(folder) / "history.db")
         with reporting_problems(output):
-            config = ServerConfig(
-                log=EmbeddedLogConfig(path=log), listen=parse_address(listen), history=HistoryConfig(path=history_beside(log))
-            )
-        kept = "The data is temporary, and deleted at the end." if data is None else f"The data is kept in {data}."
+            config = ServerConfig(log=log, listen=parse_address(listen), history=history)
+
+        async def run() -> list[str]:
+            from ..rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
+
+            async with Server(config) as server:
+                started()
+                report = await _run(server.address, clients, updates)
+                _show(report, clients, output)
+                if not once:
+                    await _serve_on(server.address)
+            return report["problems"]  # type: ignore[no-any-return]
+
         with reporting(output), starting("the demo", output, config.listen) as started:
-            problems = asyncio.run(_demonstrate(config, clients, updates, output, started, "" if once else kept))
+            problems = asyncio.run(run())
     if problems:
         raise typer.Exit(ExitCode.ERROR)
-
-
-async def _demonstrate(
-    config: ServerConfig, clients: int, updates: int, output: Output, started: Callable[[], None], kept: str
-) -> Sequence[str]:
-    """Starts a server, runs the clients, shows the result, and returns what contradicts that no update was lost.
-
-    ``kept``: what becomes of the data; empty: do not serve on.
-    """
-    from ..rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command
-
-    async with Server(config) as server:
-        started()
-        report = await _run(server.address, clients, updates)
-        if output is Output.JSON:
-            typer.echo(json.dumps(report))
-        else:
-            per_second = report["updates"] / report["seconds"]
-            typer.echo(
-                f"{clients} clients have made {report['updates']:,} updates of {TOPIC}\n"
-                f"in {report['seconds']:.1f} s ({per_second:,.0f} per second), with {report['conflicts']:,} conflicts, tried again;"
-                f" a watch has received {report['watched']:,} changes.\n"
-                f"Updates lost: {'; '.join(report['problems']) or 'none. Their answers form one chain of versions, without a gap.'}"
-            )
-        if kept:
-            await _serve_on(server.address, kept)
-    return report["problems"]  # type: ignore[no-any-return]
 
 
 async def _run(address: str, clients: int, updates: int) -> dict[str, Any]:
@@ -121,7 +98,7 @@ async def _run(address: str, clients: int, updates: int) -> dict[str, Any]:
                 except PreconditionFailed:
                     conflicts += 1
 
-    async with contextlib.AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
         everyone = [await stack.enter_async_context(AsyncClient(address, actor=f"client-{number:02}")) for number in range(clients)]
         beginning = (await everyone[0].delete(TOPIC)).version
         watch = await stack.enter_async_context(everyone[0].watch(topics=[TOPIC], mode=WATCH_MODE_EVERY))
@@ -138,8 +115,7 @@ async def _run(address: str, clients: int, updates: int) -> dict[str, Any]:
         began = time.perf_counter()
         await asyncio.gather(*(work(client, number) for number, client in enumerate(everyone)))
         seconds = round(time.perf_counter() - began, 3)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(following, 60)
+        await asyncio.wait([following], timeout=60)
     problems = _problems(beginning, made, watched)
     return {"updates": len(made), "conflicts": conflicts, "watched": len(watched), "seconds": seconds, "problems": problems}
 
@@ -159,24 +135,35 @@ def _problems(version: str, made: Sequence[_Made], watched: Sequence[str]) -> li
     return found
 
 
-async def _serve_on(address: str, kept: str) -> None:
+def _show(report: dict[str, Any], clients: int, output: Output) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(report))
+        return
+    per_second = report["updates"] / report["seconds"]
+    typer.echo(
+        f"{clients} clients have made {report['updates']:,} updates of {TOPIC}\n"
+        f"in {report['seconds']:.1f} s ({per_second:,.0f} per second), with {report['conflicts']:,} conflicts, tried again;"
+        f" a watch has received {report['watched']:,} changes.\n"
+        f"Updates lost: {'; '.join(report['problems']) or 'none. Their answers form one chain of versions, without a gap.'}"
+    )
+
+
+async def _serve_on(address: str) -> None:
     stop = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):
-            asyncio.get_running_loop().add_signal_handler(each, stop.set)
-    call = command() if address == DEFAULT_LISTEN else f"{command()} --server {address}"
-    for line in (
-        "",
-        f"Serving on {address} until Ctrl-C. {kept} In another terminal:",
-        f"  {call} get {TOPIC}",
-        f"  {call} update {TOPIC} max_producer_per_topic=5",
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    call = _program() if address == DEFAULT_LISTEN else f"{_program()} --server {address}"
+    typer.echo(
+        f"\nServing on {address} until Ctrl-C. The data is temporary, and deleted at the end. In another terminal:\n"
+        f"  {call} get {TOPIC}\n"
+        f"  {call} update {TOPIC} max_producer_per_topic=5\n"
         f"  {call} watch public/default",
-    ):
-        typer.echo(line, err=True)
+        err=True,
+    )
     await stop.wait()
 
 
-def command() -> str:
+def _program() -> str:
     """Returns how this program is called in a terminal in the same folder: by its name if that is on the PATH, else by its path."""
     program, found = Path(sys.executable).with_name("topicpolicies"), shutil.which("topicpolicies")
     return "topicpolicies" if found == str(program) or not program.exists() else shlex.quote(os.path.relpath(program))

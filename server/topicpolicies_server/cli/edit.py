@@ -15,10 +15,9 @@ from topicpolicies import InvalidArgument, PolicyDocument
 
 from . import forms
 from .apply import Step, steps
+from .calls import calling
 from .declared import Declaration, parse_policies, plain
 from .documents import OneScope, Topic, show_update
-from .exits import reporting
-from .notes import waiting
 from .rendering import scope_name
 from .settings import ScopeName, settings
 
@@ -45,25 +44,23 @@ def edit(
       EDITOR=nano topicpolicies edit public/default/orders -g
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
-        with waiting(chosen):
-            document = client.get(topic, scope=scope.scope)
+    with calling(chosen) as client:
+        document = client.get(topic, scope=scope.scope)
         step = _edited(document)
         if step is None:
             typer.echo("Nothing was changed.", err=True)
             return
-        with waiting(chosen):
-            result = client.update(
-                document.topic,
-                step.values,
-                mask=step.mask,
-                scope=scope.scope,
-                version=document.version,
-                validate_only=dry_run,
-                include_previous=True,
-                actor=chosen.actor,
-                reason=chosen.reason,
-            )
+        result = client.update(
+            document.topic,
+            step.values,
+            mask=step.mask,
+            scope=scope.scope,
+            version=document.version,
+            validate_only=dry_run,
+            include_previous=True,
+            actor=chosen.actor,
+            reason=chosen.reason,
+        )
     if chosen.for_programs:
         chosen.show(forms.of_message(result))
     elif not chosen.show_names([document.topic]):

@@ -16,14 +16,6 @@ from topicpolicies.values import enum_name
 from ..escaping import printable
 from .rendering import compact, one_line, policies_of, scope_name
 
-_KINDS = {
-    HistoryKind.HISTORY_KIND_UPDATE: "update",
-    HistoryKind.HISTORY_KIND_DELETE: "delete",
-    HistoryKind.HISTORY_KIND_BROKER: "a broker's event",
-    HistoryKind.HISTORY_KIND_REPAIR: "repair",
-    HistoryKind.HISTORY_KIND_TOMBSTONE: "tombstone",
-    HistoryKind.HISTORY_KIND_UNREADABLE: "unreadable",
-}
 _RESTATED = {
     HistoryKind.HISTORY_KIND_REPAIR: "repair: restates the document, and changes nothing",
     HistoryKind.HISTORY_KIND_TOMBSTONE: "tombstone: restates that the document is deleted, and changes nothing",
@@ -46,7 +38,7 @@ _CHANGED = (HistoryOutcome.HISTORY_OUTCOME_APPLIED, HistoryOutcome.HISTORY_OUTCO
 
 def show_entry(entry: HistoryEntry) -> None:
     """Prints an event of the history in two or three lines."""
-    what = _KINDS.get(entry.kind, "unknown")
+    what = enum_name(HistoryKind.DESCRIPTOR, entry.kind).lower()
     restated = _RESTATED.get(entry.kind) if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_RESTATED else None
     if entry.outcome not in _CHANGED:
         what = f"{what}, {enum_name(HistoryOutcome.DESCRIPTOR, entry.outcome).lower()}"

@@ -52,17 +52,10 @@ def yaml(document: Any, *, begin: bool = True) -> str:
 
 def of_message(message: Message) -> Json:
     """Returns the JSON form of a message."""
-    masks = list(_masks(message, ()))
-    if masks:
-        copy = type(message)()
-        copy.CopyFrom(message)
-        message = copy
-        for path, _ in masks:
-            holder: Any = message
-            for name in path[:-1]:
-                holder = getattr(holder, name)
-            holder.ClearField(path[-1])
-    told = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    bare = type(message)()
+    bare.CopyFrom(message)
+    masks = list(_take_masks(bare, ()))
+    told = json_format.MessageToDict(bare, preserving_proto_field_name=True)
     for path, paths in masks:
         at = told
         for name in path[:-1]:
@@ -76,10 +69,11 @@ def of_documents(documents: Iterable[PolicyDocument]) -> Json:
     return {"documents": [of_message(document) for document in documents]}
 
 
-def _masks(message: Message, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Yields the path of each mask in a message, and its content."""
+def _take_masks(message: Message, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Clears each mask in a message, and yields its path and content."""
     for field, value in message.ListFields():
         if isinstance(value, FieldMask):
             yield (*above, field.name), list(value.paths)
+            message.ClearField(field.name)
         elif field.message_type not in (None, TopicPolicies.DESCRIPTOR) and not field.is_repeated:
-            yield from _masks(value, (*above, field.name))
+            yield from _take_masks(value, (*above, field.name))

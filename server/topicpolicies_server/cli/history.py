@@ -13,14 +13,14 @@ from topicpolicies.v1.history_pb2 import HistoryGap, ListHistoryResponse, WatchH
 
 from ..escaping import printable
 from . import forms
+from .calls import calling
 from .documents import OneScope, Scopes, Topic
 from .events import gap_line, line, show_entry
-from .exits import ExitCode, reporting
+from .exits import ExitCode
 from .moments import parse_moment, parse_time, read_at
-from .notes import note_unconfirmed, waiting
 from .rendering import between, policies_of, scope_name, show_differences
 from .settings import ScopeName, ScopeNames, Settings, settings
-from .watch import ResumeFile, check_topics, follow, sort_targets
+from .watch import ResumeFile, follow, sort_targets
 
 
 def history(  # noqa: PLR0913 - options
@@ -71,9 +71,7 @@ def history(  # noqa: PLR0913 - options
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
     shown = 0
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen) as answered:
-        note_unconfirmed(client, json=chosen.json)
-        check_topics(topics)
+    with calling(chosen) as client:
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),
@@ -86,7 +84,6 @@ def history(  # noqa: PLR0913 - options
         )
         following = True
         for page in _whole(pages, limit):
-            answered()
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries:
                 shown += 1
@@ -129,8 +126,7 @@ def diff(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        note_unconfirmed(client, json=chosen.json)
+    with calling(chosen) as client:
         first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
     found = between(policies_of(first), policies_of(second))
     created = second.HasField("policies")
@@ -158,7 +154,7 @@ def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced
         elif (said := line(event)) is not None:
             typer.echo(said)
 
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)
         follow(watched, place, show_event)
 

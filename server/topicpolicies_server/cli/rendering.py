@@ -35,11 +35,7 @@ def columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def _width(text: str) -> int:
     """Returns how many columns a text takes: a character of Chinese, for example, takes two."""
-    return len(text) if text.isascii() else sum(0 if unicodedata.combining(each) else 1 + _is_wide(each) for each in text)
-
-
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in "WF"
+    return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
 
 
 def fitting(line: str, *, wide: bool) -> str:
@@ -69,26 +65,17 @@ def printable_path(path: Path) -> str:
 
 def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yields the leaves that are set in a message, with their values, in the order of their names. An object without leaves is ``{}``."""
-    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
-        path = (*above, field.name)
-        entries = map_value(field)
-        if entries is not None:
-            for key in sorted(value):
-                if entries.message_type is None:
-                    yield (*path, key), _shown((*path, key), entries, value[key])
-                else:
-                    yield from _object(value[key], (*path, key))
-        elif field.message_type is not None:
-            yield from _object(value, path)
-        else:
-            yield path, _shown(path, field, value)
-
-
-def _object(message: Message, path: Path) -> Iterator[tuple[Path, str]]:
-    if message.ListFields():
-        yield from lines(message, path)
-    else:
-        yield path, "{}"
+    fields = sorted(message.ListFields(), key=lambda item: item[0].name)
+    if above and not fields:
+        yield above, "{}"
+    for field, value in fields:
+        path, entries = (*above, field.name), map_value(field)
+        parts = [(path, value)] if entries is None else [((*path, key), value[key]) for key in sorted(value)]
+        for at, part in parts:
+            if (entries or field).message_type is not None:
+                yield from lines(part, at)
+            else:
+                yield at, _shown(at, entries or field, part)
 
 
 def _shown(path: Path, field: FieldDescriptor, value: Any) -> str:
@@ -155,7 +142,5 @@ def show_differences(differences: Sequence[Difference]) -> None:
 def one_line(before: TopicPolicies | None, after: TopicPolicies) -> str:
     """Returns what a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
     found = between(before, after)
-    return (
-        ", ".join(f"{printable_path(each.path)}: {each.before or UNSET} -> {each.after or UNSET}" for each in found)
-        or "no settings changed"
-    )
+    told = [f"{printable_path(each.path)}: {each.before or UNSET} -> {each.after or UNSET}" for each in found]
+    return ", ".join(told) or "no settings changed"

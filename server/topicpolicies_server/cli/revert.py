@@ -9,10 +9,9 @@ import typer
 from topicpolicies.masks import paths_between
 
 from .apply import DryRun, Step, Yes, accepted, carry_out, validated
+from .calls import calling
 from .documents import OneScope, Topic
-from .exits import reporting
 from .moments import parse_moment, read_at
-from .notes import waiting
 from .settings import ScopeName, settings
 
 
@@ -38,11 +37,10 @@ def revert(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moment = parse_moment(to, "--to")
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
-        with waiting(chosen):
-            then = read_at(client, topic, scope.scope, moment)
-            present = client.get(topic, scope=scope.scope)
-            mask = tuple(sorted(paths_between(present.policies, then.policies))) if then.HasField("policies") else ()
-            there = then.HasField("policies"), present.HasField("policies")
-            planned = validated(client, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
+    with calling(chosen) as client:
+        then = read_at(client, topic, scope.scope, moment)
+        present = client.get(topic, scope=scope.scope)
+        mask = tuple(sorted(paths_between(present.policies, then.policies))) if then.HasField("policies") else ()
+        there = then.HasField("policies"), present.HasField("policies")
+        planned = validated(client, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
         carry_out(client, chosen, accepted(planned, chosen), "as it was then", yes=yes, dry_run=dry_run)

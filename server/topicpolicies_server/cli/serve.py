@@ -214,7 +214,7 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
             reason, why = "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
     sentence = f"{what} {'ended' if running else 'could not start'}: {why}"
     if form is LogFormat.TEXT:
-        report_other(reason, sentence, output)
+        report_other(reason, sentence, json=output is Output.JSON)
     else:
         _LOG.critical("%s", sentence, extra={"fields": {"reason": str(reason)}})
     raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None

@@ -24,6 +24,6 @@ The methods:
 
 Observers, and what operators see:
 
-- ``access_log``: the record of calls
+- ``access_log``: the access log
 - ``tracing``: traces calls, and sends their spans to a collector
 """

@@ -15,14 +15,14 @@ from google.protobuf.message import Message
 from topicpolicies.v1 import policies_pb2, service_pb2
 
 from ..access import Caller, Granted, Permission
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
 from ..core.reasons import Reason
 from . import resume_tokens
 from .errors import status

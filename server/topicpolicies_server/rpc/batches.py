@@ -15,7 +15,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
 from ..cluster.admission import Admission
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.policies import secrets
@@ -25,7 +25,7 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .calls import Call, ChangeObserver
+from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
 MOST_CHANGES = 1_000
@@ -71,7 +71,7 @@ class ChangeBatch:
         admission: Admission | None,
         shown: Shown,
         constrain: Callable[[str, Request], None],
-        observers: Sequence[ChangeObserver],
+        changed: Changed | None,
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -83,7 +83,7 @@ class ChangeBatch:
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
             constrain: gives a change the constraints that it must keep; called with its namespace after ``shown``.
-            observers: are notified of each change.
+            changed: called with each change (``Calls.changed``).
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -101,7 +101,7 @@ class ChangeBatch:
         self._admission = admission
         self._shown = shown
         self._constrain = constrain
-        self._observers = observers
+        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
@@ -141,7 +141,7 @@ class ChangeBatch:
             self._making.cancel()
         for change in self._changes:
             if change.request is not None and change.served is not None:
-                change.served.end(change.request, refusal(change.request, None))
+                change.served.updates.answer_now(change.request, refusal(change.request, None))
             elif change.answer is None or self._is_led(change):
                 unpermitted = change.namespace if change.request is not None and change.wire is None else None
                 self._conclude(change, refusal(change.request, unpermitted))
@@ -308,15 +308,11 @@ class ChangeBatch:
         for change in changes:
             if change.request is not None and change.served is not None:
                 served, change.served = change.served, None
-                served.give_up(change.request)
+                served.updates.give_up(change.request)
 
     def _notify(self) -> None:
-        """Notifies the observers of each change, also of those without an answer: the call has ended before."""
         for change in self._changes:
             answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
-            if answer is None and change.request is None:
-                continue
             self._call.changes += answer is not None
-            seconds = change.seconds or self._loop.time() - self._began
-            for observer in self._observers:
-                observer.changed("BatchUpdatePolicies", self._call.caller, change.request, answer, seconds)
+            if self._changed is not None and (answer is not None or change.request is not None):
+                self._changed(self._call.caller, change.request, answer, change.seconds or self._loop.time() - self._began)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from .. import regular_file
+from .. import files
 from ..config import Address, Limits, TlsConfig
-from ..reloading import Reloader
+from ..files import Reloader
 
 RECEIVED_TIMES = 4
 """A message of up to so many times the limit is received, to be refused with a reason; gRPC itself refuses larger ones, without one."""
@@ -170,7 +170,7 @@ def _end_of(chain: bytes) -> float | None:
 
 
 def _content(tls: TlsConfig) -> Pem:
-    read = regular_file.read
+    read = files.read
     return Pem(read(tls.certificate_file), read(tls.key_file), read(tls.client_ca_file) if tls.client_ca_file is not None else None)
 
 

@@ -20,7 +20,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents, resolution
 from ..core.policies.events import ABSENT
-from ..core.reading.view import Head
+from ..core.reading.cell import Head
 from ..core.reasons import Reason, ViolationReason
 from ..namespaces.registry import Registry
 from . import answers

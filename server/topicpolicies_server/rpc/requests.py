@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey, Scope

@@ -30,6 +30,7 @@ from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogCon
 from ..core.chains.sequencer import Request
 from ..core.fold.fold import FoldContext
 from ..core.rules.constraints import Constraint
+from ..files import Reloader
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
 from ..history import Bounds, check_history, open_history
@@ -38,7 +39,6 @@ from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
-from ..reloading import Reloader
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls
 from .forwarding import Forwarding
@@ -250,11 +250,11 @@ class Server:
             calls.identify = partial(_identify, identification)
         if calls.quotas is not None:
             self._adds_cache(calls.quotas.kept)
-        if config.call_record.which is not Recorded.OFF:
-            access_log = AccessLog(config.call_record, config.log_format)
+        if config.access_log.which is not Recorded.OFF:
+            access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers = calls.change_observers = (access_log,)
+            calls.observers, calls.changed = (access_log,), access_log.changed
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:

@@ -22,7 +22,7 @@ from ..cluster.admission import Admission
 from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
 from ..core.chains.answers import not_in_time
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.names import parse_namespace, parse_topic
 from ..core.policies import documents, secrets
@@ -102,7 +102,7 @@ class Servicer:
     def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for request, namespace in list(self._changes.items()):
-            namespace.end(request, stopping())
+            namespace.updates.answer_now(request, stopping())
         for batch in list(self._batches.values()):
             batch.end(lambda *_: stopping())
 
@@ -118,7 +118,7 @@ class Servicer:
             target = request.key.topic if request is not None else call.target
             call.end(_no_answer(self.registry, target, call.at_least))
         else:
-            namespace.end(request, _no_outcome(self._readiness, request))
+            namespace.updates.answer_now(request, _no_outcome(self._readiness, request))
 
     def _not_in_time(self, request: Request | None, unpermitted: str | None) -> PolicyError:
         """Returns the error of a change of a batch that certainly was not made when the deadline is near (``ChangeBatch.end``)."""
@@ -176,7 +176,7 @@ class Servicer:
             self._admission,
             partial(self.shown, call, permission=Permission.CHANGE),
             partial(self._constrain, call),
-            self.calls.change_observers,
+            self.calls.changed,
             self._forwarding,
         )
         try:

@@ -15,7 +15,7 @@ from topicpolicies.v1 import history_pb2, service_pb2
 from ...core.errors import PolicyError
 from ...core.policies import secrets
 from ...core.policies.documents import record
-from ...core.reading.watch import Token
+from ...core.reading.tokens import Token
 from ...core.reasons import Reason
 from ...history import History
 from ...history.entries import Entry, Gap

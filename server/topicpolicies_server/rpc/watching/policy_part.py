@@ -22,7 +22,8 @@ from topicpolicies.v1 import service_pb2
 from ...cluster.disabled import Disabled
 from ...cluster.disabled_watching import DisabledWatching
 from ...core.names import PolicyKey, Scope
-from ...core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
+from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
+from ...core.reading.watch import Taken, Watcher
 from ...core.reasons import Reason
 from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
@@ -262,20 +263,20 @@ class PolicyPart(Part):
             self._add(events.reset(self.name, reason, f"{message} A snapshot follows."))
             self._counts = False
 
-    def _records_of(self, batch: Batch) -> list[bytes]:
-        """Returns the records of a batch."""
+    def _records_of(self, taken: Taken) -> list[bytes]:
+        """Returns the records of what was taken."""
         disabled = self._disabled
-        synced = batch.synced and not self._synced
-        token = self._marked(batch.token)
+        synced = taken.synced and not self._synced
+        token = self._marked(taken.token)
         records: list[bytes] = []
-        if batch.changes:
+        if taken.heads:
             if not self._synced:
-                records += [events.disabled_record(self.name, each.key) for each in batch.changes if each.key.topic in disabled]
+                records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
             wire, before_too = self.authorization.wire, self._watch.include_previous
-            pieces = events.change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
-            stood = self._marked(batch.stood) if len(pieces) > 1 else None
+            pieces = events.change_pieces(self.name, taken, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            stood = self._marked(taken.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
-                records.append(piece.bytes(stood and stood.moved(batch.changes[: piece.upto])))
+                records.append(piece.bytes(stood and stood.moved(taken.heads[: piece.upto])))
             if pieces:
                 records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
@@ -283,7 +284,7 @@ class PolicyPart(Part):
             records.append(self._bookmark(token, synced=True))
             self._synced = True
         self._counts = self._counts or bool(records)
-        self.more = batch.more
+        self.more = taken.more
         return records
 
     def _bookmark(self, token: Token, *, synced: bool) -> bytes:
