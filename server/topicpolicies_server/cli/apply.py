@@ -45,7 +45,7 @@ from . import forms
 from .calls import calling
 from .declared import Declaration, Declared, export, load
 from .documents import Scopes
-from .exits import ExitCode, error_json, exit_code, report
+from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report
 from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
 from .owners import Declaring, owned_by_others
@@ -246,11 +246,18 @@ Topics = Annotated[
 ]
 
 
-def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, prune: Prune = False, topics: Topics = None) -> None:
+def plan(
+    context: typer.Context,
+    files: Files = None,
+    more: MoreFiles = None,
+    prune: Prune = False,
+    topics: Topics = None,
+    detailed: DetailedExitCode = False,
+) -> None:
     """Show what apply would change, and write nothing.
 
-    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
-    server refuses a part of it.
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is (2 with --detailed-exitcode),
+    2 if the file is wrong or the server refuses a part of it (1 with --detailed-exitcode).
 
     \b
     Examples:
@@ -260,11 +267,12 @@ def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, pr
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with calling(chosen) as client:
-        planned = _plan(client, chosen, _read([*(files or ()), *(more or ())], topics), topics, prune=prune)
-    _show_plan(chosen, planned, "as declared")
-    if planned:
-        raise typer.Exit(ExitCode.DIFFERENT)
+    with exit_codes(detailed=detailed):
+        with calling(chosen) as client:
+            planned = _plan(client, chosen, _read([*(files or ()), *(more or ())], topics), topics, prune=prune)
+        _show_plan(chosen, planned, "as declared")
+        if planned:
+            raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def apply(

@@ -24,7 +24,7 @@ from ..core.fold.operation import Status
 from ..core.names import PolicyKey, Scope
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Head
+from ..core.reading.cell import Head
 from ..core.rules.constraints import Constraint
 from ..history.entries import OUTCOMES, Entry
 from ..history.queries import Query

@@ -27,7 +27,7 @@ from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.fold.fold import FoldContext
 from ..core.rules.constraints import Constraint
 from ..files import Reloader
