@@ -42,7 +42,7 @@ from . import forms
 from .calls import calling
 from .declared import Declaration, Declared, export, load
 from .documents import Scopes
-from .exits import ExitCode, error_json, exit_code, report
+from .exits import ExitCode, error_json, exit_code, report, reporting
 from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
@@ -252,8 +252,9 @@ def plan(context: typer.Context, files: Files = None, more: MoreFiles = None, pr
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
     with calling(chosen) as client:
-        planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
+        planned = _plan(client, chosen, declared, topics, prune=prune)
     _show_plan(chosen, planned)
     if planned:
         raise typer.Exit(ExitCode.DIFFERENT)
@@ -284,8 +285,9 @@ def apply(
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
     with calling(chosen) as client:
-        planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
+        planned = _plan(client, chosen, declared, topics, prune=prune)
         if dry_run or not chosen.for_programs:
             _show_plan(chosen, planned)
         if dry_run:
@@ -336,18 +338,21 @@ def export_(
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _plan(client: Client, chosen: Settings, files: Sequence[FilePath], topics: FilePath | None, *, prune: bool) -> list[Step]:
-    """Returns the steps that would change something, all of which the server accepts.
-
-    Raises:
-        typer.BadParameter: there is no file, or standard input is to be read twice.
-        typer.Exit: the server refuses some steps; all refusals were reported.
-    """
+def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
     if not files:
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    declared = load(files)
+    with reporting(chosen.output):
+        return load(files)
+
+
+def _plan(client: Client, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool) -> list[Step]:
+    """Returns the steps that would change something, all of which the server accepts.
+
+    Raises:
+        typer.Exit: the server refuses some steps; all refusals were reported.
+    """
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
