@@ -66,7 +66,9 @@ def test_a_dry_run_shows_the_result_and_writes_nothing(terminal: Terminal) -> No
     version = terminal.json("update", TOPIC, "max_producer_per_topic=6")["version"]
     assert terminal.json("delete", TOPIC, "--validate-only")["outcome"] == "CHANGE_OUTCOME_WOULD_APPLY"
     output = terminal.run("delete", TOPIC, "--validate-only").stdout
-    assert output.startswith(f"LOCAL: would be deleted; nothing was written (version {version})\n-  max_producer_per_topic")
+    assert output.startswith(
+        f"Would be deleted; nothing was written: {TOPIC}  LOCAL  (version {version}, before {version})\n-  max_producer_per_topic"
+    )
     assert terminal.json("get", TOPIC)["version"] == version
 
 
@@ -318,7 +320,10 @@ def test_delete_reports_whether_there_was_a_document(terminal: Terminal) -> None
     assert (deleted["outcome"], deleted["previous_version"]) == ("CHANGE_OUTCOME_APPLIED", version)
     assert deleted["document"] == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": deleted["version"]}
     result = terminal.run("delete", TOPIC)
-    assert (result.exit_code, result.stdout) == (0, f"LOCAL: there was no document (version {deleted['version']})\n")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"Unchanged: there was no document: {TOPIC}  LOCAL  (version {deleted['version']}, before {deleted['version']})\n",
+    )
 
 
 def test_a_refused_delete_is_an_error(terminal: Terminal) -> None:

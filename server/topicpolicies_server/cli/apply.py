@@ -45,7 +45,7 @@ from . import forms
 from .calls import calling
 from .declared import Declaration, Declared, export, load
 from .documents import Scopes
-from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report
+from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report, reporting
 from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
 from .owners import Declaring, owned_by_others
@@ -268,8 +268,9 @@ def plan(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with exit_codes(detailed=detailed):
+        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
         with calling(chosen) as client:
-            planned = _plan(client, chosen, _read([*(files or ()), *(more or ())], topics), topics, prune=prune)
+            planned = _plan(client, chosen, declared, topics, prune=prune)
         _show_plan(chosen, planned, "as declared")
         if planned:
             raise typer.Exit(ExitCode.DIFFERENT)
@@ -301,8 +302,8 @@ def apply(
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
     with calling(chosen) as client:
-        declared = _read([*(files or ()), *(more or ())], topics)
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
         carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
@@ -365,17 +366,13 @@ def export_(
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _read(files: Sequence[FilePath], topics: FilePath | None) -> Declared:
-    """Reads the files of declared policies.
-
-    Raises:
-        typer.BadParameter: there is no file, or standard input is to be read twice.
-    """
+def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
     if not files:
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    return load(files)
+    with reporting(chosen.output):
+        return load(files)
 
 
 def _plan(client: Client, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False) -> list[Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -38,9 +39,9 @@ _OUTCOMES = {
     ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "Would be applied; nothing was written",
 }
 _DELETE_OUTCOMES = {
-    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "deleted",
-    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "there was no document",
-    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "would be deleted; nothing was written",
+    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "Applied: the document is deleted",
+    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "Unchanged: there was no document",
+    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "Would be deleted; nothing was written",
 }
 _SOURCES = {
     PolicySource.POLICY_SOURCE_TOPIC_LOCAL: "topic, local",
@@ -167,10 +168,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
             skip_if_absent=skip_if_absent,
             **how,
         )
-    if chosen.for_programs:
-        _show_change(chosen, result, include_previous=include_previous)
-    elif not chosen.show_names([result.document.topic or topic]):
-        show_update(result)
+    show_change(chosen, topic, result, include_previous=include_previous)
 
 
 def delete(
@@ -197,13 +195,7 @@ def delete(
         how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
-    if chosen.for_programs:
-        _show_change(chosen, result, include_previous=include_previous)
-    elif not chosen.show_names([topic]):
-        applied = result.outcome == ChangeOutcome.CHANGE_OUTCOME_APPLIED
-        before = f", before {result.previous_version}" if applied else ""
-        typer.echo(f"{scope.name}: {_DELETE_OUTCOMES.get(result.outcome, 'done')}{_again(result)} (version {result.version}{before})")
-        show_differences(between(policies_of(result.previous), None))
+    show_change(chosen, topic, result, _DELETE_OUTCOMES, include_previous=include_previous)
 
 
 def list_(
@@ -276,12 +268,6 @@ def _how(chosen: Settings, scope: ScopeName, if_version: str, request_id: str, *
     }
 
 
-def _show_change(chosen: Settings, result: ChangeResult, *, include_previous: bool) -> None:
-    if not include_previous:
-        result.ClearField("previous")
-    chosen.show(forms.of_message(result))
-
-
 def show(document: PolicyDocument) -> None:
     """Prints a document, or on standard error that there is none."""
     topic, scope = printable(document.topic), scope_name(document)
@@ -295,14 +281,32 @@ def show(document: PolicyDocument) -> None:
         typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
 
 
-def show_update(result: ChangeResult) -> None:
-    """Prints what an update did: the settings that it changed, before and after."""
-    document, versions = result.document, f"(version {result.version}, before {result.previous_version})"
-    where = f"{printable(document.topic)}  {scope_name(document)}  " if document.topic else ""  # it may be unknown if this is a repeat
-    typer.echo(f"{_OUTCOMES.get(result.outcome, 'Done')}{_again(result)}: {where}{versions}")
-    if document.topic:
-        show_differences(between(policies_of(result.previous), policies_of(document)))
+def show_change(
+    chosen: Settings,
+    topic: str,
+    result: ChangeResult,
+    outcomes: Mapping[ChangeOutcome.ValueType, str] = _OUTCOMES,
+    *,
+    include_previous: bool,
+) -> None:
+    """Prints what a change did: the settings that it changed, before and after.
 
-
-def _again(result: ChangeResult) -> str:
-    return ", as the first time" if result.replayed else ""
+    Args:
+        chosen: the global options.
+        topic: the topic, if the result does not name it: that of a repeat may not.
+        result: what the server has answered.
+        outcomes: the outcomes, for people.
+        include_previous: whether programs get the document before the change too.
+    """
+    document = result.document
+    if chosen.for_programs:
+        if not include_previous:
+            result.ClearField("previous")
+        chosen.show(forms.of_message(result))
+    elif not chosen.show_names([document.topic or topic]):
+        again = ", as the first time" if result.replayed else ""
+        where = f"{printable(document.topic)}  {scope_name(document)}  " if document.topic else ""
+        versions = f"(version {result.version}, before {result.previous_version})"
+        typer.echo(f"{outcomes.get(result.outcome, 'Done')}{again}: {where}{versions}")
+        if document.topic:
+            show_differences(between(policies_of(result.previous), policies_of(document)))

@@ -17,7 +17,7 @@ from . import forms
 from .apply import Step, steps
 from .calls import calling
 from .declared import Declaration, parse_policies, plain
-from .documents import OneScope, Topic, show_update
+from .documents import OneScope, Topic, show_change
 from .rendering import scope_name
 from .settings import ScopeName, settings
 
@@ -61,10 +61,7 @@ def edit(
             actor=chosen.actor,
             reason=chosen.reason,
         )
-    if chosen.for_programs:
-        chosen.show(forms.of_message(result))
-    elif not chosen.show_names([document.topic]):
-        show_update(result)
+    show_change(chosen, topic, result, include_previous=True)
 
 
 def _edited(document: PolicyDocument) -> Step | None:

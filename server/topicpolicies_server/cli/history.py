@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from topicpolicies import PolicyDocument
-from topicpolicies.v1.history_pb2 import HistoryGap, ListHistoryResponse, WatchHistoryEvent
+from topicpolicies.v1.history_pb2 import HistoryGap, WatchHistoryEvent
 
 from ..escaping import printable
 from . import forms
@@ -83,14 +82,16 @@ def history(  # noqa: PLR0913 - options
             page_size=min(limit, 1_000),
         )
         following = True
-        for page in _whole(pages, limit):
+        for page in pages:
             gaps, following = gaps or list(page.gaps), page.following
-            for entry in page.entries:
+            for entry in page.entries[: limit - shown]:
                 shown += 1
                 if chosen.for_programs:
                     chosen.show({"entry": forms.of_message(entry)})
                 elif not chosen.show_names([entry.document.topic]):
                     show_entry(entry)
+            if shown == limit:
+                break
     if chosen.for_programs:
         for gap in gaps:
             chosen.show({"gap": forms.of_message(gap)})
@@ -163,14 +164,3 @@ def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced
 
 def _name(document: PolicyDocument) -> str:
     return f"version {document.version}" + ("" if document.HasField("policies") else " (no document)")
-
-
-def _whole(pages: Iterator[ListHistoryResponse], limit: int) -> Iterator[ListHistoryResponse]:
-    """Returns pages with ``limit`` entries at most; the last page is cut."""
-    left = limit
-    for page in pages:
-        del page.entries[left:]
-        yield page
-        left -= len(page.entries)
-        if left <= 0:
-            return

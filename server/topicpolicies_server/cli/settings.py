@@ -59,7 +59,7 @@ class ScopeNames(enum.Enum):
     @property
     def scopes(self) -> tuple[Scope.ValueType, ...]:
         """The scopes of the choice."""
-        return (ScopeName.LOCAL.scope, ScopeName.GLOBAL.scope) if self is ScopeNames.BOTH else (ScopeName(self.value).scope,)
+        return tuple(each.scope for each in ScopeName if self.value in (each.value, "both"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
