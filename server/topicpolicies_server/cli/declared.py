@@ -23,9 +23,9 @@ from topicpolicies.masks import Path
 from topicpolicies.names import namespace_of
 from topicpolicies.values import ValueProblem, assign, enum_name, map_value, scalar
 
+from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace, parse_topic
-from ..core.rules.constraints import Constraint
 from . import forms
 from .files import name_of, read_text, wrong
 from .rendering import lines

@@ -19,13 +19,13 @@ from topicpolicies import InvalidArgument, PolicyDocument, TopicPolicies
 from topicpolicies.names import namespace_of
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
+from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
 from ..core.fold.operation import Status
 from ..core.names import PolicyKey, Scope
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import Head
-from ..core.rules.constraints import Constraint
 from ..history.entries import OUTCOMES, Entry
 from ..history.queries import Query
 from ..namespaces.activity import event_in_words

@@ -28,8 +28,8 @@ from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.chains.request import Request
+from ..core.changes.constraints import Constraint
 from ..core.fold.fold import FoldContext
-from ..core.rules.constraints import Constraint
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery

@@ -23,12 +23,12 @@ from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
 from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request
+from ..core.changes.constraints import Constraint
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.names import parse_namespace, parse_topic
 from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT, Position
 from ..core.reasons import Reason
-from ..core.rules.constraints import Constraint
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace, Phase
 from ..namespaces.progress import not_reached

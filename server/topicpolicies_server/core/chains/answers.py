@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from .. import rules
+from ..changes import constraints
 from ..errors import Kind, PolicyError, Violation, too_much
 from ..fold.fold import KeyState
 from ..policies import documents
@@ -17,7 +18,6 @@ from ..policies.documents import LISTS, MAPS, MOST_ELEMENTS, Settings, elements,
 from ..policies.events import Position, Remembered
 from ..policies.secrets import SETTING as OFFLOAD
 from ..reasons import Reason, ViolationReason
-from ..rules import constraints
 from .request import Outcome, Request, Result
 
 _CONFIGURATIONS = "managed_ledger_extra_configurations"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..changes.change import Change
+from ..changes.constraints import Constraint
 from ..errors import PolicyError
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import Position
 from ..policies.facts import Facts
-from ..rules.constraints import Constraint
 from ..traces import NO_TRACE, TraceContext
 
 

@@ -13,10 +13,10 @@ from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.values import enum_name, locate
 
-from ..changes import masks
 from ..errors import Violation
 from ..policies.documents import Settings, differing, family, join
 from ..reasons import ViolationReason
+from . import masks
 
 
 class Constraint(NamedTuple):
