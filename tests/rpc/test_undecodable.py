@@ -126,7 +126,7 @@ async def test_a_call_that_meets_a_cancelled_task_ends_with_internal(
     def cancelled(*_: object, **__: object) -> Any:
         raise asyncio.CancelledError
 
-    name = {"GetServerInfo": "_info", "WatchPolicies": "read_watch", "BatchUpdatePolicies": "Batch"}[method]
+    name = {"GetServerInfo": "_info", "WatchPolicies": "read_watch", "BatchUpdatePolicies": "ChangeBatch"}[method]
     monkeypatch.setattr(server._servicer if name == "_info" else servicer_module, name, cancelled)
     path = f"/{SERVICE}/{method}"
     refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
@@ -165,7 +165,7 @@ METHODS = {
     "ListPolicies": "reads.read_list",
     "GetServerInfo": "_info",
     "WatchPolicies": "read_watch",
-    "BatchUpdatePolicies": "Batch",
+    "BatchUpdatePolicies": "ChangeBatch",
 }
 
 

@@ -117,14 +117,15 @@ class ChangeBatch:
         """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each."""
         if not self._changes:
             return b""
-        self._making = self._loop.create_task(self._make_all(), name="batch")
+        self._making = making = self._loop.create_task(self._make_all(), name="batch")
         try:
-            await asyncio.wait({self._making})
-            if not self._making.cancelled():
-                self._making.result()
+            await asyncio.wait({making})
+            if not making.cancelled():
+                making.result()
             return answers.batch_answer([(each.request, each.answer, each.wire or secrets.wire) for each in self._changes])
         finally:
-            self._making.cancel()
+            making.cancel()
+            self._making = None  # the error of a cancelled task refers to this batch
             self._withdraw(self._changes)
             self._notify()
             self._changes.clear()

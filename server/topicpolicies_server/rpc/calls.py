@@ -302,22 +302,15 @@ class Calls:
         now = time.monotonic()
         return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
 
-    def unary(self, name: str, parse: Parse[Any], method: Method[Any], *, endless: bool = False) -> Handler:
-        """Wraps a method with one request and one answer. ``endless``: a stopping server does not wait for its calls."""
-        return self.handler(name, lambda raw, call: method(self.decode(parse, raw), call), stream=False, endless=endless)
-
-    def stream(self, name: str, parse: Parse[Any], method: Method[None], *, endless: bool = False) -> Handler:
-        """Wraps a method with one request, which writes its answers. ``endless``: as ``unary``."""
-        return self.handler(name, lambda raw, call: method(self.decode(parse, raw), call), stream=True, endless=endless)
-
-    def handler(self, name: str, method: Method[Any], *, stream: bool, endless: bool) -> Handler:
+    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
         """Wraps a method for gRPC.
 
         Args:
             name: the method's name, as in ``Call``.
-            method: takes the undecoded request, or the stream of undecoded requests.
+            parse: decodes the request; None: the method takes it undecoded, or a stream of undecoded requests.
+            method: takes the request.
             stream: whether the method writes its answers, and its calls may stay open.
-            endless: whether its calls do not end by themselves when the server stops.
+            endless: whether its calls do not end by themselves when the server stops, which does not wait for them.
         """
 
         async def handle(request: Any, context: Any) -> Any:
@@ -338,7 +331,7 @@ class Calls:
                     call.usage, seconds = self.quotas.charge(who, name, call.size, call.time_left())
                     if seconds:
                         await asyncio.sleep(seconds)
-                return await method(request, call)
+                return await method(request if parse is None else self.decode(parse, request), call)
             except BaseException as error:  # noqa: BLE001 (each becomes a status)
                 await _end(call, error)
             finally:

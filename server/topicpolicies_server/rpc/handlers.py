@@ -32,10 +32,10 @@ def handlers(servicer: Servicer, calls: Calls) -> tuple[grpc.GenericRpcHandler, 
         return answer
 
     def unary(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        return grpc.unary_unary_rpc_method_handler(calls.unary(name, request.FromString, confirming(method)))
+        return grpc.unary_unary_rpc_method_handler(calls.handler(name, request.FromString, confirming(method), stream=False))
 
     def stream(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        return grpc.unary_stream_rpc_method_handler(calls.stream(name, request.FromString, method))
+        return grpc.unary_stream_rpc_method_handler(calls.handler(name, request.FromString, method, stream=True))
 
     policies = {
         "UpdatePolicy": unary("UpdatePolicy", service_pb2.UpdatePolicyRequest, servicer.update_policy),
@@ -80,10 +80,10 @@ class LibraryServices:
     def _method(self, name: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
         calls, parse, serialize = self._calls, handler.request_deserializer, handler.response_serializer
         if handler.unary_unary is not None:
-            one = calls.unary(name, parse, handler.unary_unary, endless=True)
+            one = calls.handler(name, parse, handler.unary_unary, stream=False, endless=True)
             return grpc.unary_unary_rpc_method_handler(one, response_serializer=serialize)
         if handler.unary_stream is not None:
-            several = calls.stream(name, parse, handler.unary_stream, endless=True)
+            several = calls.handler(name, parse, handler.unary_stream, stream=True, endless=True)
             return grpc.unary_stream_rpc_method_handler(several, response_serializer=serialize)
         assert handler.stream_stream is not None, "no service has a stream of requests with one answer"
 
@@ -92,5 +92,5 @@ class LibraryServices:
             async for answer in handler.stream_stream(decoded, call):
                 await call.write(answer)
 
-        both_streams = calls.handler(name, both, stream=True, endless=True)
+        both_streams = calls.handler(name, None, both, stream=True, endless=True)
         return grpc.stream_stream_rpc_method_handler(both_streams, response_serializer=serialize)

@@ -112,21 +112,26 @@ class Servicer:
             batch.end(self._not_in_time)
             return
         request = call.request
-        if call.unpermitted:
-            call.end(_not_permitted_yet(call.unpermitted))
-        elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
-            target = request.key.topic if request is not None else call.target
-            call.end(_no_answer(self.registry, target, call.at_least))
+        error = self._not_in_time(request, call.unpermitted, call.target, call.at_least)
+        if request is not None and request.submitted and (namespace := self._changes.get(request)) is not None:
+            namespace.updates.answer_now(request, error)
         else:
-            namespace.updates.answer_now(request, _no_outcome(self._readiness, request))
+            call.end(error)
 
-    def _not_in_time(self, request: Request | None, unpermitted: str | None) -> PolicyError:
-        """Returns the error of a change of a batch that certainly was not made when the deadline is near (``ChangeBatch.end``)."""
-        if unpermitted is not None:
+    def _not_in_time(self, request: Request | None, unpermitted: str | None, target: str = "", at_least: str = "") -> PolicyError:
+        """Returns why there is no answer when the deadline is near; for a change, if it certainly was not made (``ChangeBatch.end``).
+
+        Args:
+            request: the change; None: it was not read, or the call makes none.
+            unpermitted: the namespace for which it is not known yet what the caller may do.
+            target: the topic or namespace that the call concerns, if there is no change.
+            at_least: the version that the answer must have reached; "": any.
+        """
+        if unpermitted:
             return _not_permitted_yet(unpermitted)
         if request is not None and request.submitted:
             return _no_outcome(self._readiness, request)
-        return _no_answer(self.registry, request.key.topic if request is not None else "")
+        return _no_answer(self.registry, request.key.topic if request is not None else target, at_least)
 
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, call: Call) -> bytes:
         """Serves UpdatePolicy."""
