@@ -173,7 +173,8 @@ class WatchHub:
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
-        if head.version <= head.previous and not _is_still_absent(head):
+        still_absent = head.document is None and head.before is not None and head.before.document is None
+        if head.version <= head.previous and not still_absent:
             self._horizon.begin(head.partition, head.position)
             for watcher in self._watchers:
                 watcher.correct(head)
@@ -350,10 +351,6 @@ class WatchHub:
         if len(token.positions) > len(self.token.positions):
             return True
         return self.view.context.sole_writer and not self.token.reaches(token)
-
-
-def _is_still_absent(head: Head) -> bool:
-    return head.document is None and head.before is not None and head.before.document is None
 
 
 class Watcher(ABC):
