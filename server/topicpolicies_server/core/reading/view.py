@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
@@ -137,14 +138,14 @@ class ViewStep(NamedTuple):
 _NO_EVENT = ViewStep(None, None, None, None)
 
 
+@dataclass(slots=True, eq=False)
 class CellsInUse:
     """The cells of all views of a server that are in use."""
 
-    def __init__(self, most: int = IN_USE) -> None:
-        """``most``: how many there may be before another one is used."""
-        self.most = most
-        self.cells: OrderedDict[Cell, ref[View]] = OrderedDict()
-        """The cells, the longest unused first, each with its view."""
+    most: int = IN_USE
+    """How many there may be before another one is used."""
+    cells: OrderedDict[Cell, ref[View]] = field(default_factory=OrderedDict)
+    """The cells, the longest unused first, each with its view."""
 
     def __len__(self) -> int:
         return len(self.cells)
