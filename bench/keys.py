@@ -19,13 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from topicpolicies_server.core.fold.fold import FoldContext
-from topicpolicies_server.core.fold.recent import RECENT
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Mode, Selection, Token
-from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.view import RECENT, View
 from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 
 KEYS = (100, 10_000, 100_000, 1_000_000)

@@ -12,11 +12,10 @@ from topicpolicies_server.core.chains.sequencer import Append, Confirm, Sequence
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold
-from topicpolicies_server.core.fold.recent import RecentRequests
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.view import RecentRequests, View
 from topicpolicies_server.core.reasons import Reason
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)

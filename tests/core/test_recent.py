@@ -6,9 +6,9 @@ import time
 
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState
 from topicpolicies_server.core.fold.operation import Folded, Status
-from topicpolicies_server.core.fold.recent import RecentRequests
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.view import RecentRequests
 
 KEY = PolicyKey("persistent://public/default/t", Scope.LOCAL)
 

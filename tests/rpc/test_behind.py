@@ -217,7 +217,7 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
             return watcher._lag() if next(lost, False) else take(watcher, most)
 
         monkeypatch.setattr(NamespaceWatcher, "_take", lags)
-        monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
+        monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}), raising=False)
         await write(stub, 2)
         events = await watch.until_synced()
         watch.cancel()

@@ -30,20 +30,10 @@ class TraceContext(NamedTuple):
 NO_TRACE = TraceContext()
 
 
-def valid_parent(text: str) -> str:
-    """Returns a ``traceparent`` that has the specified form; "" for any other text."""
-    return text if len(text) == _LENGTH and _PARENT.fullmatch(text) else ""
-
-
-def valid_state(text: str) -> str:
-    """Returns a ``tracestate`` without blanks between its members; "" for a text without the specified form, or one that is too long."""
-    if len(text) > MOST_STATE:
-        return ""
-    members = [member for each in text.split(",") if (member := each.strip(" \t"))]
-    return ",".join(members) if len(members) <= _MOST_MEMBERS and all(map(_MEMBER.fullmatch, members)) else ""
-
-
 def trace_context(parent: str, state: str = "") -> TraceContext:
     """Returns the context of two texts as they were received; ``NO_TRACE`` if ``parent`` is not valid."""
-    known = valid_parent(parent)
-    return TraceContext(known, valid_state(state) if state else "") if known else NO_TRACE
+    if len(parent) != _LENGTH or _PARENT.fullmatch(parent) is None:
+        return NO_TRACE
+    members = [member for each in state.split(",") if (member := each.strip(" \t"))] if len(state) <= MOST_STATE else []
+    valid = len(members) <= _MOST_MEMBERS and all(map(_MEMBER.fullmatch, members))
+    return TraceContext(parent, ",".join(members) if valid else "")

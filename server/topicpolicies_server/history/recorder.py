@@ -77,12 +77,10 @@ class Recorder:
         try:
             self._note(events)
         except Exception:
-            self._progress.overrun = self._progress.overrun or Gap(self.namespace, self._since(), 0, GapReason.OVERRUN)
+            assert self._log is not None, "opened"
+            since = min(self._stream(partition).at for partition in range(self._log.partitions))
+            self._progress.overrun = self._progress.overrun or Gap(self.namespace, since, 0, GapReason.OVERRUN)
             raise
-
-    def _since(self) -> int:
-        assert self._log is not None, "opened"
-        return min(self._stream(partition).at for partition in range(self._log.partitions))
 
     def _note(self, events: Sequence[FoldedEntry]) -> None:
         """The event loop waits for this, so it does little for each event."""

@@ -6,7 +6,7 @@ Masks repeat, so the plans of short ones are cached.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from topicpolicies.masks import Path, PathError, parse_path
@@ -85,7 +85,8 @@ def _plan(paths: tuple[str, ...]) -> Plan:
         if path and path[0] not in families:
             by_setting.setdefault(_setting(path), []).append(path)
     maps = {(name,) for name in MAPS}
-    partial = frozenset(setting for setting, named in by_setting.items() if not _names_all(setting, named))
+    whole = {setting for setting, named in by_setting.items() if all(masks.covers(named, path) for path in paths_of(setting))}
+    partial = frozenset(by_setting.keys() - whole)
     return Plan(
         mask,
         masks.texts(mask),
@@ -98,10 +99,6 @@ def _plan(paths: tuple[str, ...]) -> Plan:
         tuple(path for path in mask if not path or path[0] in families or _setting(path) not in partial),
         tuple(path for path in mask if path in maps or masks.object_at(path)),
     )
-
-
-def _names_all(setting: Setting, named: Sequence[Path]) -> bool:
-    return all(masks.covers(named, path) for path in paths_of(setting))
 
 
 def _targets(paths: tuple[str, ...]) -> tuple[bool, tuple[Setting, ...], frozenset[str]]:

@@ -14,17 +14,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from weakref import ref
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, restatement
 from ..fold.keystate import ALONE
-from ..fold.recent import RecentRequests, Texts
+from ..fold.operation import Status, conditional
 from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
-from ..policies.events import ABSENT, Event, Placed, Position
+from ..policies.events import ABSENT, Event, Placed, Position, Remembered, Stamp
 from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
 from .orders import WINDOWS, ActiveKeys, Order, names_of
 
@@ -35,6 +36,63 @@ IN_USE = 1_024
 _FORGET_AT_A_TIME = 2
 _RUN = 2_048
 """How many names are sorted at a time, roughly: no other thread runs during a sort."""
+RECENT = 32_768
+"""How many requests of a namespace are kept, for all its keys together: at a thousand updates a second, half a minute's."""
+Texts: TypeAlias = tuple[str, str]
+"""A request as it is kept: its name, which includes its key, and its answer: digest, version and previous version, which have no blanks."""
+
+
+class RecentRequests:
+    """The requests of one namespace that were applied lately, so that a repeated request gets its first answer.
+
+    They are many more than a key's events carry (``keystate.REMEMBERED_REQUESTS``). Each is kept as two strings: objects took half as much
+    memory again.
+    """
+
+    def __init__(self, most: int = RECENT) -> None:
+        """``most``: how many requests are kept."""
+        self.most = most
+        """How many requests are kept at most."""
+        self._requests: OrderedDict[str, str] = OrderedDict()  # finding the first entry of a dict is slow
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, key: PolicyKey, request: Remembered) -> None:
+        """Adds a request that was applied. If it is known already, its first answer stays."""
+        requests = self._requests
+        requests.setdefault(_request_name(key, request.request_id), f"{request.digest} {request.version} {request.previous}")
+        if len(requests) > self.most:
+            requests.popitem(last=False)
+
+    def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
+        """Adds the request of an event of ours that was just folded into a key's state, if it certainly was applied.
+
+        While events of the key may be missing (``KeyState.joining``) that is certain only of an event without conditions.
+        """
+        if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
+            return
+        if not state.joining or not conditional(stamp):
+            self.add(key, Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous))
+
+    def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        """Returns what became of a request; None if it was not applied, or not lately."""
+        answer = self._requests.get(_request_name(key, request_id))
+        return None if answer is None else Remembered(request_id, *answer.rsplit(" ", 2))
+
+    def all(self) -> list[Texts]:
+        """Returns all requests as they are kept, the oldest first."""
+        return list(self._requests.items())
+
+    def restore(self, kept: Sequence[Texts]) -> None:
+        """Adds requests that another process kept, oldest first.
+
+        Raises:
+            ValueError, TypeError: these are not requests as they are kept.
+        """
+        self._requests.update(kept)
+        while len(self._requests) > self.most:
+            self._requests.popitem(last=False)
 
 
 class HeadPlace(NamedTuple):
@@ -80,14 +138,14 @@ class ViewStep(NamedTuple):
 _NO_EVENT = ViewStep(None, None, None, None)
 
 
+@dataclass(slots=True, eq=False)
 class CellsInUse:
     """The cells of all views of a server that are in use."""
 
-    def __init__(self, most: int = IN_USE) -> None:
-        """``most``: how many there may be before another one is used."""
-        self.most = most
-        self.cells: OrderedDict[Cell, ref[View]] = OrderedDict()
-        """The cells, the longest unused first, each with its view."""
+    most: int = IN_USE
+    """How many there may be before another one is used."""
+    cells: OrderedDict[Cell, ref[View]] = field(default_factory=OrderedDict)
+    """The cells, the longest unused first, each with its view."""
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -463,3 +521,8 @@ def _same_head(head: Head, other: Head | None) -> bool:
     if other is None:
         return head.version == ABSENT and head.document is None
     return head.version == other.version and head.document == other.document
+
+
+def _request_name(key: PolicyKey, request_id: str) -> str:
+    """Returns the name of a request of a key; the length of the id comes first, so that no two requests have the same name."""
+    return f"{chr(len(request_id))}{request_id}{'G' if key.scope is Scope.GLOBAL else 'L'}{key.topic}"

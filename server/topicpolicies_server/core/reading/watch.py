@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import ge
 from typing import Any, NamedTuple, NoReturn
@@ -173,7 +174,8 @@ class WatchHub:
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
-        if head.version <= head.previous and not _is_still_absent(head):
+        still_absent = head.document is None and head.before is not None and head.before.document is None
+        if head.version <= head.previous and not still_absent:
             self._horizon.begin(head.partition, head.position)
             for watcher in self._watchers:
                 watcher.correct(head)
@@ -352,10 +354,6 @@ class WatchHub:
         return self.view.context.sole_writer and not self.token.reaches(token)
 
 
-def _is_still_absent(head: Head) -> bool:
-    return head.document is None and head.before is not None and head.before.document is None
-
-
 class Watcher(ABC):
     """One stream's watcher of a namespace."""
 
@@ -527,20 +525,20 @@ class NamespaceWatcher(Watcher):
         hub.reading.add(self)
 
 
+@dataclass(slots=True, eq=False)
 class _Scan:
     """The pages that a watcher reads of a namespace, and how far it has come."""
 
-    def __init__(self, since: Token | None, began: Token) -> None:
-        """``since``: the reader knows what had changed up to here; None: it knows nothing. ``began``: where the view stands."""
-        self.since = since
-        self.began = began
-        self.complete = False
-        self.last: PolicyKey | None = None
-        """The last key that was looked at; None: none was, or all were."""
-        self._lasts: list[PolicyKey] = []
-        """The last key of each page, but for the last page of all."""
-        self._numbers: list[int] = []
-        """The number of the view's last change when each page was read."""
+    since: Token | None
+    """The reader knows what had changed up to here; None: it knows nothing."""
+    began: Token
+    complete: bool = False
+    last: PolicyKey | None = None
+    """The last key that was looked at; None: none was, or all were."""
+    _lasts: list[PolicyKey] = field(default_factory=list)
+    """The last key of each page, but for the last page of all."""
+    _numbers: list[int] = field(default_factory=list)
+    """The number of the view's last change when each page was read."""
 
     def note(self, last: PolicyKey | None, number: int) -> bool:
         """Notes a page by the last key that was looked at (None: all were) and the view's last change. Returns whether it was the last."""

@@ -110,11 +110,6 @@ class PartitionWriter:
         """Whether the next producer must wait for acknowledgements of what the last one sent, so that events stay in order."""
         return self._outdated and bool(self._sent)
 
-    @property
-    def _disconnected(self) -> bool:
-        """Whether the producer has lost its connection: opening another is quicker than the library, whose pauses grow."""
-        return self._producer is not None and not self._producer.connected
-
     def append(self, event: Event) -> None:
         """Takes an event.
 
@@ -208,7 +203,9 @@ class PartitionWriter:
             if placed:
                 self._sink.appended(placed)
                 placed = []
-            if result in _USELESS_AFTER or (result == Result.Timeout and self._disconnected):
+            # If its connection is lost, opening another one is quicker than the library, whose pauses grow.
+            lost = result == Result.Timeout and self._producer is not None and not self._producer.connected
+            if result in _USELESS_AFTER or lost:
                 self._drop_producer()
             self._sink.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
         if placed:
@@ -252,7 +249,8 @@ class PartitionWriter:
         try:
             while not attempt.done():
                 self._expire(refusal("Opening the change log for writing", Result.Timeout, "no producer in time"))
-                await asyncio.wait({attempt}, timeout=self._until_next_expiry())
+                left = max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else self._patience
+                await asyncio.wait({attempt}, timeout=left)
         except BaseException:
             if not attempt.cancel() and attempt.exception() is None:
                 attempt.result().close()
@@ -267,10 +265,6 @@ class PartitionWriter:
             return False
         self._used = time.monotonic()
         return True
-
-    def _until_next_expiry(self) -> float:
-        """Returns the seconds in which nothing expires, not even an event that comes meanwhile."""
-        return max(0.0, self._waiting[0].until - time.monotonic()) if self._waiting else self._patience
 
     def _expire(self, failure: LogError) -> None:
         now = time.monotonic()
