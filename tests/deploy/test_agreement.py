@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from proto.tools import ROOT
 from topicpolicies_server.config.option import ReadBy
-from topicpolicies_server.config.table import options
+from topicpolicies_server.config.table import CLIENT_VARIABLES, options
 
 from .checking import DEPLOY
 
@@ -59,3 +59,11 @@ def test_what_the_image_is_built_from_is_in_its_context() -> None:
     assert excluded == "*" and copied
     assert [source for source in copied if not any(source == each or source.startswith(f"{each}/") for each in passed)] == []
     assert all((ROOT / source).exists() for source in copied)
+
+
+def test_the_page_names_variables_and_files_that_exist() -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    named = {*re.findall(r"TOPICPOLICIES_\w+", page)}
+    assert len(named) > 5 and named <= {*CLIENT_VARIABLES, *(each.variable for each in options().values())}
+    files = re.findall(r"(?:deploy|requirements)/[\w./-]+\w", page)
+    assert len(files) > 5 and [file for file in files if not (ROOT / file).exists()] == []

@@ -1,4 +1,4 @@
-module topicpolicies.example/tests/deploy/checker
+module checker
 
 go 1.24.0
 
