@@ -222,12 +222,13 @@ async def test_keys_from_a_file_are_used_until_they_are_replaced_and_the_issuer_
     def of(name: str) -> KeySet:
         return key_set(json.dumps({"keys": [jwk(curve_key(name), name)]}).encode())
 
-    world.issuers.take(of("first"))
-    world.issuers.start()
+    rules = OidcRules(frozenset({"topicpolicies"}))
+    given = world.identification.issuers = Issuers([ISSUER], None, rules, world.identification.forget)
+    given.take(of("first"))
     old, new = id_token(), id_token("second")
     assert (await world.ask(old)).principal == "alice"
     assert await world.refused(new) is Reason.CREDENTIALS_INVALID
-    world.issuers.take(of("second"))
+    given.take(of("second"))
     assert (await world.ask(new)).principal == "alice"
     assert await world.refused(old) is Reason.CREDENTIALS_INVALID
     assert world.asked == []

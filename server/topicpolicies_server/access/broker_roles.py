@@ -30,7 +30,7 @@ from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
 from ..logs.pulsar.admin.api import names_of, understood
-from .permission import EVERYTHING, NOTHING, Granted, Permission
+from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 _HERE = ""
 """The only cache key of the superusers."""

@@ -28,11 +28,9 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..reloading import Reloader
 from . import keys
-from .caller import NOBODY, Caller
+from .caller import NOBODY, Caller, invalid, missing
 from .certificates import Certificates
-from .issuer_client import IssuerClient
-from .issuers import Issuers, KeysKnown, OidcRules, key_set
-from .refusals import invalid, missing
+from .issuers import IssuerClient, Issuers, KeysKnown, OidcRules, key_set
 from .tokens import MOST_ROLE, TokenRules, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -177,15 +175,13 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
 
 
 def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    secret, public = config.secret_key_file, config.public_key_file
-    if secret is not None:
-        name, path, one = "token secret key", secret, keys.secret_key
-    else:
-        assert public is not None, "the configuration has one of them"
-        name, path, one = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
+    path = config.secret_key_file or config.public_key_file
+    assert path is not None, "the configuration has one of them"
+    name = "token public key" if config.secret_key_file is None else "token secret key"
 
     def read() -> tuple[keys.Key, ...]:
-        return keys.several(regular_file.read(path), one)
+        content = regular_file.read(path)
+        return keys.secret_keys(content) if config.secret_key_file is not None else keys.public_keys(content, config.public_algorithm)
 
     def take(found: tuple[keys.Key, ...]) -> None:
         tokens.keys = found
@@ -198,18 +194,19 @@ def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloa
 
 def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
     rules = OidcRules(frozenset(config.audiences), config.role_claim, leeway, config.refresh_seconds)
-    client = _first(
+    if (path := config.jwks_file) is not None:
+        into.issuers = issuers = Issuers(config.issuers, None, rules, into.forget)
+        first = _first("OpenID Connect keys", path, lambda: key_set(regular_file.read(path)))
+        issuers.take(first)
+        reloader.add("OpenID Connect keys", (path,), lambda: key_set(regular_file.read(path)), issuers.take, first)
+        return
+    into.client = _first(
         "OpenID Connect trust certificate",
         config.trust_certs_file,
         lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
     )
-    into.client = client
-    into.issuers = issuers = Issuers(config.issuers, client.keys, rules, into.forget)
-    if (path := config.jwks_file) is not None:
-        first = _first("OpenID Connect keys", path, lambda: key_set(regular_file.read(path)))
-        issuers.take(first)
-        reloader.add("OpenID Connect keys", (path,), lambda: key_set(regular_file.read(path)), issuers.take, first)
-    issuers.start()
+    into.issuers = Issuers(config.issuers, into.client.keys, rules, into.forget)
+    into.issuers.start()
 
 
 def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:

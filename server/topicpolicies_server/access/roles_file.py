@@ -24,7 +24,7 @@ from .. import regular_file
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..reloading import Reloader
-from .permission import EVERYTHING, NOTHING, Granted, Permission
+from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 MOST_BYTES = 4 << 20
 """A larger file is not read."""

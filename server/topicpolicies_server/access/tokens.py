@@ -14,9 +14,8 @@ import jwt
 
 from ..core.errors import PolicyError
 from ..core.reasons import Reason
-from .caller import Caller, Way
+from .caller import Caller, Way, expired, invalid
 from .keys import Key
-from .refusals import expired, invalid
 
 MOST_ROLE = 256
 """The most characters of a role."""

@@ -39,9 +39,9 @@ class TokenConfig:
     """Authentication by Pulsar's own tokens (JWT). Exactly one of the two keys is given."""
 
     secret_key_file: Path | None = option(None, name="token_secret_key", example='"/run/secrets/secret.key"', secret=True)
-    """Pulsar's tokenSecretKey: a file of the secret's bytes, or with data:;base64,... in it. It is read again when it changes."""
+    """Pulsar's tokenSecretKey: a file of the secret's bytes, or of lines of data:;base64,... It is read again when it changes."""
     public_key_file: Path | None = option(None, name="token_public_key", example='"/etc/pulsar/public.key"')
-    """Pulsar's tokenPublicKey: a file of the key, DER or PEM, or with data:;base64,... in it. It is read again when it changes."""
+    """Pulsar's tokenPublicKey: a file of the key, DER or PEM. It is read again when it changes."""
     public_algorithm: str = option("RS256", name="token_public_alg", choices=ALGORITHMS, metavar="ALGORITHM")
     """The algorithm of ``token_public_key``. For an RSA key each of RS256 to PS512 allows all of them."""
     role_claim: str = option("sub", name="token_auth_claim", metavar="CLAIM")
