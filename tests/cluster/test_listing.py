@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from topicpolicies_server.cluster import listing
-from topicpolicies_server.cluster.listing import Lists, TopicLookups
+from topicpolicies_server.cluster import admin
+from topicpolicies_server.cluster.admin import Lists, TopicLookups
 from topicpolicies_server.cluster.source import TopicFacts
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import LogState
@@ -62,7 +62,7 @@ async def test_many_lookups_are_answered_by_one_listing_with_the_same_facts_as_o
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert brokers.listed == [NAMESPACE]
     avoidable = [topic for topic in brokers.asked if truth(topic) is PLAIN]
-    assert len(avoidable) <= listing._MANY, "topics that the lists answer for are not requested"
+    assert len(avoidable) <= admin._MANY, "topics that the lists answer for are not requested"
     assert all(topic in brokers.asked for topic in TOPICS if truth(topic) is not PLAIN), (
         "topics that the lists do not answer for are requested"
     )
@@ -73,7 +73,7 @@ async def test_where_topics_need_not_exist_the_lists_also_answer_for_missing_top
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert brokers.listed == [NAMESPACE]
     avoidable = [topic for topic in brokers.asked if truth(topic) is not SWITCHED]
-    assert len(avoidable) <= listing._MANY
+    assert len(avoidable) <= admin._MANY
     brokers.asked.clear()
     elsewhere = f"non-persistent://{NAMESPACE}/t-10"
     assert await brokers.questions.topic(elsewhere) == SWITCHED
@@ -125,10 +125,10 @@ async def test_if_listing_fails_topics_are_requested_and_listing_is_tried_again_
 
 async def test_the_number_of_namespaces_whose_lists_are_kept_is_bounded() -> None:
     brokers = Brokers()
-    for number in range(3 * listing._MOST):
+    for number in range(3 * admin._MOST):
         await brokers.all([topic.replace("orders", f"orders-{number}") for topic in TOPICS])
-    assert len(brokers.listed) == 3 * listing._MOST
-    assert len(brokers.questions._lists) == listing._MOST
+    assert len(brokers.listed) == 3 * admin._MOST
+    assert len(brokers.questions._lists) == admin._MOST
     assert not brokers.questions._unanswered
 
 
@@ -137,12 +137,12 @@ async def test_a_caller_cancelled_while_it_waits_for_a_listing_does_not_end_it_f
     brokers.gate.clear()
     waiting = [asyncio.create_task(brokers.questions.topic(topic)) for topic in TOPICS]
     await asyncio.sleep(0)
-    for each in waiting[listing._MANY :: 2]:
+    for each in waiting[admin._MANY :: 2]:
         each.cancel()
     brokers.gate.set()
     done = await asyncio.gather(*waiting, return_exceptions=True)
     cancelled = sum(isinstance(each, asyncio.CancelledError) for each in done)
-    assert cancelled == len(waiting[listing._MANY :: 2]) > 0
+    assert cancelled == len(waiting[admin._MANY :: 2]) > 0
     assert all(each == truth(topic) for topic, each in zip(TOPICS, done, strict=True) if not isinstance(each, BaseException))
     assert brokers.listed == [NAMESPACE]
 
@@ -162,4 +162,4 @@ async def test_closing_ends_what_waits_for_a_listing() -> None:
     await questions.close()
     brokers.gate.set()
     done = await asyncio.gather(*asking, return_exceptions=True)
-    assert sum(isinstance(each, PolicyError) for each in done) == len(TOPICS) - listing._MANY
+    assert sum(isinstance(each, PolicyError) for each in done) == len(TOPICS) - admin._MANY

@@ -21,8 +21,7 @@ from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
 from .cache import Cache
-from .disabled import PROPERTY, Disabled, DisabledProperty
-from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
+from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
 
 _HERE = ""
 """The only cache key of facts about the cluster as a whole."""
@@ -83,7 +82,6 @@ class Admission:
         self._source = source
         self._missing_topics = missing_topics
         self._existence_seconds = None if missing_topics else freshness.existence
-        self._disabled_property = DisabledProperty()
         long = {"fresh_seconds": freshness.cluster, "most": _MOST_SMALL, "now": now}
         self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), **long)  # type: ignore[arg-type]
         self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), **long)  # type: ignore[arg-type]
@@ -123,7 +121,7 @@ class Admission:
         topic = self._topics.peek(request.key.topic, self._within(request))
         if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
             return self._admit_later(namespace, request, needs)
-        self._check(namespace, request, cluster, around, topic)
+        self._check(request, cluster, around, topic)
         if needs is not Need.NOTHING:
             request.facts = _facts(needs, cluster, around)
         return None
@@ -131,7 +129,7 @@ class Admission:
     async def _admit_later(self, namespace: str, request: Request, needs: Need) -> None:
         own = self._topics.get(request.key.topic, within=self._within(request))
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
-        self._check(namespace, request, cluster, around, topic)
+        self._check(request, cluster, around, topic)
         if request.change is None or needs is Need.NOTHING:
             return
         facts = _facts(needs, cluster, around)
@@ -152,7 +150,7 @@ class Admission:
         around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
         if around is None or own is None:
             around, own = await _all(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True))
-        return self._disabled(namespace, topic, around, own)
+        return _disabled(around, own)
 
     async def namespace_disabled(self, namespace: str) -> bool:
         """Whether a namespace's property disables the policies of topics that do not have it themselves. Accepts old facts.
@@ -160,10 +158,10 @@ class Admission:
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return bool(self._disabled_property.read(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
+        return bool(disabled((await self._namespaces.get(namespace, stale=True)).properties))
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
-        """Returns what is disabled of a selection that is watched.
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> list[str]:
+        """Returns what is disabled of a selection that is watched: those of its topics, or the namespace itself if it names none.
 
         A topic that brokers give no answer about counts as having no property of its own.
 
@@ -177,13 +175,13 @@ class Admission:
         """
         around = await _newest(self._namespaces, namespace, stale=stale)
         if topics is None:
-            return Disabled([namespace] if self._disabled_property.read(namespace, around.properties) else [])
-        names, disabled = list(topics), []
+            return [namespace] if disabled(around.properties) else []
+        names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
             owns = await asyncio.gather(*(self._own(topic, stale=stale) for topic in some))
-            disabled += [topic for topic, own in zip(some, owns, strict=True) if self._disabled(namespace, topic, around, own)]
-        return Disabled(disabled)
+            found += [topic for topic, own in zip(some, owns, strict=True) if _disabled(around, own)]
+        return found
 
     async def _own(self, topic: str, *, stale: bool) -> TopicFacts:
         try:
@@ -201,28 +199,24 @@ class Admission:
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         if topic.exists is False and not self._missing_topics:
             raise _no_topic(key.topic)
-        return Levels(self._disabled(namespace, key.topic, around, topic), around.policies, cluster.broker)
+        return Levels(_disabled(around, topic), around.policies, cluster.broker)
 
     async def close(self) -> None:
         """Ends the requests under way, and closes the source."""
         await asyncio.gather(*(cache.close() for cache in self._caches.values()))
         await self._source.close()
 
-    def _check(self, namespace: str, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
+    def _check(self, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
         if not cluster.topic_policies_enabled:
             raise PolicyError(
                 Kind.FAILED_PRECONDITION,
                 Reason.TOPIC_POLICIES_ELSEWHERE,
                 "The brokers have topic policies disabled: set topicLevelPoliciesEnabled=true there.",
             )
-        if self._disabled(namespace, request.key.topic, around, topic):
+        if _disabled(around, topic):
             raise policies_disabled(request.key.topic)
         if topic.exists is False and request.change is not None and not self._missing_topics:
             raise _no_topic(request.key.topic)
-
-    def _disabled(self, namespace: str, topic: str, around: NamespaceFacts, own: TopicFacts) -> bool:
-        said = self._disabled_property.read(topic, own.properties)
-        return bool(self._disabled_property.read(namespace, around.properties) if said is None else said)
 
     def _within(self, request: Request) -> float | None:
         """Returns how old the facts of a request's topic may be: a deletion of its policies does not need the topic to exist."""
@@ -232,6 +226,12 @@ class Admission:
         names = [name for name in map(full_name, topics) if name is not None]
         found = await _all(*(self._topics.get(name, within=self._existence_seconds) for name in names))
         return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
+
+
+def _disabled(around: NamespaceFacts, own: TopicFacts) -> bool:
+    """Whether a topic's own policies are disabled, by its property or that of its namespace."""
+    said = disabled(own.properties)
+    return bool(disabled(around.properties) if said is None else said)
 
 
 def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:

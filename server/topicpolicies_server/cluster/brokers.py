@@ -9,7 +9,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.policies.facts import BrokerFacts
-from .json_values import enum_number
+from .levels import enum_number
 
 DEFAULTS: Mapping[str, Any] = {
     "allowAutoSubscriptionCreation": True,

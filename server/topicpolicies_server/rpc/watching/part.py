@@ -14,8 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...cluster.disabled import Disabled
-from ...cluster.disabled_watching import DisabledWatching
+from ...cluster.disabled import Disabled, DisabledWatching
 from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher
