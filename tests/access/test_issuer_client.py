@@ -12,7 +12,7 @@ import pytest
 
 from topicpolicies_server.access import issuers
 from topicpolicies_server.access.issuers import MOST_BYTES, IssuerClient, Unanswered
-from topicpolicies_server.config.authentication import MOST_ISSUERS
+from topicpolicies_server.config.callers import MOST_ISSUERS
 
 from .issuer import Issuer, serving
 from .signing import curve_key, jwk

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509 import load_pem_x509_certificate
 
 from topicpolicies_server.access.keys import _CURVES, _RSA, MOST_KEYS, Key, KeyUnusable, public_key, public_keys, secret_key, secret_keys
-from topicpolicies_server.config.authentication import ALGORITHMS
+from topicpolicies_server.config.callers import ALGORITHMS
 
 from .certificates import certificate
 from .signing import SECRET, curve_key, der, edwards_key, pem, rsa_key

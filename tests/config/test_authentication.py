@@ -17,8 +17,8 @@ from topicpolicies_server.config import (
     TokenConfig,
     parse_address,
 )
-from topicpolicies_server.config.authentication import is_private
 from topicpolicies_server.config.building import server_config
+from topicpolicies_server.config.callers import is_private
 from topicpolicies_server.config.sources import read_options
 
 MEMORY = EmbeddedLogConfig(path=None)

@@ -28,7 +28,7 @@ from topicpolicies_server.config import (
     TlsConfig,
     parse_address,
 )
-from topicpolicies_server.config.authentication import TokenConfig
+from topicpolicies_server.config.callers import TokenConfig
 from topicpolicies_server.config.server import CallRecordConfig, Recorded, TelemetryConfig
 from topicpolicies_server.rpc.server import Server
 

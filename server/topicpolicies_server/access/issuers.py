@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 import httpx
 import jwt
 
-from ..config.authentication import MOST_ISSUERS, is_private
+from ..config.callers import MOST_ISSUERS, is_private
 from ..core.errors import PolicyError
 from ..http_proxies import reporting_proxies
 from ..tasks import TaskSet

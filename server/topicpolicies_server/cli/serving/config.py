@@ -12,8 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ...config import Address, ConfigError
+from ...config.address import meant_as_url, without_credentials
 from ...config.building import server_config
-from ...config.errors import meant_as_url, without_credentials
 from ...config.option import ReadBy
 from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
