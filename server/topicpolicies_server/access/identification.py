@@ -30,8 +30,8 @@ from ..reloading import Reloader
 from . import keys
 from .caller import NOBODY, Caller, invalid, missing
 from .certificates import Certificates
-from .issuers import IssuerClient, Issuers, KeysKnown, OidcRules, key_set
-from .tokens import MOST_ROLE, TokenRules, Tokens, is_role, read_unverified
+from .issuers import IssuerClient, Issuers, KeysKnown, key_set
+from .tokens import MOST_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """The metadata of a call: pairs of a name in lower case and a value."""
@@ -188,14 +188,13 @@ def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloa
         into.forget()
 
     first = _first(name, path, read)
-    into.tokens = tokens = Tokens(first, TokenRules(config.role_claim, config.audience_claim, config.audience, leeway))
+    into.tokens = tokens = Tokens(first, config, leeway)
     reloader.add(name, (path,), read, take, first)
 
 
 def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    rules = OidcRules(frozenset(config.audiences), config.role_claim, leeway, config.refresh_seconds)
     if (path := config.jwks_file) is not None:
-        into.issuers = issuers = Issuers(config.issuers, None, rules, into.forget)
+        into.issuers = issuers = Issuers(config, None, into.forget, leeway=leeway)
         first = _first("OpenID Connect keys", path, lambda: key_set(regular_file.read(path)))
         issuers.take(first)
         reloader.add("OpenID Connect keys", (path,), lambda: key_set(regular_file.read(path)), issuers.take, first)
@@ -205,7 +204,7 @@ def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloa
         config.trust_certs_file,
         lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
     )
-    into.issuers = Issuers(config.issuers, into.client.keys, rules, into.forget)
+    into.issuers = Issuers(config, into.client.keys, into.forget, leeway=leeway)
     into.issuers.start()
 
 

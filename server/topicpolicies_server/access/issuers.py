@@ -2,7 +2,7 @@
 
 An issuer says where its keys are (OpenID Connect Discovery 1.0), unless their URL is configured.
 
-The keys of an issuer are requested at the start and every ``refresh`` seconds; after a failure every ``ASK_SECONDS``; and at once for a
+The keys of an issuer are requested at the start and every ``refresh_seconds``; after a failure every ``ASK_SECONDS``; and at once for a
 token of a key that is not known, whose call waits for the answer. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers
 send. While it does not answer, its keys stay in force for ``LAST_SECONDS``. Keys that are in a file stay in force, and their issuer is not
 asked.
@@ -17,14 +17,14 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import httpx
 import jwt
 
-from ..config.callers import MOST_ISSUERS, is_private
+from ..config.callers import MOST_ISSUERS, OidcConfig, is_private
 from ..core.errors import PolicyError
 from ..http_proxies import reporting_proxies
 from ..tasks import TaskSet
@@ -166,17 +166,6 @@ def _object(content: bytes) -> dict[str, Any]:
     return found
 
 
-class OidcRules(NamedTuple):
-    """What is required of a token."""
-
-    audiences: frozenset[str]
-    role_claim: str = "sub"
-    leeway: float = 0.0
-    """By how many seconds clocks may differ."""
-    refresh: float = 900.0
-    """The age at which keys are fetched again, in seconds."""
-
-
 class KeysKnown(NamedTuple):
     """Figures about the issuers' keys."""
 
@@ -270,17 +259,18 @@ class _Issuer:
 class Issuers:
     """Verifies tokens of issuers. It is bound to one event loop."""
 
-    def __init__(self, names: Iterable[str], fetch: Fetch | None, rules: OidcRules, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None] = lambda: None, *, leeway: float = 0.0) -> None:
         """Creates the object; sends no request yet.
 
         Args:
-            names: the issuers' names, as their tokens have them.
+            config: the issuers, and what is required of tokens.
             fetch: fetches the keys of an issuer; None: ``take`` sets them.
-            rules: what is required of tokens.
             changed: called when keys have changed: tokens that were verified before may not be valid any more.
+            leeway: by how many seconds clocks may differ.
         """
-        self._rules = rules
-        self._issuers = {name: _Issuer(name, fetch, rules.refresh, changed) for name in names}
+        self._config = config
+        self._leeway = leeway
+        self._issuers = {name: _Issuer(name, fetch, config.refresh_seconds, changed) for name in config.issuers}
 
     def __contains__(self, name: str) -> bool:
         return name in self._issuers
@@ -325,6 +315,6 @@ class Issuers:
         key = issuer.find(said)
         if key is None:
             raise issuer.refusal()
-        claims = verified(token, key, self._rules.leeway, require=("exp", "iss"))
-        check_audience(claims, "aud", self._rules.audiences)
-        return caller_of(claims, self._rules.role_claim, Way.OIDC, self._rules.leeway)
+        claims = verified(token, key, self._leeway, require=("exp", "iss"))
+        check_audience(claims, "aud", self._config.audiences)
+        return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)

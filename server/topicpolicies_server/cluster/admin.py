@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..core.errors import Kind, PolicyError
@@ -22,7 +22,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
 from ..logs.pulsar.admin.api import names_of, understood
 from ..logs.pulsar.admin.facts import learn
-from .brokers import Configuration, broker_facts
+from .brokers import cluster_facts
 from .cache import Cache
 from .levels import namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
@@ -50,69 +50,6 @@ class Lists(NamedTuple):
     """Whether these are all topics; if not, they could not be listed."""
 
 
-class TopicLookups:
-    """Answers requests for facts of topics. It is bound to one event loop."""
-
-    def __init__(
-        self,
-        ask: Callable[[str], Awaitable[TopicFacts]],
-        list_all: Callable[[str], Awaitable[Lists]],
-        now: Callable[[], float],
-        *,
-        missing_topics: bool = False,
-    ) -> None:
-        """Creates an object that has no lists; sends no request yet.
-
-        Args:
-            ask: requests the facts of one topic.
-            list_all: requests the lists of a namespace, ``tenant/namespace``.
-            now: returns monotonic seconds.
-            missing_topics: whether topics that do not exist (yet) are accepted.
-        """
-        self._ask = ask
-        self._list_all = list_all
-        self._missing_topics = missing_topics
-        self._unanswered: Counter[str] = Counter()
-        self._lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
-
-    async def topic(self, topic: str) -> TopicFacts:
-        """Returns the facts of a topic.
-
-        Raises:
-            PolicyError: there is no answer.
-        """
-        namespace = topic.partition("://")[2].rpartition("/")[0]
-        lists = await self._lists.get(namespace) if self._unanswered[namespace] >= _MANY else self._lists.peek(namespace)
-        facts = self._listed(topic, lists) if lists is not None else None
-        if facts is not None:
-            return facts
-        self._unanswered[namespace] += 1
-        try:
-            return await self._ask(topic)
-        finally:
-            self._unanswered[namespace] -= 1
-            if not self._unanswered[namespace]:
-                del self._unanswered[namespace]
-
-    async def close(self) -> None:
-        """Cancels listings that are under way."""
-        await self._lists.close()
-
-    def _listed(self, topic: str, lists: Lists) -> TopicFacts | None:
-        """Returns what the lists say about a topic; None: the topic has to be requested."""
-        if topic in lists.topics and topic not in lists.partitioned:
-            return _PLAIN
-        known = self._missing_topics and lists.complete and topic.startswith(PERSISTENT) and topic not in lists.partitioned
-        return _MISSING if known else None
-
-    async def _list(self, namespace: str) -> Lists:
-        try:
-            return await self._list_all(namespace)
-        except PolicyError as error:
-            _LOG.info("%s: its topics can't be listed, so each is requested alone: %s", namespace, error.message)
-            return Lists(frozenset(), frozenset(), complete=False)
-
-
 class AdminSource:
     """A source of facts that asks brokers (``source.ClusterSource``). It is bound to the event loop on which it is first used."""
 
@@ -123,6 +60,7 @@ class AdminSource:
         *,
         missing_topics: bool = False,
         refuses: Callable[[], PolicyError | None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Creates the source; sends no request yet.
 
@@ -131,12 +69,16 @@ class AdminSource:
             service_url: where brokers are reached; if there are several clusters, it may tell which one this is.
             missing_topics: whether topics that do not exist (yet) are accepted.
             refuses: returns the error with which requests are refused now; None: they can be sent.
+            now: returns monotonic seconds.
         """
         self._admin = admin
         self._service_url = service_url
         self._refuses = refuses
         self._name = ""
-        self._lookups = TopicLookups(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
+        self._missing_topics = missing_topics
+        self._unanswered: Counter[str] = Counter()
+        """How many requests for topics of a namespace have no answer."""
+        self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
 
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
@@ -149,8 +91,7 @@ class AdminSource:
             problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
             return ClusterFacts(self._name, refused=problem)
         try:
-            configuration = Configuration(settings)
-            return ClusterFacts(self._name, broker_facts(configuration), configuration["topicLevelPoliciesEnabled"])
+            return cluster_facts(self._name, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
 
@@ -178,11 +119,22 @@ class AdminSource:
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
-        return await self._lookups.topic(topic)
+        namespace = topic.partition("://")[2].rpartition("/")[0]
+        lists = await self._cached_lists.get(namespace) if self._unanswered[namespace] >= _MANY else self._cached_lists.peek(namespace)
+        facts = self._listed(topic, lists) if lists is not None else None
+        if facts is not None:
+            return facts
+        self._unanswered[namespace] += 1
+        try:
+            return await self._one(topic)
+        finally:
+            self._unanswered[namespace] -= 1
+            if not self._unanswered[namespace]:
+                del self._unanswered[namespace]
 
     async def close(self) -> None:
         """Ends the requests under way and closes the connections."""
-        await self._lookups.close()
+        await self._cached_lists.close()
         await self._admin.close()
 
     @understood
@@ -190,6 +142,20 @@ class AdminSource:
         domain, _, rest = topic.partition("://")
         answer = await self._ask(domain, *rest.split("/", 2), "partitions")
         return TopicFacts(answer is not None, _properties(answer or {}))
+
+    def _listed(self, topic: str, lists: Lists) -> TopicFacts | None:
+        """Returns what the lists say about a topic; None: the topic has to be requested."""
+        if topic in lists.topics and topic not in lists.partitioned:
+            return _PLAIN
+        known = self._missing_topics and lists.complete and topic.startswith(PERSISTENT) and topic not in lists.partitioned
+        return _MISSING if known else None
+
+    async def _list(self, namespace: str) -> Lists:
+        try:
+            return await self._lists(namespace)
+        except PolicyError as error:
+            _LOG.info("%s: its topics can't be listed, so each is requested alone: %s", namespace, error.message)
+            return Lists(frozenset(), frozenset(), complete=False)
 
     @understood
     async def _lists(self, namespace: str) -> Lists:
