@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509 import load_pem_x509_certificate
 
-from topicpolicies_server.access.keys import _CURVES, _RSA, MOST_KEYS, Key, KeyUnusable, public_key, public_keys, secret_key, secret_keys
-from topicpolicies_server.config.callers import ALGORITHMS
+from topicpolicies_server.access.keys import MOST_KEYS, Key, KeyUnusable, public_key, public_keys, secret_key, secret_keys
 
 from .certificates import certificate
 from .signing import SECRET, curve_key, der, edwards_key, pem, rsa_key
@@ -74,16 +73,12 @@ def test_a_certificate_is_refused_as_a_secret() -> None:
 def test_a_public_key_of_any_form_is_only_for_its_own_algorithms(
     form: Callable[[object], bytes], key: object, algorithms: tuple[str, ...]
 ) -> None:
-    for algorithm in algorithms:
-        assert public_key(form(key), algorithm).algorithms == algorithms
-    for other in set(ALGORITHMS) - set(algorithms):
-        with pytest.raises(KeyUnusable, match=f"not for {other}"):
-            public_key(form(key), other)
+    assert public_key(form(key)).algorithms == algorithms
 
 
 @pytest.mark.parametrize(("curve", "algorithm"), [(ec.SECP384R1(), "ES384"), (ec.SECP521R1(), "ES512")])
 def test_each_curve_has_its_algorithm(curve: ec.EllipticCurve, algorithm: str) -> None:
-    assert public_key(der(ec.generate_private_key(curve)), algorithm).algorithms == (algorithm,)
+    assert public_key(der(ec.generate_private_key(curve))).algorithms == (algorithm,)
 
 
 def test_weak_keys_and_keys_of_other_kinds_are_refused() -> None:
@@ -94,18 +89,14 @@ def test_weak_keys_and_keys_of_other_kinds_are_refused() -> None:
         (x25519.X25519PrivateKey.generate(), "of its kind"),
     ]:
         with pytest.raises(KeyUnusable, match=why):
-            public_key(der(key), "RS256")
+            public_key(der(key))
 
 
 def test_private_keys_and_garbage_are_refused_as_public_keys() -> None:
     private = rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for content in (private, b"", b"-----BEGIN PUBLIC KEY-----", SECRET, b"\xff" * 300, der(rsa_key())[:-1]):
         with pytest.raises(KeyUnusable, match="no public key"):
-            public_key(content, "RS256")
-
-
-def test_the_configurable_algorithms_are_the_supported_ones() -> None:
-    assert (*_RSA, *_CURVES.values(), "EdDSA") == ALGORITHMS
+            public_key(content)
 
 
 def test_a_file_may_have_several_keys() -> None:
@@ -114,14 +105,14 @@ def test_a_file_may_have_several_keys() -> None:
         assert [each.material for each in secret_keys(between.join(map(in_url, secrets)) + b"\n")] == secrets
     public = [rsa_key(name) for name in ("", "other")]
     for content in (b"".join(map(pem, public)), b"# ours\n" + b"\n".join(map(pem, public))):
-        assert [each.material for each in public_keys(content, "RS256")] == [key.public_key() for key in public]
+        assert [each.material for each in public_keys(content)] == [key.public_key() for key in public]
 
 
 def test_a_file_with_one_key_is_read_as_a_single_key() -> None:
     for content in (SECRET, SECRET + b"\n", b"a secret with data: in it, and blanks "):
         assert secret_keys(content) == (secret_key(content),)
     for content in (pem(rsa_key()), der(rsa_key())):
-        assert len(public_keys(content, "RS256")) == 1
+        assert len(public_keys(content)) == 1
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
 @pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "ES256", "EdDSA"])
 def test_tokens_signed_with_private_keys_are_verified_with_the_public_keys(algorithm: str) -> None:
     key: Any = {"R": rsa_key(), "P": rsa_key(), "E": curve_key()}[algorithm[0]] if algorithm != "EdDSA" else edwards_key()
-    verifier = Tokens((public_key(der(key), algorithm),), RULES)
+    verifier = Tokens((public_key(der(key)),), RULES)
     assert ask(verifier, token(key, algorithm)).principal == "alice"
     other: Any = {"R": rsa_key("other"), "P": rsa_key("other"), "E": curve_key("other")}[algorithm[0]]
     if algorithm != "EdDSA":
@@ -79,7 +79,7 @@ def test_the_header_does_not_choose_the_algorithm(algorithm: object) -> None:
 @pytest.mark.parametrize("form", [pem, der])
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 def test_a_public_key_does_not_verify_a_token_signed_with_it_as_a_secret(form: Any, algorithm: str) -> None:
-    verifier = Tokens((public_key(der(rsa_key()), "RS256"),), RULES)
+    verifier = Tokens((public_key(der(rsa_key())),), RULES)
     forged = signed({"alg": algorithm, "typ": "JWT"}, {"sub": "admin"}, form(rsa_key()), f"sha{algorithm[2:]}")
     assert refused(verifier, forged).reason is Reason.CREDENTIALS_INVALID
 

@@ -181,7 +181,7 @@ def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloa
 
     def read() -> tuple[keys.Key, ...]:
         content = regular_file.read(path)
-        return keys.secret_keys(content) if config.secret_key_file is not None else keys.public_keys(content, config.public_algorithm)
+        return keys.secret_keys(content) if config.secret_key_file is not None else keys.public_keys(content)
 
     def take(found: tuple[keys.Key, ...]) -> None:
         tokens.keys = found

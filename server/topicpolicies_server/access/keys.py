@@ -66,14 +66,14 @@ def secret_keys(content: bytes) -> tuple[Key, ...]:
     return tuple(secret_key(_decoded(line)) for line in _at_most(content.split()))
 
 
-def public_keys(content: bytes, algorithm: str) -> tuple[Key, ...]:
-    """Reads the public keys in a file's bytes, which must be for an algorithm.
+def public_keys(content: bytes) -> tuple[Key, ...]:
+    """Reads the public keys in a file's bytes.
 
     Raises:
         KeyUnusable: there are too many keys, or one can't be used.
     """
     blocks = _NEXT_MARK.split(content)[1:] if _MARK in content else [content]
-    return tuple(public_key(block, algorithm) for block in _at_most(blocks))
+    return tuple(public_key(block) for block in _at_most(blocks))
 
 
 def secret_key(secret: bytes) -> Key:
@@ -91,20 +91,17 @@ def secret_key(secret: bytes) -> Key:
     return Key(secret, tuple(name for name, least in _SECRETS.items() if len(secret) >= least))
 
 
-def public_key(encoded: bytes, algorithm: str) -> Key:
+def public_key(encoded: bytes) -> Key:
     """Returns a public key from its DER or PEM.
 
     Raises:
-        KeyUnusable: the bytes are no public key, or one that is too short, or not for the algorithm.
+        KeyUnusable: the bytes are no public key, or one that is too short, or signs no tokens.
     """
     try:
         loaded = load_pem_public_key(encoded) if _MARK in encoded else load_der_public_key(encoded)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyUnusable("it has no public key, neither DER (X.509) nor PEM") from error
-    key = of_public(loaded)
-    if algorithm not in key.algorithms:
-        raise KeyUnusable(f"its key is for {' or '.join(key.algorithms)}, not for {algorithm}")
-    return key
+    return of_public(loaded)
 
 
 def of_public(loaded: object) -> Key:

@@ -16,8 +16,6 @@ from .option import option
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""The algorithms of tokens that are signed with a private key."""
 CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
 """The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
 MOST_ISSUERS = 16
@@ -33,8 +31,6 @@ class TokenConfig:
     """Pulsar's tokenSecretKey: a file of the secret's bytes, or of lines of data:;base64,... It is read again when it changes."""
     public_key_file: Path | None = option(None, name="token_public_key", example='"/etc/pulsar/public.key"')
     """Pulsar's tokenPublicKey: a file of the key, DER or PEM. It is read again when it changes."""
-    public_algorithm: str = option("RS256", name="token_public_alg", choices=ALGORITHMS, metavar="ALGORITHM")
-    """The algorithm of ``token_public_key``. For an RSA key each of RS256 to PS512 allows all of them."""
     role_claim: str = option("sub", name="token_auth_claim", metavar="CLAIM")
     """The claim of Pulsar's tokens that has the role."""
     audience_claim: str = option("", name="token_audience_claim", example='"aud"', metavar="CLAIM")
