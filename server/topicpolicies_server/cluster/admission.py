@@ -25,7 +25,7 @@ from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, Topic
 
 _HERE = ""
 """The only cache key of facts about the cluster as a whole."""
-_MOST_SMALL = 1_000
+_MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
 """How many topics of a watch are asked about at the same time."""
 _Facts = TypeVar("_Facts")
@@ -82,10 +82,10 @@ class Admission:
         self._source = source
         self._missing_topics = missing_topics
         self._existence_seconds = None if missing_topics else freshness.existence
-        long = {"fresh_seconds": freshness.cluster, "most": _MOST_SMALL, "now": now}
-        self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), **long)  # type: ignore[arg-type]
-        self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), **long)  # type: ignore[arg-type]
-        self._tenants: Cache[str, Any] = Cache(source.tenant, **long)  # type: ignore[arg-type]
+        long = freshness.cluster
+        self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), fresh_seconds=long, most=1, now=now)
+        self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), fresh_seconds=long, most=1, now=now)
+        self._tenants: Cache[str, Any] = Cache(source.tenant, fresh_seconds=long, most=_MOST_TENANTS, now=now)
         self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=freshness.namespace, most=most, now=now)
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
@@ -128,7 +128,7 @@ class Admission:
 
     async def _admit_later(self, namespace: str, request: Request, needs: Need) -> None:
         own = self._topics.get(request.key.topic, within=self._within(request))
-        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
+        cluster, around, topic = await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         self._check(request, cluster, around, topic)
         if request.change is None or needs is Need.NOTHING:
             return
@@ -148,9 +148,9 @@ class Admission:
             PolicyError: this is not known, and can't be found out.
         """
         around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
-        if around is None or own is None:
-            around, own = await _all(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True))
-        return _disabled(around, own)
+        if around is not None and own is not None:
+            return _disabled(around, own)
+        return _disabled(*await asyncio.gather(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True)))
 
     async def namespace_disabled(self, namespace: str) -> bool:
         """Whether a namespace's property disables the policies of topics that do not have it themselves. Accepts old facts.
@@ -196,7 +196,7 @@ class Admission:
             PolicyError: the cluster does not answer (UNAVAILABLE), or the topic or namespace does not exist (NOT_FOUND).
         """
         own = self._topics.get(key.topic, within=self._existence_seconds)
-        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
+        cluster, around, topic = await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         if topic.exists is False and not self._missing_topics:
             raise _no_topic(key.topic)
         return Levels(_disabled(around, topic), around.policies, cluster.broker)
@@ -224,7 +224,7 @@ class Admission:
 
     async def _missing(self, topics: Sequence[str]) -> frozenset[str]:
         names = [name for name in map(full_name, topics) if name is not None]
-        found = await _all(*(self._topics.get(name, within=self._existence_seconds) for name in names))
+        found = await asyncio.gather(*(self._topics.get(name, within=self._existence_seconds) for name in names))
         return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
 
 
@@ -258,11 +258,6 @@ def policies_disabled(of: str) -> PolicyError:
 def _no_topic(topic: str) -> PolicyError:
     problem = f"{topic} does not exist: create it first."
     return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
-
-
-async def _all(*questions: Any) -> tuple[Any, ...]:
-    """Awaits several facts at once."""
-    return tuple(await asyncio.gather(*questions))
 
 
 async def open_admission(
