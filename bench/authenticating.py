@@ -25,7 +25,7 @@ from topicpolicies_server.access.grants import Grants
 from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
-from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.access.tokens import Tokens
 from topicpolicies_server.files import Reloader
 from topicpolicies_server.rpc.answers import permitted
 from topicpolicies_server.rpc.requests import author_of
@@ -70,7 +70,7 @@ async def main() -> None:
         roles = RolesFile(file, reloader)
         await roles.start()
         grants = Grants(roles)
-        identification = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+        identification = Identification(tokens=Tokens((secret_key(SECRET),)))
 
         def asked(call: Any) -> None:
             call.caller = identification.caller(call.metadata)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topicpolicies_server.access.issuer_client import IssuerClient
+from topicpolicies_server.access.issuers import IssuerClient
 
 WRONG = [
     ("ALL_PROXY", "socks5://me:fish@127.0.0.1:1080"),

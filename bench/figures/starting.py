@@ -22,7 +22,7 @@ from bench.targets import Program
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
-from topicpolicies_server.config.table import options
+from topicpolicies_server.config.sources import options
 
 from . import filling
 from .figure import Figure, Measured, Want

@@ -6,8 +6,8 @@ import pytest
 from cryptography import x509
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.certificates import RULES, Certificates
-from topicpolicies_server.config.authentication import CERTIFICATE_ROLES
+from topicpolicies_server.access.certificates import _ROLES, Certificates
+from topicpolicies_server.config.callers import CERTIFICATE_ROLES
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -58,7 +58,7 @@ def test_bytes_that_are_not_a_certificate_are_refused(pem: bytes) -> None:
     assert refused("cn", pem).reason is Reason.CREDENTIALS_INVALID
 
 
-@pytest.mark.parametrize("rule", RULES[1:])
+@pytest.mark.parametrize("rule", CERTIFICATE_ROLES[1:])
 @pytest.mark.parametrize(
     "names",
     [
@@ -88,4 +88,4 @@ def test_a_certificate_that_was_read_before_expires_too() -> None:
 
 
 def test_the_configurable_rules_are_the_supported_ones() -> None:
-    assert RULES == CERTIFICATE_ROLES
+    assert tuple(_ROLES) == CERTIFICATE_ROLES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from topicpolicies_server.access import NOBODY, Caller, Granted, Permission, Way
+from topicpolicies_server.access.caller import NOTHING
 from topicpolicies_server.access.grants import Grants, known
-from topicpolicies_server.access.permission import NOTHING
 
 READ, BOTH = frozenset({Permission.READ}), frozenset({Permission.READ, Permission.CHANGE})
 ALICE, GATEWAY = Caller("alice", Way.TOKEN), Caller("gateway", Way.CERTIFICATE, "alice")

@@ -10,16 +10,14 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.certificates import Certificates
 from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, ORIGINAL_KEY, Identification
 from topicpolicies_server.access.keys import secret_key
-from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.access.tokens import Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
 from .certificates import certificate
 from .signing import NOW, SECRET, set_clock, token
 
-BOTH = Identification(
-    tokens=Tokens((secret_key(SECRET),), TokenRules()), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"})
-)
+BOTH = Identification(tokens=Tokens((secret_key(SECRET),)), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"}))
 CAROL = certificate("carol")
 
 
@@ -65,7 +63,7 @@ def test_the_error_for_missing_credentials_names_those_that_are_accepted() -> No
     error = refused(CallCredentials())
     assert (error.kind, error.reason) == (Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING)
     assert "Bearer TOKEN" in error.message and "client certificate" in error.message
-    only = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    only = Identification(tokens=Tokens((secret_key(SECRET),)))
     assert "certificate" not in refused(CallCredentials(None, CAROL), only).message
 
 
@@ -107,7 +105,7 @@ def test_the_original_principal_is_not_remembered_with_the_token_of_a_proxy() ->
 
 
 def test_a_token_that_was_verified_is_remembered_until_keys_change() -> None:
-    tokens = Tokens((secret_key(SECRET),), TokenRules())
+    tokens = Tokens((secret_key(SECRET),))
     way = Identification(tokens=tokens)
     shown = CallCredentials(f"Bearer {token()}")
     assert ask(shown, way) is ask(shown, way)
@@ -117,7 +115,7 @@ def test_a_token_that_was_verified_is_remembered_until_keys_change() -> None:
 
 
 def test_a_remembered_token_is_refused_before_it_begins_and_after_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    way = Identification(tokens=Tokens((secret_key(SECRET),)))
     shown = CallCredentials(f"Bearer {token(exp=NOW + 36_000, nbf=NOW - 36_000)}")
     ask(shown, way)
     for moment, reason in ((NOW + 36_000, Reason.CREDENTIALS_EXPIRED), (NOW - 36_001, Reason.CREDENTIALS_INVALID)):
@@ -128,7 +126,7 @@ def test_a_remembered_token_is_refused_before_it_begins_and_after_it_has_expired
 
 
 def test_the_number_of_remembered_tokens_is_bounded() -> None:
-    way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
+    way = Identification(tokens=Tokens((secret_key(SECRET),)))
     for number in range(MOST + 5):
         ask(CallCredentials(f"Bearer {token(jti=str(number))}"), way)
     refused(CallCredentials(f"Bearer {token(bytes(32))}"), way)

@@ -10,10 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from topicpolicies_server.access import issuer_client
-from topicpolicies_server.access.issuer_client import IssuerClient
-from topicpolicies_server.access.issuers import MOST_BYTES, Unanswered
-from topicpolicies_server.config.authentication import MOST_ISSUERS
+from topicpolicies_server.access import issuers
+from topicpolicies_server.access.issuers import MOST_BYTES, IssuerClient, Unanswered
+from topicpolicies_server.config.callers import MOST_ISSUERS
 
 from .issuer import Issuer, serving
 from .signing import curve_key, jwk
@@ -105,7 +104,7 @@ async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: Issue
 async def test_a_request_to_an_issuer_that_does_not_answer_ends_in_time(
     issuer: Issuer, asking: IssuerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issuer_client, "TOTAL_SECONDS", 0.2)
+    monkeypatch.setattr(issuers, "TOTAL_SECONDS", 0.2)
     issuer.answers.clear()
     with pytest.raises(Unanswered, match="no answer"):
         await asking.keys(issuer.name)

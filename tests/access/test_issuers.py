@@ -12,9 +12,10 @@ import pytest
 
 from topicpolicies_server.access import Caller, Way, issuers
 from topicpolicies_server.access.identification import Identification
-from topicpolicies_server.access.issuers import Issuers, KeySet, OidcRules, Unanswered, key_set
+from topicpolicies_server.access.issuers import Issuers, KeySet, Unanswered, key_set
 from topicpolicies_server.access.keys import secret_key
-from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.access.tokens import Tokens
+from topicpolicies_server.config import OidcConfig
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -33,9 +34,9 @@ class World:
         self.asked: list[str] = []
         self.down = False
         self.waiting: asyncio.Event | None = None
-        self.identification = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
-        rules = OidcRules(frozenset({"topicpolicies"}), refresh=refresh)
-        self.issuers = self.identification.issuers = Issuers([ISSUER, OTHER], self.fetch, rules, self.identification.forget)
+        self.identification = Identification(tokens=Tokens((secret_key(SECRET),)))
+        config = OidcConfig(issuers=(ISSUER, OTHER), audiences=("topicpolicies",), refresh_seconds=refresh)
+        self.issuers = self.identification.issuers = Issuers(config, self.fetch, self.identification.forget)
 
     async def fetch(self, name: str) -> KeySet:
         """Answers a request for the keys of an issuer."""
@@ -222,12 +223,13 @@ async def test_keys_from_a_file_are_used_until_they_are_replaced_and_the_issuer_
     def of(name: str) -> KeySet:
         return key_set(json.dumps({"keys": [jwk(curve_key(name), name)]}).encode())
 
-    world.issuers.take(of("first"))
-    world.issuers.start()
+    config = OidcConfig(issuers=(ISSUER,), audiences=("topicpolicies",))
+    given = world.identification.issuers = Issuers(config, None, world.identification.forget)
+    given.take(of("first"))
     old, new = id_token(), id_token("second")
     assert (await world.ask(old)).principal == "alice"
     assert await world.refused(new) is Reason.CREDENTIALS_INVALID
-    world.issuers.take(of("second"))
+    given.take(of("second"))
     assert (await world.ask(new)).principal == "alice"
     assert await world.refused(old) is Reason.CREDENTIALS_INVALID
     assert world.asked == []

@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.keys import public_key, secret_key
-from topicpolicies_server.access.tokens import TokenRules, Tokens
+from topicpolicies_server.access.tokens import Tokens
+from topicpolicies_server.config import TokenConfig
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
 from .signing import NOW, SECRET, curve_key, der, edwards_key, part, pem, rsa_key, set_clock, signed, token, unsigned
 
-RULES = TokenRules()
+RULES = TokenConfig()
 
 
-def tokens(rules: TokenRules = RULES, secret: bytes = SECRET) -> Tokens:
-    return Tokens((secret_key(secret),), rules)
+def tokens(rules: TokenConfig = RULES, secret: bytes = SECRET, leeway: float = 0.0) -> Tokens:
+    return Tokens((secret_key(secret),), rules, leeway)
 
 
 def ask(verifier: Tokens, shown: str) -> Caller:
@@ -53,7 +54,7 @@ def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
 @pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "ES256", "EdDSA"])
 def test_tokens_signed_with_private_keys_are_verified_with_the_public_keys(algorithm: str) -> None:
     key: Any = {"R": rsa_key(), "P": rsa_key(), "E": curve_key()}[algorithm[0]] if algorithm != "EdDSA" else edwards_key()
-    verifier = Tokens((public_key(der(key), algorithm),), RULES)
+    verifier = Tokens((public_key(der(key)),), RULES)
     assert ask(verifier, token(key, algorithm)).principal == "alice"
     other: Any = {"R": rsa_key("other"), "P": rsa_key("other"), "E": curve_key("other")}[algorithm[0]]
     if algorithm != "EdDSA":
@@ -78,7 +79,7 @@ def test_the_header_does_not_choose_the_algorithm(algorithm: object) -> None:
 @pytest.mark.parametrize("form", [pem, der])
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
 def test_a_public_key_does_not_verify_a_token_signed_with_it_as_a_secret(form: Any, algorithm: str) -> None:
-    verifier = Tokens((public_key(der(rsa_key()), "RS256"),), RULES)
+    verifier = Tokens((public_key(der(rsa_key())),), RULES)
     forged = signed({"alg": algorithm, "typ": "JWT"}, {"sub": "admin"}, form(rsa_key()), f"sha{algorithm[2:]}")
     assert refused(verifier, forged).reason is Reason.CREDENTIALS_INVALID
 
@@ -90,7 +91,7 @@ def test_a_hash_longer_than_the_secret_is_refused() -> None:
 
 def test_tokens_expire_to_the_second_with_the_configured_leeway(monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, NOW)
-    patient = tokens(TokenRules(leeway=10.0))
+    patient = tokens(leeway=10.0)
     assert ask(tokens(), token(exp=NOW + 1, nbf=NOW, iat=NOW + 99)).expires_at == NOW + 1
     assert refused(tokens(), token(exp=NOW)).reason is Reason.CREDENTIALS_EXPIRED
     assert refused(tokens(), token(nbf=NOW + 1)).reason is Reason.CREDENTIALS_INVALID
@@ -110,7 +111,7 @@ def test_times_that_are_not_valid_numbers_are_refused(name: str, value: object) 
 
 
 def test_the_audience_must_be_the_configured_one_if_there_is_one() -> None:
-    verifier = tokens(TokenRules(audience_claim="aud", audience="sidecar"))
+    verifier = tokens(TokenConfig(audience_claim="aud", audience="sidecar"))
     assert ask(verifier, token(aud="sidecar")).principal == ask(verifier, token(aud=["broker", "sidecar"])).principal == "alice"
     assert refused(verifier, _any_token({"audience": "sidecar"})).reason is Reason.CREDENTIALS_INVALID
     audiences: list[object] = [None, "sidecar2", [], ["side", "car"], 5, {"sidecar": 1}]
@@ -120,7 +121,7 @@ def test_the_audience_must_be_the_configured_one_if_there_is_one() -> None:
 
 
 def test_the_role_is_read_from_the_configured_claim_and_from_a_list_its_first_entry() -> None:
-    verifier = tokens(TokenRules(role_claim="roles"))
+    verifier = tokens(TokenConfig(role_claim="roles"))
     assert ask(verifier, token(roles="bob")).principal == "bob"
     assert ask(verifier, token(roles=["bob", "eve"])).principal == "bob"
     for roles in ([], [5], "", None, 5, {"bob": 1}, [["bob"]]):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app
 from topicpolicies_server.config.rendering import reference
-from topicpolicies_server.config.table import options
+from topicpolicies_server.config.sources import options
 
 
 @pytest.fixture

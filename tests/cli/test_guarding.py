@@ -72,7 +72,7 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
         (("guard", "acme/*", "--pulsar", "x", "--admin-url", "y"), "Pulsar service URL"),
         (("guard", "acme/*", *CLUSTER, "--metrics-listen", "unix:/tmp/m"), "over TCP only"),
         (("guard", "acme/*", *CLUSTER, "--max-repairs-per-second", "0"), "max_repairs_per_second must be from"),
-        (("serve", "--data", "p.db", "--guard", "acme/*"), "the embedded log has no other writers"),
+        (("serve", "--data", "p.db", "--guard", "acme/*"), "--guard goes with --pulsar"),
         (("serve", *CLUSTER, "--guard", "acme"), "not a pattern of namespaces"),
         (("serve", *CLUSTER, "--guard", "acme/*", "--writer", "exclusive"), "goes with --writer shared"),
     ],

@@ -87,15 +87,18 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data FILE.db or --pulsar"),
+        (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data goes with the embedded log, not with --pulsar"),
         (("--data", "p.db", "--admin-url", "http://a:1"), "--admin-url goes with --pulsar"),
         (("--pulsar", "pulsar://a:1"), "admin URL"),
-        (("--pulsar", "pulsar://a:1", "--admin-url", "http://a:1", "--cluster-file", "c.toml"), "--cluster-file goes with --data"),
+        (
+            ("--pulsar", "pulsar://a:1", "--admin-url", "http://a:1", "--cluster-file", "c.toml"),
+            "--cluster-file goes with",
+        ),
         (("--data", "p.db", "--cluster-file", "missing.toml"), "can't be read"),
         (("--data", "no-such-directory/p.db"), "does not exist"),
         (("--data", "p.db", "--listen", "nowhere"), "not an address"),
         (("--data", "p.db", "--listen", "0.0.0.0:1"), "--insecure-listen"),
-        (("--data", "p.db", "--tls-key", "k"), "belong together"),
+        (("--data", "p.db", "--tls-key", "k"), "needs its --tls-certificate"),
         (("--data", "p.db", "--tls-client-ca", "k"), "needs its --tls-certificate"),
         (("--data", "p.db", "--tls"), "needs its --tls-certificate"),
         (("--data", "p.db", "--tls-ca", "k"), "are for clients"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Coroutine
 from typing import cast
 
@@ -12,7 +11,7 @@ import pytest
 from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.admission import Admission
-from topicpolicies_server.cluster.disabled import PROPERTY
+from topicpolicies_server.cluster.source import PROPERTY
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -220,19 +219,6 @@ async def test_a_topics_property_wins_over_its_namespaces_and_invalid_values_are
     for asked in (request(), deletion()):
         error = await refused(admission, asked)
         assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
-
-
-async def test_an_invalid_property_is_logged_once(
-    admission: Admission, source: FakeSource, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    source.properties[NAMESPACE] = {PROPERTY: "maybe"}
-    with caplog.at_level(logging.WARNING):
-        for _ in range(5):
-            await admit(admission, request())
-            clock.now += 100
-    assert [record.getMessage() for record in caplog.records if PROPERTY in record.getMessage()] == [
-        f'{NAMESPACE} has the property {PROPERTY}="maybe", which is neither "true" nor "false": it is ignored'
-    ]
 
 
 async def test_the_number_of_cached_topics_is_bounded(source: FakeSource, clock: Clock) -> None:

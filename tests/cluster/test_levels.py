@@ -7,33 +7,40 @@ from typing import Any
 import pytest
 
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.cluster.brokers import DEFAULTS, Configuration, broker_facts
+from topicpolicies_server.cluster.brokers import DEFAULTS, cluster_facts
 from topicpolicies_server.cluster.levels import namespace_level
+from topicpolicies_server.core.policies.facts import BrokerFacts
+
+
+def broker_facts(configuration: dict[str, Any]) -> BrokerFacts:
+    found = cluster_facts("us", configuration).broker
+    assert found is not None
+    return found
 
 
 def test_broker_settings_are_the_same_as_texts_of_brokers_and_as_values_of_files() -> None:
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value).replace("'", "") for name, value in DEFAULTS.items()}
     texts["brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"] = ""
-    assert broker_facts(Configuration(texts)) == broker_facts(Configuration({}))
-    assert broker_facts(Configuration({"maxMessageSize": 5})) == broker_facts(Configuration({"maxMessageSize": "5"}))
+    assert broker_facts(texts) == broker_facts({})
+    assert broker_facts({"maxMessageSize": 5}) == broker_facts({"maxMessageSize": "5"})
 
 
 def test_the_inactive_duration_of_topics_is_the_deletion_interval_unless_configured() -> None:
-    inactive = broker_facts(Configuration({"brokerDeleteInactiveTopicsFrequencySeconds": "61"})).policies.inactive_topic_policies
+    inactive = broker_facts({"brokerDeleteInactiveTopicsFrequencySeconds": "61"}).policies.inactive_topic_policies
     assert inactive.max_inactive_duration_seconds == 61
     longer = {"brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "7", "brokerDeleteInactiveTopicsFrequencySeconds": "61"}
-    assert broker_facts(Configuration(longer)).policies.inactive_topic_policies.max_inactive_duration_seconds == 7
+    assert broker_facts(longer).policies.inactive_topic_policies.max_inactive_duration_seconds == 7
 
 
 def test_a_default_quota_in_gigabytes_wins_over_one_in_bytes() -> None:
-    level = broker_facts(Configuration({"backlogQuotaDefaultLimitGB": "0.5", "backlogQuotaDefaultLimitBytes": "7"})).policies
+    level = broker_facts({"backlogQuotaDefaultLimitGB": "0.5", "backlogQuotaDefaultLimitBytes": "7"}).policies
     assert {quota.limit_size for quota in level.back_log_quota_map.values()} == {2**29}
 
 
 @pytest.mark.parametrize("settings", [{"maxMessageSize": "many"}, {"delayedDeliveryEnabled": "perhaps"}])
 def test_a_setting_of_the_wrong_kind_is_an_error(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings.values()))):
-        broker_facts(Configuration(settings))
+        broker_facts(settings)
 
 
 @pytest.mark.parametrize(

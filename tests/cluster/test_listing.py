@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from topicpolicies_server.cluster import listing
-from topicpolicies_server.cluster.listing import Lists, TopicLookups
+from topicpolicies_server.cluster import admin
+from topicpolicies_server.cluster.admin import AdminSource, Lists
 from topicpolicies_server.cluster.source import TopicFacts
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.admin import Admin
 
 NAMESPACE = "acme/orders"
 TOPICS = [f"persistent://{NAMESPACE}/t-{number}" for number in range(200)]
@@ -17,8 +18,8 @@ SWITCHED = TopicFacts(True, {"x": "y"})
 PLAIN, MISSING = TopicFacts(True, {}), TopicFacts(False, {})
 
 
-class Brokers:
-    """Brokers on which even topics exist, every tenth is partitioned and has a property, and odd topics do not exist."""
+class Brokers(AdminSource):
+    """A source that asks brokers on which even topics exist, every tenth is partitioned and has a property, and odd topics do not exist."""
 
     def __init__(self, *, missing_topics: bool = False) -> None:
         self.asked: list[str] = []
@@ -27,11 +28,11 @@ class Brokers:
         self.gate = asyncio.Event()
         self.gate.set()
         self.now = 0.0
-        self.questions = TopicLookups(self._one, self._lists, lambda: self.now, missing_topics=missing_topics)
+        super().__init__(Admin("http://nowhere:1"), "", missing_topics=missing_topics, now=lambda: self.now)
 
     async def all(self, topics: list[str]) -> dict[str, TopicFacts]:
         """Looks up all topics at once."""
-        return dict(zip(topics, await asyncio.gather(*map(self.questions.topic, topics)), strict=True))
+        return dict(zip(topics, await asyncio.gather(*map(self.topic, topics)), strict=True))
 
     async def _one(self, topic: str) -> TopicFacts:
         self.asked.append(topic)
@@ -62,7 +63,7 @@ async def test_many_lookups_are_answered_by_one_listing_with_the_same_facts_as_o
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert brokers.listed == [NAMESPACE]
     avoidable = [topic for topic in brokers.asked if truth(topic) is PLAIN]
-    assert len(avoidable) <= listing._MANY, "topics that the lists answer for are not requested"
+    assert len(avoidable) <= admin._MANY, "topics that the lists answer for are not requested"
     assert all(topic in brokers.asked for topic in TOPICS if truth(topic) is not PLAIN), (
         "topics that the lists do not answer for are requested"
     )
@@ -73,10 +74,10 @@ async def test_where_topics_need_not_exist_the_lists_also_answer_for_missing_top
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert brokers.listed == [NAMESPACE]
     avoidable = [topic for topic in brokers.asked if truth(topic) is not SWITCHED]
-    assert len(avoidable) <= listing._MANY
+    assert len(avoidable) <= admin._MANY
     brokers.asked.clear()
     elsewhere = f"non-persistent://{NAMESPACE}/t-10"
-    assert await brokers.questions.topic(elsewhere) == SWITCHED
+    assert await brokers.topic(elsewhere) == SWITCHED
     assert brokers.asked == [elsewhere], "the lists have only persistent topics"
 
 
@@ -101,11 +102,11 @@ async def test_lists_are_used_for_two_seconds_and_topics_created_since_are_reque
     await brokers.all(TOPICS)
     brokers.asked.clear()
     late = f"persistent://{NAMESPACE}/late-2"
-    assert await brokers.questions.topic(TOPICS[2]) == PLAIN
-    assert await brokers.questions.topic(late) == PLAIN
+    assert await brokers.topic(TOPICS[2]) == PLAIN
+    assert await brokers.topic(late) == PLAIN
     assert brokers.asked == [late]
     brokers.now = 2.1
-    await brokers.questions.topic(TOPICS[2])
+    await brokers.topic(TOPICS[2])
     assert brokers.asked == [late, TOPICS[2]], "the lists have expired"
     await brokers.all(TOPICS)
     assert brokers.listed == [NAMESPACE] * 2
@@ -125,41 +126,41 @@ async def test_if_listing_fails_topics_are_requested_and_listing_is_tried_again_
 
 async def test_the_number_of_namespaces_whose_lists_are_kept_is_bounded() -> None:
     brokers = Brokers()
-    for number in range(3 * listing._MOST):
+    for number in range(3 * admin._MOST):
         await brokers.all([topic.replace("orders", f"orders-{number}") for topic in TOPICS])
-    assert len(brokers.listed) == 3 * listing._MOST
-    assert len(brokers.questions._lists) == listing._MOST
-    assert not brokers.questions._unanswered
+    assert len(brokers.listed) == 3 * admin._MOST
+    assert len(brokers._cached_lists) == admin._MOST
+    assert not brokers._unanswered
 
 
 async def test_a_caller_cancelled_while_it_waits_for_a_listing_does_not_end_it_for_the_others() -> None:
     brokers = Brokers()
     brokers.gate.clear()
-    waiting = [asyncio.create_task(brokers.questions.topic(topic)) for topic in TOPICS]
+    waiting = [asyncio.create_task(brokers.topic(topic)) for topic in TOPICS]
     await asyncio.sleep(0)
-    for each in waiting[listing._MANY :: 2]:
+    for each in waiting[admin._MANY :: 2]:
         each.cancel()
     brokers.gate.set()
     done = await asyncio.gather(*waiting, return_exceptions=True)
     cancelled = sum(isinstance(each, asyncio.CancelledError) for each in done)
-    assert cancelled == len(waiting[listing._MANY :: 2]) > 0
+    assert cancelled == len(waiting[admin._MANY :: 2]) > 0
     assert all(each == truth(topic) for topic, each in zip(TOPICS, done, strict=True) if not isinstance(each, BaseException))
     assert brokers.listed == [NAMESPACE]
 
 
 async def test_closing_ends_what_waits_for_a_listing() -> None:
-    brokers = Brokers()
     never = asyncio.Event()
 
-    async def list_all(_: str) -> Lists:
-        await never.wait()
-        raise AssertionError
+    class Unlisted(Brokers):
+        async def _lists(self, namespace: str) -> Lists:
+            await never.wait()
+            raise AssertionError(namespace)
 
-    questions = TopicLookups(brokers._one, list_all, lambda: 0.0)
-    asking = [asyncio.create_task(questions.topic(topic)) for topic in TOPICS]
+    brokers = Unlisted()
+    asking = [asyncio.create_task(brokers.topic(topic)) for topic in TOPICS]
     brokers.gate.clear()
     await asyncio.sleep(0.01)
-    await questions.close()
+    await brokers.close()
     brokers.gate.set()
     done = await asyncio.gather(*asking, return_exceptions=True)
-    assert sum(isinstance(each, PolicyError) for each in done) == len(TOPICS) - listing._MANY
+    assert sum(isinstance(each, PolicyError) for each in done) == len(TOPICS) - admin._MANY

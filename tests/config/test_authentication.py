@@ -17,8 +17,8 @@ from topicpolicies_server.config import (
     TokenConfig,
     parse_address,
 )
-from topicpolicies_server.config.authentication import is_private
 from topicpolicies_server.config.building import server_config
+from topicpolicies_server.config.callers import is_private
 from topicpolicies_server.config.sources import read_options
 
 MEMORY = EmbeddedLogConfig(path=None)
@@ -52,10 +52,8 @@ def test_authentication_is_off_by_default() -> None:
 
 
 def test_each_way_of_authentication_is_configured_by_its_options(file: Path) -> None:
-    tokens = made(
-        authentication_providers=["token"], token_public_key=file, token_public_alg="ES256", token_auth_claim="role", proxy_roles="a, b"
-    )
-    assert tokens.token == TokenConfig(public_key_file=file, public_algorithm="ES256", role_claim="role")
+    tokens = made(authentication_providers=["token"], token_public_key=file, token_auth_claim="role", proxy_roles="a, b")
+    assert tokens.token == TokenConfig(public_key_file=file, role_claim="role")
     assert (tokens.oidc, tokens.certificate, tokens.proxy_roles, tokens.enabled) == (None, "", ("a", "b"), True)
     oidc = made(authentication_providers="oidc", oidc_issuers="https://a.example", oidc_audiences="x,y", oidc_jwks_file=file)
     assert oidc.oidc == OidcConfig(issuers=("https://a.example",), audiences=("x", "y"), jwks_file=file)
@@ -69,12 +67,6 @@ def test_each_way_of_authentication_is_configured_by_its_options(file: Path) -> 
         **tls,
     )
     assert all_of_them.token and all_of_them.oidc and all_of_them.certificate == "cn"
-
-
-def test_the_name_of_an_algorithm_is_read_in_any_case(file: Path) -> None:
-    assert made(authentication_providers="token", token_public_key=file, token_public_alg="eddsa").token == TokenConfig(
-        public_key_file=file, public_algorithm="EdDSA"
-    )
 
 
 @pytest.mark.parametrize(

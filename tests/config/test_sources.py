@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
 from topicpolicies_server.config.building import guard_config, server_config
 from topicpolicies_server.config.rendering import written_value
-from topicpolicies_server.config.sources import OptionValues, Source, read_options
-from topicpolicies_server.config.table import options
+from topicpolicies_server.config.sources import OptionValues, Source, options, read_options
 
 HOME = {"HOME": "/somewhere/mine"}
 BROKERS = {"pulsar": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
@@ -202,7 +201,7 @@ def test_checkpoints_are_beside_the_embedded_log_unless_configured_otherwise(tmp
     kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
     assert kept is not None and kept.path == tmp_path / "c.db"
     both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
-    assert both == ("--checkpoints and --no-checkpoints contradict each other (--checkpoints, --no-checkpoints).",)
+    assert both == ("--checkpoints goes without --no-checkpoints.",)
 
 
 @pytest.mark.parametrize(("option", "what"), [("data", "change log"), ("history", "history")])
@@ -247,7 +246,17 @@ def test_an_empty_pulsar_option_does_not_change_the_path_of_the_embedded_log(tmp
 
 def test_one_source_that_names_both_logs_is_refused(tmp_path: Path) -> None:
     both = {"data": tmp_path / "p.db"} | BROKERS | {"guard": ["acme/*"]}
-    assert problems(flags=both) == ("Give either --data FILE.db or --pulsar pulsar://HOST:PORT, not both: there is one change log.",)
+    assert problems(flags=both) == ("--data goes with the embedded log, not with --pulsar: there is one change log.",)
+
+
+def test_options_of_the_log_that_is_not_used_are_an_error_unless_another_source_has_precedence(tmp_path: Path) -> None:
+    assert problems(flags={"admin_url": BROKERS["admin_url"], "guard": ["acme/*"]}) == ("--admin-url, --guard go with --pulsar.",)
+    assert problems(flags=BROKERS | {"cluster_file": tmp_path / "none"}) == (
+        "--cluster-file goes with the embedded log, not with --pulsar: there is one change log.",
+    )
+    key = {"TOPICPOLICIES_TOKEN_SECRET_KEY": str(tmp_path / "none")}
+    assert problems(environment=key) == ("--token-secret-key goes with --authentication-providers token.",)
+    made({"authentication_providers": ""}, key)
 
 
 def test_history_and_no_history_of_different_sources_follow_the_precedence(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ import pytest
 from topicpolicies_server.config import Limits, ServerConfig
 from topicpolicies_server.config.building import data_folder_of
 from topicpolicies_server.config.rendering import in_toml, reference, sample, written_value
-from topicpolicies_server.config.sources import read_options
-from topicpolicies_server.config.table import CLIENT_VARIABLES, options
+from topicpolicies_server.config.sources import CLIENT_VARIABLES, options, read_options
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
 LIMITS = [each.name for each in dataclasses.fields(Limits)]

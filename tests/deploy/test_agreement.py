@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def test_the_schema_has_exactly_the_options_that_are_not_the_charts_own() -> None:
     properties = json.loads((CHART / "values.schema.json").read_text())["properties"]
     served = {each.name: each for each in options().values() if each.read_by & ReadBy.SERVE}
-    kept = {"data", "history", "checkpoints", "call_record_file"}  # written, not read
+    kept = {"data", "history", "checkpoints", "access_log_file"}  # written, not read
     read = [each.name for each in served.values() if each.type is Path and each.name not in kept]
     assert properties["files"]["propertyNames"]["enum"] == read
     own = {*read, "data", "history", "checkpoints", "listen", "metrics_listen"}

@@ -17,7 +17,7 @@ from tests.client.certificates import Authority, Identity
 from tests.ports import free_port
 from tests.stubs import async_stub
 from topicpolicies.v1.service_pb2 import ListPoliciesRequest
-from topicpolicies_server.access.issuers import Issuers, KeySet, OidcRules, Unanswered
+from topicpolicies_server.access.issuers import Issuers, KeySet, Unanswered
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.config import (
     AuthenticationConfig,
@@ -28,7 +28,7 @@ from topicpolicies_server.config import (
     TlsConfig,
     parse_address,
 )
-from topicpolicies_server.config.authentication import TokenConfig
+from topicpolicies_server.config.callers import OidcConfig, TokenConfig
 from topicpolicies_server.config.server import AccessLogConfig, Recorded, TelemetryConfig
 from topicpolicies_server.rpc.server import Server
 
@@ -108,7 +108,7 @@ async def test_the_age_of_issuers_keys_and_the_number_of_issuers_without_an_answ
         return (("one", secret_key(SECRET.encode())),)
 
     monkeypatch.setattr("topicpolicies_server.access.issuers.ASK_SECONDS", 0.05)
-    issuers = Issuers(["https://a", "https://b"], fetch, OidcRules(frozenset({"me"}), refresh=0.1))
+    issuers = Issuers(OidcConfig(issuers=("https://a", "https://b"), audiences=("me",), refresh_seconds=0.1), fetch)
     assert issuers.keys() == (0.0, 0)
     issuers.start()
     await asyncio.sleep(0.05)

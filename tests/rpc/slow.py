@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from topicpolicies_server.access import Caller, Granted, Permission
-from topicpolicies_server.access.permission import EVERYTHING, NOTHING
+from topicpolicies_server.access.caller import EVERYTHING, NOTHING
 from topicpolicies_server.core.errors import PolicyError
 
 

@@ -14,7 +14,7 @@ from tests.namespaces.bench import KEY, NAMESPACE, Bench, simulate
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import NOBODY, Caller, Granted, Permission
-from topicpolicies_server.access.permission import EVERYTHING, NOTHING
+from topicpolicies_server.access.caller import EVERYTHING, NOTHING
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents

@@ -1,10 +1,9 @@
 """Authentication and authorization: who calls, and which permissions a caller has in a namespace. This package knows no gRPC.
 
-- ``caller``: who calls; ``identification``: finds that out
+- ``caller``: who calls, and the permissions; ``identification``: finds out who calls
 - ``grants``: what a caller may do; ``roles_file``: by a file; ``broker_roles``: as Pulsar's brokers decide
 """
 
-from .caller import NOBODY, Caller, Way
-from .permission import Granted, Permission
+from .caller import NOBODY, Caller, Granted, Permission, Way
 
 __all__ = ["NOBODY", "Caller", "Granted", "Permission", "Way"]

@@ -29,7 +29,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, understood
-from .permission import EVERYTHING, NOTHING, Granted, Permission
+from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 _HERE = ""
 """The only cache key of the superusers."""

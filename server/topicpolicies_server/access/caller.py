@@ -1,10 +1,41 @@
-"""The caller: the principal that was verified, how it was verified, and for whom it speaks."""
+"""Callers, their permissions, and the errors for those whose credentials are not accepted.
+
+No message quotes credentials: they would get into the callers' logs.
+"""
 
 from __future__ import annotations
 
 import enum
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
+
+
+class Permission(enum.Enum):
+    """A permission in a namespace. The values are the words that files, error messages and log lines use."""
+
+    READ = "read"
+    """GetPolicy, ListPolicies, GetEffectivePolicy."""
+    WATCH = "watch"
+    """WatchPolicies."""
+    CHANGE = "change"
+    """UpdatePolicy, DeletePolicy, BatchUpdatePolicies."""
+    HISTORY = "history"
+    """``PolicyHistoryService``, and, beside ``WATCH``, watches of every change."""
+    OVERRIDE = "override"
+    """Changing policies beyond the constraints of the server's declared policies."""
+    SECRETS = "secrets"
+    """Seeing the credentials of object storages in offload policies, in whatever else the caller may see."""
+
+    __hash__ = object.__hash__  # each member is one object; the hash of an enum is a Python function, and each call needs one
+
+
+Granted: TypeAlias = frozenset[Permission]
+"""The permissions of a caller in a namespace, all of them."""
+NOTHING: Granted = frozenset()
+EVERYTHING: Granted = frozenset(Permission)
 
 
 class Way(enum.Enum):
@@ -19,7 +50,7 @@ class Way(enum.Enum):
     CERTIFICATE = "certificate"
     """A client certificate of an authority that the server trusts."""
 
-    __hash__ = object.__hash__  # for the reason in ``permission.Permission``: callers are keys of dictionaries
+    __hash__ = object.__hash__  # as in ``Permission``
 
 
 class Caller(NamedTuple):
@@ -44,3 +75,35 @@ class Caller(NamedTuple):
 
 NOBODY = Caller("", Way.NONE)
 """The caller of every call to a server that asks for no credentials."""
+
+
+def missing(wanted: str) -> PolicyError:
+    """Returns the error for a call without credentials.
+
+    Args:
+        wanted: the credentials that may be given.
+    """
+    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server authenticates callers: give {wanted}.")
+
+
+def invalid(why: str) -> PolicyError:
+    """Returns the error for invalid credentials.
+
+    Args:
+        why: a sentence.
+    """
+    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_INVALID, why)
+
+
+def expired(what: str = "token") -> PolicyError:
+    """Returns the error for credentials that have expired."""
+    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_EXPIRED, f"The {what} has expired: call with a new one.")
+
+
+def unverifiable(why: str) -> PolicyError:
+    """Returns the error for credentials that can't be verified now.
+
+    Args:
+        why: a sentence.
+    """
+    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, why)

@@ -8,18 +8,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from .caller import Caller, Way
-from .refusals import expired, invalid
+from .caller import Caller, Way, expired, invalid
 from .tokens import NOT_A_ROLE, is_role
 
-RULES = ("cn", "dns", "uri", "email")
-"""Where in a certificate the role is."""
 _MOST_KNOWN = 1_024
 """How many certificates' roles are remembered."""
 
@@ -28,9 +25,9 @@ class Certificates:
     """Reads client certificates by one rule. The results are remembered, as a connection makes many calls."""
 
     def __init__(self, rule: str) -> None:
-        """``rule``: one of ``RULES``."""
+        """``rule``: one of ``CERTIFICATE_ROLES`` of the configuration."""
         self._role = _ROLES[rule]
-        self._known: OrderedDict[bytes, Caller] = OrderedDict()
+        self._known = lru_cache(_MOST_KNOWN)(self._read)
 
     def caller(self, pem: bytes, now: float) -> Caller:
         """Returns the caller that a certificate names.
@@ -42,19 +39,14 @@ class Certificates:
         Raises:
             PolicyError: UNAUTHENTICATED: the certificate names no role, or has expired since.
         """
-        found = self._known.get(pem)
-        if found is None:
-            found = self._read(pem)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.popitem(last=False)
-            self._known[pem] = found
+        found = self._known(pem)
         if now >= found.expires_at:
             raise expired("client certificate")
         return found
 
     def kept(self) -> dict[str, tuple[int, int]]:
         """Returns how many certificates are remembered, and how many at most."""
-        return {"certificates": (len(self._known), _MOST_KNOWN)}
+        return {"certificates": (self._known.cache_info().currsize, _MOST_KNOWN)}
 
     def _read(self, pem: bytes) -> Caller:
         try:

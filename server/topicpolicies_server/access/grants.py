@@ -12,8 +12,7 @@ from typing import Protocol
 
 from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
 from ..files import Reloader
-from .caller import Caller
-from .permission import Granted
+from .caller import Caller, Granted
 from .roles_file import RolesFile
 
 

@@ -28,12 +28,10 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
-from .caller import NOBODY, Caller
+from .caller import NOBODY, Caller, invalid, missing
 from .certificates import Certificates
-from .issuer_client import IssuerClient
-from .issuers import Issuers, KeysKnown, OidcRules, key_set
-from .refusals import invalid, missing
-from .tokens import MOST_ROLE, TokenRules, Tokens, is_role, read_unverified
+from .issuers import IssuerClient, Issuers, KeysKnown, key_set
+from .tokens import MOST_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """The metadata of a call: pairs of a name in lower case and a value."""
@@ -177,39 +175,37 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
 
 
 def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    secret, public = config.secret_key_file, config.public_key_file
-    if secret is not None:
-        name, path, one = "token secret key", secret, keys.secret_key
-    else:
-        assert public is not None, "the configuration has one of them"
-        name, path, one = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
+    path = config.secret_key_file or config.public_key_file
+    assert path is not None, "the configuration has one of them"
+    name = "token public key" if config.secret_key_file is None else "token secret key"
 
     def read() -> tuple[keys.Key, ...]:
-        return keys.several(files.read(path), one)
+        content = files.read(path)
+        return keys.secret_keys(content) if config.secret_key_file is not None else keys.public_keys(content)
 
     def take(found: tuple[keys.Key, ...]) -> None:
         tokens.keys = found
         into.forget()
 
     first = _first(name, path, read)
-    into.tokens = tokens = Tokens(first, TokenRules(config.role_claim, config.audience_claim, config.audience, leeway))
+    into.tokens = tokens = Tokens(first, config, leeway)
     reloader.add(name, (path,), read, take, first)
 
 
 def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    rules = OidcRules(frozenset(config.audiences), config.role_claim, leeway, config.refresh_seconds)
-    client = _first(
+    if (path := config.jwks_file) is not None:
+        into.issuers = issuers = Issuers(config, None, into.forget, leeway=leeway)
+        first = _first("OpenID Connect keys", path, lambda: key_set(files.read(path)))
+        issuers.take(first)
+        reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), issuers.take, first)
+        return
+    into.client = _first(
         "OpenID Connect trust certificate",
         config.trust_certs_file,
         lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
     )
-    into.client = client
-    into.issuers = issuers = Issuers(config.issuers, client.keys, rules, into.forget)
-    if (path := config.jwks_file) is not None:
-        first = _first("OpenID Connect keys", path, lambda: key_set(files.read(path)))
-        issuers.take(first)
-        reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), issuers.take, first)
-    issuers.start()
+    into.issuers = Issuers(config, into.client.keys, into.forget, leeway=leeway)
+    into.issuers.start()
 
 
 def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:

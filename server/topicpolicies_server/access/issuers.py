@@ -1,6 +1,8 @@
 """Verifies tokens of OpenID Connect with the keys that their issuers publish (JWKS, RFC 7517).
 
-The keys of an issuer are requested at the start and every ``refresh`` seconds; after a failure every ``ASK_SECONDS``; and at once for a
+An issuer says where its keys are (OpenID Connect Discovery 1.0), unless their URL is configured.
+
+The keys of an issuer are requested at the start and every ``refresh_seconds``; after a failure every ``ASK_SECONDS``; and at once for a
 token of a key that is not known, whose call waits for the answer. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers
 send. While it does not answer, its keys stay in force for ``LAST_SECONDS``. Keys that are in a file stay in force, and their issuer is not
 asked.
@@ -13,17 +15,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
+import httpx
 import jwt
 
+from ..config.callers import MOST_ISSUERS, OidcConfig, is_private
 from ..core.errors import PolicyError
 from ..tasks import TaskSet
-from .caller import Caller, Way
+from .caller import Caller, Way, invalid, unverifiable
 from .keys import Key, KeyUnusable, of_public
-from .refusals import invalid, unverifiable
 from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
 _LOG = logging.getLogger(__name__)
@@ -33,6 +39,13 @@ LAST_SECONDS = 86_400.0
 """How long keys are used while the issuer does not answer."""
 MOST_BYTES = 256 * 1024
 """The largest size of a set of keys."""
+
+TOTAL_SECONDS = 5.0
+"""How long an issuer may take for both answers together: calls wait for it."""
+_DISCOVERY = "/.well-known/openid-configuration"
+_FINE = 200
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
+"""An answer is not compressed: a few bytes could become very many before their number is known."""
 
 KeySet: TypeAlias = tuple[tuple[str, Key], ...]
 """The keys of an issuer, each with its id; "": it has none."""
@@ -74,15 +87,83 @@ class Unanswered(Exception):
     """Raised if an issuer gave no keys; the text is a clause that says why."""
 
 
-class OidcRules(NamedTuple):
-    """What is required of a token."""
+class IssuerClient:
+    """Fetches the keys of issuers. It is bound to the event loop on which it is first used."""
 
-    audiences: frozenset[str]
-    role_claim: str = "sub"
-    leeway: float = 0.0
-    """By how many seconds clocks may differ."""
-    refresh: float = 900.0
-    """The age at which keys are fetched again, in seconds."""
+    def __init__(self, *, url: str = "", trust_certs: Path | None = None) -> None:
+        """Creates the client, which connects on first use.
+
+        Args:
+            url: where the keys of the only issuer are; "": the issuer says where.
+            trust_certs: the authorities of the issuers' certificates; None: those of the system.
+
+        Raises:
+            OSError: the file can't be used; ``ssl.SSLError`` is one.
+            RuntimeError: the environment names a proxy that can't be used.
+        """
+        self._url = url
+        trusted = ssl.create_default_context(cafile=trust_certs)
+        with _reporting_proxies():
+            self._http = httpx.AsyncClient(
+                verify=trusted,
+                timeout=TOTAL_SECONDS,
+                limits=httpx.Limits(max_connections=MOST_ISSUERS, max_keepalive_connections=0),  # no issuer waits for another one
+                follow_redirects=False,
+                mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
+            )
+
+    async def keys(self, issuer: str) -> KeySet:
+        """Returns the keys of an issuer.
+
+        Raises:
+            Unanswered: the issuer gives no keys, or not in time.
+        """
+        try:
+            async with asyncio.timeout(TOTAL_SECONDS):
+                return key_set(await self._get(self._url or await self._where(issuer)))
+        except TimeoutError as error:
+            raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
+        except KeyUnusable as error:
+            raise Unanswered(f"its answer is not a set of keys: {error}") from error
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _where(self, issuer: str) -> str:
+        told = _object(await self._get(issuer.removesuffix("/") + _DISCOVERY))
+        url = told.get("jwks_uri")
+        if told.get("issuer") != issuer:
+            raise Unanswered("its discovery document names another issuer")
+        if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
+            raise Unanswered("the URL of its keys is not https")
+        return url
+
+    async def _get(self, url: str) -> bytes:
+        try:
+            async with self._http.stream("GET", url, headers=_HEADERS) as response:
+                if response.status_code != _FINE:
+                    raise Unanswered(f"it answers with status {response.status_code}")
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise Unanswered("its answer is compressed, which was not requested")
+                body = bytearray()
+                async for piece in response.aiter_raw():
+                    body += piece
+                    if len(body) > MOST_BYTES:
+                        raise Unanswered(f"its answer has more than {MOST_BYTES:,} bytes")
+                return bytes(body)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # ValueError: a host that no name can be
+            raise Unanswered(f"it does not answer: {type(error).__name__}") from error
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Unanswered("its discovery document is not JSON") from error
+    if not isinstance(found, dict):
+        raise Unanswered("its discovery document is not an object")
+    return found
 
 
 class KeysKnown(NamedTuple):
@@ -101,38 +182,40 @@ Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
 class _Issuer:
     """One issuer and its keys."""
 
-    def __init__(self, name: str, fetch: Fetch, refresh: float, changed: Callable[[], None]) -> None:
+    def __init__(self, name: str, fetch: Fetch | None, refresh: float, changed: Callable[[], None]) -> None:
         self.name = name
         self.keys: KeySet = ()
-        self.came_at = 0.0
-        """When the keys came, in monotonic seconds; meaningless if there are none."""
         self.problem = ""
         """Why the issuer gave no keys when it was last asked; "": it gave some, or is not asked."""
+        self._came_at: float | None = None
+        """When keys were fetched last, in monotonic seconds; None: never."""
         self._fetch = fetch
+        """None: the issuer is not asked, or not any more."""
         self._refresh = refresh
         self._changed = changed
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
         self._next: asyncio.TimerHandle | None = None
         self._owned = TaskSet(f"keys of {name}")
-        self._given = False
 
     def take(self, keys: KeySet) -> None:
-        """Sets the keys; the issuer is not asked from now on."""
-        self._given, self.keys = True, keys
-        self._changed()
+        """Sets the keys."""
+        if keys != self.keys:
+            self.keys = keys
+            self._changed()
 
     def age(self) -> float:
-        """Returns how many seconds ago the keys came; 0: there are none, or they were given."""
-        return time.monotonic() - self.came_at if self.keys and not self._given else 0.0
+        """Returns how many seconds ago the keys were fetched; 0: there are none, or they are in a file."""
+        return time.monotonic() - self._came_at if self.keys and self._came_at is not None else 0.0
 
     def ask(self) -> asyncio.Task[None] | None:
         """Starts fetching the keys, unless that is under way. Returns the task that fetches them; None: the issuer was asked just now."""
-        if self._asking is None and not self._given and (now := time.monotonic()) >= self._asked_at + ASK_SECONDS:
+        now = time.monotonic()
+        if self._asking is None and self._fetch is not None and now >= self._asked_at + ASK_SECONDS:
             if self._next is not None:
                 self._next.cancel()
             self._asked_at = now
-            self._asking = self._owned.begin(self._ask(), f"keys of {self.name}")
+            self._asking = self._owned.begin(self._ask(self._fetch), f"keys of {self.name}")
         return self._asking
 
     def find(self, said: UnverifiedClaims) -> Key | None:
@@ -149,14 +232,14 @@ class _Issuer:
 
     async def close(self) -> None:
         """Ends the request under way; the issuer is not asked any more."""
-        self._given = True
+        self._fetch = None
         if self._next is not None:
             self._next.cancel()
         await self._owned.close()
 
-    async def _ask(self) -> None:
+    async def _ask(self, fetch: Fetch) -> None:
         try:
-            keys = await self._fetch(self.name)
+            keys = await fetch(self.name)
         except Unanswered as error:
             if not self.problem:
                 _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self.name, error)
@@ -165,12 +248,10 @@ class _Issuer:
         else:
             if self.problem:
                 _LOG.info("the keys of %s were fetched again", self.name)
-            self.problem, self.came_at = "", time.monotonic()
+            self.problem, self._came_at = "", time.monotonic()
         finally:
             self._asking = None
-        if keys != self.keys:
-            self.keys = keys
-            self._changed()
+        self.take(keys)
         pause = ASK_SECONDS if self.problem else max(ASK_SECONDS, self._refresh)
         self._next = asyncio.get_running_loop().call_later(pause, self.ask)
 
@@ -178,17 +259,18 @@ class _Issuer:
 class Issuers:
     """Verifies tokens of issuers. It is bound to one event loop."""
 
-    def __init__(self, names: Iterable[str], fetch: Fetch, rules: OidcRules, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None] = lambda: None, *, leeway: float = 0.0) -> None:
         """Creates the object; sends no request yet.
 
         Args:
-            names: the issuers' names, as their tokens have them.
-            fetch: fetches the keys of an issuer.
-            rules: what is required of tokens.
+            config: the issuers, and what is required of tokens.
+            fetch: fetches the keys of an issuer; None: ``take`` sets them.
             changed: called when keys have changed: tokens that were verified before may not be valid any more.
+            leeway: by how many seconds clocks may differ.
         """
-        self._rules = rules
-        self._issuers = {name: _Issuer(name, fetch, rules.refresh, changed) for name in names}
+        self._config = config
+        self._leeway = leeway
+        self._issuers = {name: _Issuer(name, fetch, config.refresh_seconds, changed) for name in config.issuers}
 
     def __contains__(self, name: str) -> bool:
         return name in self._issuers
@@ -204,7 +286,7 @@ class Issuers:
             each.ask()
 
     def take(self, keys: KeySet) -> None:
-        """Sets the keys of all issuers; none of them is asked from now on."""
+        """Sets the keys of all issuers."""
         for each in self._issuers.values():
             each.take(keys)
 
@@ -233,6 +315,17 @@ class Issuers:
         key = issuer.find(said)
         if key is None:
             raise issuer.refusal()
-        claims = verified(token, key, self._rules.leeway, require=("exp", "iss"))
-        check_audience(claims, "aud", self._rules.audiences)
-        return caller_of(claims, self._rules.role_claim, Way.OIDC, self._rules.leeway)
+        claims = verified(token, key, self._leeway, require=("exp", "iss"))
+        check_audience(claims, "aud", self._config.audiences)
+        return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
+
+
+@contextmanager
+def _reporting_proxies() -> Iterator[None]:
+    try:
+        yield
+    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
+        raise RuntimeError(
+            "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for SOCKS"
+            " proxies are not supported"
+        ) from error

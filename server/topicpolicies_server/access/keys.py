@@ -1,14 +1,13 @@
 """Keys that verify the signatures of tokens, read from the forms in which brokers have them.
 
-| the key | the form | the algorithms of its tokens |
+| the key | the file has | the algorithms of its tokens |
 |---|---|---|
-| secret | the file's bytes, or ``data:;base64,...`` in it | HS256; HS384 and HS512 too if it is long enough for them |
-| public, RSA | DER (X.509), PEM, or ``data:;base64,...`` with one of them | RS256 to RS512, PS256 to PS512 |
+| secret | the secret's bytes, or lines of ``data:;base64,...``, a secret each | HS256; HS384 and HS512 too if it is long enough for them |
+| public, RSA | DER (X.509), or PEM, a block for each key | RS256 to RS512, PS256 to PS512 |
 | public, elliptic curve | as RSA | the one of its curve: ES256, ES384, ES512 |
 | public, Ed25519 | as RSA | EdDSA |
 
-A file may have several keys, so that one can replace another without a moment in which tokens of either are refused: PEM blocks one behind
-the other, or lines of ``data:;base64,...``. Brokers read one key.
+With several keys one can replace another without a moment in which tokens of either are refused. Brokers read one key.
 
 The key decides which algorithms are accepted, never the token: whatever a token's header says, a public key is never the secret of an HMAC.
 
@@ -20,7 +19,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -40,9 +38,9 @@ MOST_KEYS = 4
 _SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-_DATA, _BASE64 = b"data:", b";base64"
+_DATA = b"data:;base64,"
 _MARK = b"-----BEGIN "
-_NEXT_DATA, _NEXT_MARK = re.compile(rb"\s+(?=data:)"), re.compile(rb"(?=-----BEGIN )")
+_NEXT_MARK = re.compile(rb"(?=-----BEGIN )")
 
 
 class Key(NamedTuple):
@@ -57,34 +55,33 @@ class KeyUnusable(ValueError):
     """Raised for bytes that are no usable key; the text is a clause that says why."""
 
 
-def several(content: bytes, read: Callable[[bytes], Key]) -> tuple[Key, ...]:
-    """Reads all keys of a file's bytes; most files have one.
-
-    Args:
-        content: the bytes.
-        read: reads one key.
+def secret_keys(content: bytes) -> tuple[Key, ...]:
+    """Reads the secret keys in a file's bytes; their holders can also sign tokens.
 
     Raises:
         KeyUnusable: there are too many keys, or one can't be used.
     """
-    if content.startswith(_DATA):
-        parts = _NEXT_DATA.split(content)
-    elif _MARK in content:
-        parts = _NEXT_MARK.split(content)[1:]
-    else:
-        parts = [content]
-    if len(parts) > MOST_KEYS:
-        raise KeyUnusable(f"it has {len(parts)} keys, and at most {MOST_KEYS} are allowed")
-    return tuple(map(read, parts))
+    if not content.startswith(_DATA):
+        return (secret_key(content),)
+    return tuple(secret_key(_decoded(line)) for line in _at_most(content.split()))
 
 
-def secret_key(content: bytes) -> Key:
-    """Reads a secret key from a file's bytes; its holders can also sign tokens.
+def public_keys(content: bytes) -> tuple[Key, ...]:
+    """Reads the public keys in a file's bytes.
+
+    Raises:
+        KeyUnusable: there are too many keys, or one can't be used.
+    """
+    blocks = _NEXT_MARK.split(content)[1:] if _MARK in content else [content]
+    return tuple(public_key(block) for block in _at_most(blocks))
+
+
+def secret_key(secret: bytes) -> Key:
+    """Returns a secret key.
 
     Raises:
         KeyUnusable: the key is too short, or is not secret.
     """
-    secret = _unwrapped(content)
     if _MARK in secret:
         raise KeyUnusable("it has a PEM key, which is not a secret key")
     if _is_public_der(secret):
@@ -94,25 +91,17 @@ def secret_key(content: bytes) -> Key:
     return Key(secret, tuple(name for name, least in _SECRETS.items() if len(secret) >= least))
 
 
-def public_key(content: bytes, algorithm: str) -> Key:
-    """Reads a public key from a file's bytes.
-
-    Args:
-        content: the bytes.
-        algorithm: an algorithm that the key must be for.
+def public_key(encoded: bytes) -> Key:
+    """Returns a public key from its DER or PEM.
 
     Raises:
-        KeyUnusable: the bytes are no public key, or one that is too short, or for other algorithms.
+        KeyUnusable: the bytes are no public key, or one that is too short, or signs no tokens.
     """
-    encoded = _unwrapped(content)
     try:
         loaded = load_pem_public_key(encoded) if _MARK in encoded else load_der_public_key(encoded)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyUnusable("it has no public key, neither DER (X.509) nor PEM") from error
-    key = of_public(loaded)
-    if algorithm not in key.algorithms:
-        raise KeyUnusable(f"its key is for {' or '.join(key.algorithms)}, not for {algorithm}")
-    return key
+    return of_public(loaded)
 
 
 def of_public(loaded: object) -> Key:
@@ -145,14 +134,16 @@ def _is_public_der(content: bytes) -> bool:
     return False
 
 
-def _unwrapped(content: bytes) -> bytes:
-    """Returns the bytes of a key, which may be written as a URL with its data (RFC 2397), as in ``broker.conf``."""
-    if not content.startswith(_DATA):
-        return content
-    kind, comma, data = content.removeprefix(_DATA).partition(b",")
-    if not comma or not kind.endswith(_BASE64):
-        raise KeyUnusable("it begins with data: and is not data:;base64,...")
+def _at_most(parts: list[bytes]) -> list[bytes]:
+    if len(parts) > MOST_KEYS:
+        raise KeyUnusable(f"it has {len(parts)} keys, and at most {MOST_KEYS} are allowed")
+    return parts
+
+
+def _decoded(line: bytes) -> bytes:
+    if not line.startswith(_DATA):
+        raise KeyUnusable("one of its lines does not begin with data:;base64,")
     try:
-        return base64.b64decode(b"".join(data.split()), validate=True)
+        return base64.b64decode(line.removeprefix(_DATA), validate=True)
     except binascii.Error as error:
         raise KeyUnusable("the text after data:;base64, is not base64") from error

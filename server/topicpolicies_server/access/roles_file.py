@@ -24,7 +24,7 @@ from .. import files
 from ..core.reasons import Reason
 from ..files import Reloader
 from ..logs.change_log import LogError
-from .permission import EVERYTHING, NOTHING, Granted, Permission
+from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 MOST_BYTES = 4 << 20
 """A larger file is not read."""

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import jwt
 
+from ..config import TokenConfig
 from ..core.errors import PolicyError
 from ..core.reasons import Reason
-from .caller import Caller, Way
+from .caller import Caller, Way, expired, invalid
 from .keys import Key
-from .refusals import expired, invalid
 
 MOST_ROLE = 256
 """The most characters of a role."""
 NOT_A_ROLE = f"has more than {MOST_ROLE} characters, some that can't be printed, or blanks around it"
 """What is wrong with a text that ``is_role`` does not accept."""
+_DEFAULTS = TokenConfig()
 _UNREADABLE = "The token is not a signed JSON Web Token."
 _NOT_A_TOKEN = (jwt.PyJWTError, ValueError, TypeError, RecursionError)
 
@@ -96,7 +97,7 @@ def caller_of(claims: Mapping[str, Any], role_claim: str, way: Way, leeway: floa
     return Caller(said, way, expires_at=int(claims["exp"]) + leeway if "exp" in claims else math.inf, begins_at=begins_at)
 
 
-def check_audience(claims: Mapping[str, Any], claim: str, wanted: frozenset[str]) -> None:
+def check_audience(claims: Mapping[str, Any], claim: str, wanted: Sequence[str]) -> None:
     """Checks that a token was made for one of the wanted audiences; its claim is a text or a list of texts.
 
     Raises:
@@ -113,25 +114,21 @@ def is_role(text: str) -> bool:
     return 0 < len(text) <= MOST_ROLE and text.isprintable() and text == text.strip()
 
 
-class TokenRules(NamedTuple):
-    """What is required of a token of Pulsar. The defaults are the brokers'."""
-
-    role_claim: str = "sub"
-    audience_claim: str = ""
-    """The claim with the audience; "": the token needs no audience."""
-    audience: str = ""
-    leeway: float = 0.0
-    """By how many seconds clocks may differ."""
-
-
 class Tokens:
     """Verifies Pulsar's tokens."""
 
-    def __init__(self, keys: tuple[Key, ...], rules: TokenRules) -> None:
-        """``keys``: the keys in force; at least one."""
+    def __init__(self, keys: tuple[Key, ...], config: TokenConfig = _DEFAULTS, leeway: float = 0.0) -> None:
+        """Creates the object.
+
+        Args:
+            keys: the keys in force; at least one.
+            config: what is required of tokens.
+            leeway: by how many seconds clocks may differ.
+        """
         self.keys = keys
         """The keys in force: tokens that were signed with other keys are not valid."""
-        self._rules = rules
+        self._config = config
+        self._leeway = leeway
 
     def caller(self, token: str) -> Caller:
         """Returns the caller that a token names.
@@ -139,18 +136,17 @@ class Tokens:
         Raises:
             PolicyError: UNAUTHENTICATED: the token is not valid, or not any more.
         """
-        rules = self._rules
         claims = self._verified(token)
-        if rules.audience_claim:
-            check_audience(claims, rules.audience_claim, frozenset({rules.audience}))
-        return caller_of(claims, rules.role_claim, Way.TOKEN, rules.leeway)
+        if self._config.audience_claim:
+            check_audience(claims, self._config.audience_claim, (self._config.audience,))
+        return caller_of(claims, self._config.role_claim, Way.TOKEN, self._leeway)
 
     def _verified(self, token: str) -> dict[str, Any]:
         *others, last = self.keys
         for key in others:
             try:
-                return verified(token, key, self._rules.leeway)
+                return verified(token, key, self._leeway)
             except PolicyError as error:
                 if error.reason is Reason.CREDENTIALS_EXPIRED:
                     raise
-        return verified(token, last, self._rules.leeway)
+        return verified(token, last, self._leeway)

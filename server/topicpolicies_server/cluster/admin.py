@@ -1,25 +1,52 @@
-"""Facts about the cluster from a broker's admin API."""
+"""Facts about the cluster from a broker's admin API, and those of many topics at once from a namespace's lists.
+
+A client that changes the policies of thousands of topics in turn would wait for as many answers of brokers, which takes longer than the
+changes. So once ``_MANY`` requests of one namespace have no answer, its topics are listed. The lists answer for topics that exist and have
+no metadata of their own and, where topics need not exist, for those that do not; all others are requested one by one as before, because
+they may have been created since. Where topics can't be listed, each is requested.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.errors import Kind, PolicyError
+from ..core.names import PERSISTENT
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, understood
 from ..logs.pulsar.facts import learn
-from .brokers import Configuration, broker_facts
+from .brokers import cluster_facts
+from .cache import Cache
 from .levels import namespace_level
-from .listing import Lists, TopicLookups
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
+_LOG = logging.getLogger(__name__)
 _SECONDS = 5.0
 """How long a request is repeated while brokers do not answer."""
 _PSEUDO_CLUSTER = "global"
+_MANY = 16
+"""How many unanswered requests for topics of a namespace make it worth listing."""
+_FRESH_SECONDS = 2.0
+"""How long lists are used; in the second half of that time they are requested anew."""
+_MOST = 8
+"""How many namespaces' lists are kept; each can be long."""
+_PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
+
+
+class Lists(NamedTuple):
+    """A namespace's topics of the domain "persistent", by their full names; the lists have no others."""
+
+    topics: frozenset[str]
+    """The topics that exist and hold messages; of a partitioned topic, its partitions."""
+    partitioned: frozenset[str]
+    complete: bool = True
+    """Whether these are all topics; if not, they could not be listed."""
 
 
 class AdminSource:
@@ -32,6 +59,7 @@ class AdminSource:
         *,
         missing_topics: bool = False,
         refuses: Callable[[], PolicyError | None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Creates the source; sends no request yet.
 
@@ -40,12 +68,16 @@ class AdminSource:
             service_url: where brokers are reached; if there are several clusters, it may tell which one this is.
             missing_topics: whether topics that do not exist (yet) are accepted.
             refuses: returns the error with which requests are refused now; None: they can be sent.
+            now: returns monotonic seconds.
         """
         self._admin = admin
         self._service_url = service_url
         self._refuses = refuses
         self._name = ""
-        self._lookups = TopicLookups(self._one, self._lists, time.monotonic, missing_topics=missing_topics)
+        self._missing_topics = missing_topics
+        self._unanswered: Counter[str] = Counter()
+        """How many requests for topics of a namespace have no answer."""
+        self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
 
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
@@ -58,8 +90,7 @@ class AdminSource:
             problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
             return ClusterFacts(self._name, refused=problem)
         try:
-            configuration = Configuration(settings)
-            return ClusterFacts(self._name, broker_facts(configuration), configuration["topicLevelPoliciesEnabled"])
+            return cluster_facts(self._name, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
 
@@ -87,7 +118,18 @@ class AdminSource:
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
-        return await self._lookups.topic(topic)
+        namespace = topic.partition("://")[2].rpartition("/")[0]
+        lists = await self._cached_lists.get(namespace) if self._unanswered[namespace] >= _MANY else self._cached_lists.peek(namespace)
+        facts = self._listed(topic, lists) if lists is not None else None
+        if facts is not None:
+            return facts
+        self._unanswered[namespace] += 1
+        try:
+            return await self._one(topic)
+        finally:
+            self._unanswered[namespace] -= 1
+            if not self._unanswered[namespace]:
+                del self._unanswered[namespace]
 
     async def topics(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace, those of the domain "persistent"."""
@@ -96,7 +138,7 @@ class AdminSource:
 
     async def close(self) -> None:
         """Ends the requests under way and closes the connections."""
-        await self._lookups.close()
+        await self._cached_lists.close()
         await self._admin.close()
 
     @understood
@@ -104,6 +146,20 @@ class AdminSource:
         domain, _, rest = topic.partition("://")
         answer = await self._ask(domain, *rest.split("/", 2), "partitions")
         return TopicFacts(answer is not None, _properties(answer or {}))
+
+    def _listed(self, topic: str, lists: Lists) -> TopicFacts | None:
+        """Returns what the lists say about a topic; None: the topic has to be requested."""
+        if topic in lists.topics and topic not in lists.partitioned:
+            return _PLAIN
+        known = self._missing_topics and lists.complete and topic.startswith(PERSISTENT) and topic not in lists.partitioned
+        return _MISSING if known else None
+
+    async def _list(self, namespace: str) -> Lists:
+        try:
+            return await self._lists(namespace)
+        except PolicyError as error:
+            _LOG.info("%s: its topics can't be listed, so each is requested alone: %s", namespace, error.message)
+            return Lists(frozenset(), frozenset(), complete=False)
 
     @understood
     async def _lists(self, namespace: str) -> Lists:

@@ -21,12 +21,11 @@ from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
 from .cache import Cache
-from .disabled import PROPERTY, Disabled, DisabledProperty
-from .source import ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts
+from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
 
 _HERE = ""
 """The only cache key of facts about the cluster as a whole."""
-_MOST_SMALL = 1_000
+_MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
 """How many topics of a watch are asked about at the same time."""
 _Facts = TypeVar("_Facts")
@@ -83,11 +82,10 @@ class Admission:
         self._source = source
         self._missing_topics = missing_topics
         self._existence_seconds = None if missing_topics else freshness.existence
-        self._disabled_property = DisabledProperty()
-        long = {"fresh_seconds": freshness.cluster, "most": _MOST_SMALL, "now": now}
-        self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), **long)  # type: ignore[arg-type]
-        self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), **long)  # type: ignore[arg-type]
-        self._tenants: Cache[str, Any] = Cache(source.tenant, **long)  # type: ignore[arg-type]
+        long = freshness.cluster
+        self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), fresh_seconds=long, most=1, now=now)
+        self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), fresh_seconds=long, most=1, now=now)
+        self._tenants: Cache[str, Any] = Cache(source.tenant, fresh_seconds=long, most=_MOST_TENANTS, now=now)
         self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=freshness.namespace, most=most, now=now)
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
@@ -123,15 +121,15 @@ class Admission:
         topic = self._topics.peek(request.key.topic, self._within(request))
         if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
             return self._admit_later(namespace, request, needs)
-        self._check(namespace, request, cluster, around, topic)
+        self._check(request, cluster, around, topic)
         if needs is not Need.NOTHING:
             request.facts = _facts(needs, cluster, around)
         return None
 
     async def _admit_later(self, namespace: str, request: Request, needs: Need) -> None:
         own = self._topics.get(request.key.topic, within=self._within(request))
-        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
-        self._check(namespace, request, cluster, around, topic)
+        cluster, around, topic = await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
+        self._check(request, cluster, around, topic)
         if request.change is None or needs is Need.NOTHING:
             return
         facts = _facts(needs, cluster, around)
@@ -150,9 +148,9 @@ class Admission:
             PolicyError: this is not known, and can't be found out.
         """
         around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
-        if around is None or own is None:
-            around, own = await _all(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True))
-        return self._disabled(namespace, topic, around, own)
+        if around is not None and own is not None:
+            return _disabled(around, own)
+        return _disabled(*await asyncio.gather(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True)))
 
     async def namespace_disabled(self, namespace: str) -> bool:
         """Whether a namespace's property disables the policies of topics that do not have it themselves. Accepts old facts.
@@ -160,7 +158,7 @@ class Admission:
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return bool(self._disabled_property.read(namespace, (await self._namespaces.get(namespace, stale=True)).properties))
+        return bool(disabled((await self._namespaces.get(namespace, stale=True)).properties))
 
     async def all_topics(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace, by full names without partitions, as far as the source knows.
@@ -170,8 +168,8 @@ class Admission:
         """
         return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
-        """Returns what is disabled of a selection that is watched.
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> list[str]:
+        """Returns what is disabled of a selection that is watched: those of its topics, or the namespace itself if it names none.
 
         A topic that brokers give no answer about counts as having no property of its own.
 
@@ -185,13 +183,13 @@ class Admission:
         """
         around = await _newest(self._namespaces, namespace, stale=stale)
         if topics is None:
-            return Disabled([namespace] if self._disabled_property.read(namespace, around.properties) else [])
-        names, disabled = list(topics), []
+            return [namespace] if disabled(around.properties) else []
+        names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
             owns = await asyncio.gather(*(self._own(topic, stale=stale) for topic in some))
-            disabled += [topic for topic, own in zip(some, owns, strict=True) if self._disabled(namespace, topic, around, own)]
-        return Disabled(disabled)
+            found += [topic for topic, own in zip(some, owns, strict=True) if _disabled(around, own)]
+        return found
 
     async def _own(self, topic: str, *, stale: bool) -> TopicFacts:
         try:
@@ -206,31 +204,27 @@ class Admission:
             PolicyError: the cluster does not answer (UNAVAILABLE), or the topic or namespace does not exist (NOT_FOUND).
         """
         own = self._topics.get(key.topic, within=self._existence_seconds)
-        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
+        cluster, around, topic = await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         if topic.exists is False and not self._missing_topics:
             raise _no_topic(key.topic)
-        return Levels(self._disabled(namespace, key.topic, around, topic), around.policies, cluster.broker)
+        return Levels(_disabled(around, topic), around.policies, cluster.broker)
 
     async def close(self) -> None:
         """Ends the requests under way, and closes the source."""
         await asyncio.gather(*(cache.close() for cache in self._caches.values()))
         await self._source.close()
 
-    def _check(self, namespace: str, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
+    def _check(self, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
         if not cluster.topic_policies_enabled:
             raise PolicyError(
                 Kind.FAILED_PRECONDITION,
                 Reason.TOPIC_POLICIES_ELSEWHERE,
                 "The brokers have topic policies disabled: set topicLevelPoliciesEnabled=true there.",
             )
-        if self._disabled(namespace, request.key.topic, around, topic):
+        if _disabled(around, topic):
             raise policies_disabled(request.key.topic)
         if topic.exists is False and request.change is not None and not self._missing_topics:
             raise _no_topic(request.key.topic)
-
-    def _disabled(self, namespace: str, topic: str, around: NamespaceFacts, own: TopicFacts) -> bool:
-        said = self._disabled_property.read(topic, own.properties)
-        return bool(self._disabled_property.read(namespace, around.properties) if said is None else said)
 
     def _within(self, request: Request) -> float | None:
         """Returns how old the facts of a request's topic may be: a deletion of its policies does not need the topic to exist."""
@@ -238,8 +232,14 @@ class Admission:
 
     async def _missing(self, topics: Sequence[str]) -> frozenset[str]:
         names = [name for name in map(full_name, topics) if name is not None]
-        found = await _all(*(self._topics.get(name, within=self._existence_seconds) for name in names))
+        found = await asyncio.gather(*(self._topics.get(name, within=self._existence_seconds) for name in names))
         return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
+
+
+def _disabled(around: NamespaceFacts, own: TopicFacts) -> bool:
+    """Whether a topic's own policies are disabled, by its property or that of its namespace."""
+    said = disabled(own.properties)
+    return bool(disabled(around.properties) if said is None else said)
 
 
 def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
@@ -266,11 +266,6 @@ def policies_disabled(of: str) -> PolicyError:
 def _no_topic(topic: str) -> PolicyError:
     problem = f"{topic} does not exist: create it first."
     return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
-
-
-async def _all(*questions: Any) -> tuple[Any, ...]:
-    """Awaits several facts at once."""
-    return tuple(await asyncio.gather(*questions))
 
 
 async def open_admission(

@@ -9,7 +9,8 @@ from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.policies.facts import BrokerFacts
-from .json_values import enum_number
+from .levels import enum_number
+from .source import ClusterFacts
 
 DEFAULTS: Mapping[str, Any] = {
     "allowAutoSubscriptionCreation": True,
@@ -100,51 +101,36 @@ _KINDS = ("destination_storage", "message_age")
 _GIGABYTE = 1024**3
 
 
-class Configuration:
-    """A broker's settings, converted to the types of their defaults."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        """``settings``: values or their texts, by name; a missing setting has Pulsar's default."""
-        self._settings = settings
-
-    def __getitem__(self, name: str) -> Any:
-        """Returns a setting; a text is converted to the type of the default.
-
-        Raises:
-            ValueError: the text is no value of that type.
-        """
-        return _typed(self._settings.get(name), DEFAULTS[name])
-
-    def offload(self) -> Mapping[str, Any]:
-        """Returns the offload settings that differ from their defaults, by the names of our fields."""
-        found = {field: _typed(self._settings.get(name), default) for name, (field, default) in _OFFLOAD.items()}
-        defaults = dict(_OFFLOAD.values())
-        return {field: value for field, value in found.items() if value != defaults[field]}
-
-    def installed_filters(self) -> frozenset[str] | None:
-        """Returns the names of the installed entry filters; None: not known. A cluster file may name them; brokers do not report them."""
-        names = self._settings.get("installedEntryFilters")
-        return frozenset(names) if names is not None else None
-
-
-def broker_facts(configuration: Configuration) -> BrokerFacts:
+def cluster_facts(cluster: str, configuration: Mapping[str, Any]) -> ClusterFacts:
     """Returns what the rules and the effective policies need of a broker's configuration.
+
+    Args:
+        cluster: the cluster's name.
+        configuration: values or their texts, by name; a missing setting has Pulsar's default.
 
     Raises:
         ValueError: a setting is no value of its type.
     """
-    return BrokerFacts(
-        broker_level(configuration),
-        configuration["managedLedgerMaxEnsembleSize"],
-        configuration["managedLedgerMaxWriteQuorum"],
-        configuration["managedLedgerMaxAckQuorum"],
-        configuration["maxMessageSize"],
-        configuration.installed_filters(),
-        configuration["allowOverrideEntryFilters"],
+    settings = {name: _typed(configuration.get(name), default) for name, default in DEFAULTS.items()}
+    filters = configuration.get("installedEntryFilters")  # a cluster file may name them; brokers do not report them
+    level = _level(settings)
+    for name, (field, default) in _OFFLOAD.items():
+        value = _typed(configuration.get(name), default)
+        if value != default:
+            setattr(level.offload_policies, field, value)
+    facts = BrokerFacts(
+        level,
+        settings["managedLedgerMaxEnsembleSize"],
+        settings["managedLedgerMaxWriteQuorum"],
+        settings["managedLedgerMaxAckQuorum"],
+        settings["maxMessageSize"],
+        frozenset(filters) if filters is not None else None,
+        settings["allowOverrideEntryFilters"],
     )
+    return ClusterFacts(cluster, facts, settings["topicLevelPoliciesEnabled"])
 
 
-def broker_level(settings: Configuration) -> TopicPolicies:
+def _level(settings: Mapping[str, Any]) -> TopicPolicies:
     """Returns a broker's defaults for topics as a document (``AbstractTopic.updateTopicPolicyByBrokerConfig``)."""
     level = TopicPolicies()
     for name, field in _SCALARS.items():
@@ -183,8 +169,6 @@ def broker_level(settings: Configuration) -> TopicPolicies:
     level.subscription_types_enabled.extend(pb.SubscriptionType.ValueType(number) for number in types if number)
     level.entry_filters.entry_filter_names = ",".join(settings["entryFilterNames"])
     level.auto_subscription_creation_override.allow_auto_subscription_creation = settings["allowAutoSubscriptionCreation"]
-    for field, value in settings.offload().items():
-        setattr(level.offload_policies, field, value)
     return level
 
 

@@ -35,10 +35,9 @@ from typing import Any, NamedTuple
 from topicpolicies.names import namespace_of
 
 from .. import files
-from ..core.policies.facts import BrokerFacts
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from .brokers import Configuration, broker_facts
+from .brokers import cluster_facts
 from .levels import namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
@@ -46,11 +45,9 @@ _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
 
 
 class _Contents(NamedTuple):
-    name: str
+    cluster: ClusterFacts
     clusters: Mapping[str, frozenset[str]] | None
     tenants: Mapping[str, frozenset[str]]
-    broker: BrokerFacts | None
-    enabled: bool
     namespaces: Mapping[str, NamespaceFacts]
     topics: Mapping[str, TopicFacts]
     all_topics: bool
@@ -67,8 +64,7 @@ class FileSource:
 
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers."""
-        contents = await self._read()
-        return ClusterFacts(contents.name, contents.broker, contents.enabled)
+        return (await self._read()).cluster
 
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
         """Returns the clusters that exist, each with its peer clusters."""
@@ -131,18 +127,15 @@ def _contents(document: Mapping[str, Any]) -> _Contents:
     name = document.get("cluster", "")
     if not isinstance(name, str):
         raise ValueError("cluster is not a text")
-    configuration = Configuration(document["broker"]) if "broker" in document else None
     namespaces = {
         key: NamespaceFacts(namespace_level(policies, name), dict(policies.get("properties", {})))
         for key, policies in document.get("namespaces", {}).items()
     }
     topics = {key: TopicFacts(True, dict(facts.get("properties", {}))) for key, facts in document.get("topics", {}).items()}
     return _Contents(
-        name,
+        cluster_facts(name, document["broker"]) if "broker" in document else ClusterFacts(name),
         {key: frozenset(peers) for key, peers in document["clusters"].items()} if "clusters" in document else None,
         {key: frozenset(allowed) for key, allowed in document.get("tenants", {}).items()},
-        broker_facts(configuration) if configuration is not None else None,
-        configuration["topicLevelPoliciesEnabled"] if configuration is not None else True,
         namespaces,
         topics,
         bool(document.get("all_topics", False)),

@@ -6,12 +6,16 @@ tables are those of ``org.apache.pulsar.common.policies.data.Policies``.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from topicpolicies.v1.policies_pb2 import SchemaCompatibilityStrategy, SubscriptionType, TopicPolicies
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
 
-from .json_values import enum_number, fill
+from topicpolicies.v1.policies_pb2 import SchemaCompatibilityStrategy, SubscriptionType, TopicPolicies
+from topicpolicies.values import map_value
 
 _NAMESPACE_SCALARS = {
     "message_ttl_in_seconds": "message_ttl_in_seconds",
@@ -86,16 +90,16 @@ def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
     for name, field in _NAMESPACE_OBJECTS.items():
         if policies.get(name) is not None:
             getattr(level, field).SetInParent()
-            fill(getattr(level, field), policies[name])
+            _fill(getattr(level, field), policies[name])
     for name, field in _NAMESPACE_RATES.items():
         rate = (policies.get(name) or {}).get(cluster)
         if rate is None and field == "dispatch_rate":
             rate = (policies.get(_OLD_DISPATCH_RATE) or {}).get(cluster)
         if rate is not None:
             getattr(level, field).SetInParent()
-            fill(getattr(level, field), rate)
+            _fill(getattr(level, field), rate)
     for kind, quota in (policies.get("backlog_quota_map") or {}).items():
-        fill(level.back_log_quota_map[kind], quota)
+        _fill(level.back_log_quota_map[kind], quota)
     _put_together(level, policies)
     level.replication_clusters.extend(sorted(policies.get("replication_clusters") or ()))
     level.subscription_types_enabled.extend(_types(policies.get("subscription_types_enabled") or ()))
@@ -127,3 +131,37 @@ def _types(names: Any) -> list[SubscriptionType.ValueType]:
 
 def _strategy(name: str) -> SchemaCompatibilityStrategy.ValueType:
     return SchemaCompatibilityStrategy.ValueType(enum_number(_STRATEGY, name))
+
+
+def _fill(message: Message, members: Mapping[str, Any]) -> None:
+    """Sets fields from a JSON object's members, by their Java names (our JSON names), without those that are null or unknown."""
+    fields = _by_java_name(message.DESCRIPTOR)
+    for name, value in members.items():
+        field = fields.get(name)
+        if field is not None and value is not None:
+            _put(message, field, value)
+
+
+def enum_number(enum: EnumDescriptor, symbol: str) -> int:
+    """Returns the number of a Java enum's symbol, in upper or lower case; 0 (UNSPECIFIED): it is unknown."""
+    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper()
+    value = enum.values_by_name.get(f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', symbol).upper()}")
+    return int(value.number) if value is not None else 0
+
+
+def _put(message: Message, field: FieldDescriptor, value: Any) -> None:
+    place = getattr(message, field.name)
+    if isinstance(value, Mapping) and map_value(field) is not None:
+        place.update({str(key): str(each) for key, each in value.items() if each is not None})
+    elif isinstance(value, Mapping):
+        place.SetInParent()
+        _fill(place, value)
+    elif field.enum_type is not None:
+        setattr(message, field.name, enum_number(field.enum_type, str(value)))
+    else:
+        setattr(message, field.name, value)
+
+
+@functools.cache
+def _by_java_name(descriptor: Descriptor) -> Mapping[str, FieldDescriptor]:
+    return {field.json_name: field for field in descriptor.fields}

@@ -13,6 +13,14 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.policies.facts import BrokerFacts
 
+PROPERTY = "__topic_policies_disabled"
+"""A property of a namespace, or of a partitioned topic's metadata, which takes precedence over its namespace's."""
+
+
+def disabled(properties: Mapping[str, str]) -> bool | None:
+    """Whether properties disable topic policies; None: they do not say, as a value other than ``true`` and ``false`` does not."""
+    return {"true": True, "false": False}.get(properties.get(PROPERTY, ""))
+
 
 class ClusterFacts(NamedTuple):
     """Facts about the cluster and its brokers."""

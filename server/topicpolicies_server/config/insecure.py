@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .address import Address
-from .errors import without_credentials
+from .address import Address, without_credentials
 from .logs import LogConfig, PulsarLogConfig
 from .option import options_of
 from .server import GuardConfig, ServerConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from .errors import meant_as_url
+from .address import meant_as_url
 from .files import misplaced, unreadable
 from .option import ReadBy, option
 

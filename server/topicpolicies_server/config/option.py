@@ -12,15 +12,14 @@ import enum
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
-from .address import Address, parse_address
-from .errors import ConfigError, meant_as_url, without_credentials
+from .address import Address, ConfigError, meant_as_url, parse_address, without_credentials
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
@@ -135,6 +134,23 @@ def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
         declared: the attributes of the ``Option`` that do not follow from the field; ``name``, unless it is the field's.
     """
     return dataclasses.field(default=default, metadata={"option": declared})
+
+
+def section(heading: str, default: Any = dataclasses.MISSING) -> Any:
+    """Returns a field of a configuration that is a section; its options, and those of sections in it, are shown under the heading."""
+    return dataclasses.field(default=default, metadata={"heading": heading})
+
+
+def options_in(section: type, heading: str = "") -> Iterator[Option]:
+    """Yields the options of a section and of the sections in it, each with its heading; an option may come more than once."""
+    own, types = options_of(section), get_type_hints(section)
+    for field in dataclasses.fields(section):
+        if field.name in own:
+            yield dataclasses.replace(own[field.name], section=own[field.name].section or heading)
+            continue
+        for part in (types[field.name], *get_args(types[field.name])):
+            if dataclasses.is_dataclass(part) and isinstance(part, type):
+                yield from options_in(part, field.metadata.get("heading", heading))
 
 
 @cache

@@ -8,10 +8,9 @@ import textwrap
 from collections.abc import Callable
 from itertools import groupby
 
-from .address import Address
-from .errors import meant_as_url, without_credentials
+from .address import Address, meant_as_url, without_credentials
 from .option import Option, Value, written
-from .table import FILE_VARIABLE, options
+from .sources import FILE_VARIABLE, options
 
 _WIDTH = 100
 _NAMES = re.compile(r"``(\w+)``")

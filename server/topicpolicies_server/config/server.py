@@ -5,21 +5,32 @@ from __future__ import annotations
 import enum
 import importlib.util
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .address import DEFAULT_LISTEN, Address, parse_address
-from .authentication import AuthenticationConfig
-from .authorization import AuthorizationConfig
-from .errors import ConfigError, meant_as_url
+from .address import DEFAULT_LISTEN, Address, ConfigError, meant_as_url, parse_address
+from .callers import CERTIFICATE_ROLES, PROVIDERS, AuthenticationConfig, AuthorizationConfig
 from .files import misplaced, shared, unreadable
 from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
-from .option import option
+from .option import option, section
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
-_NETWORK, _REPAIRS, _DECLARED, _LOGGING = "Network", "Repairs", "Declared policies", "Logging and secrets"
+_LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DECLARED, _LOGGING, _TRACES, _LIMITS = HEADINGS = (
+    "Change log",
+    "Network",
+    "Callers",
+    "Who may do what",
+    "History",
+    "Checkpoints",
+    "Repairs",
+    "Declared policies",
+    "Logging and secrets",
+    "Traces for a collector",
+    "Limits",
+)
+"""The headings that options are shown under, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +72,22 @@ class CheckpointsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Omitted:
-    """What a server does not keep."""
+class Choices:
+    """Options that choose which sections there are, and stand in none of them."""
 
-    no_history: bool = option(False, section="History")
+    authentication_providers: tuple[str, ...] = option(
+        (),
+        section=_CALLERS,
+        default_text="none: callers are not authenticated",
+        example=f'["{PROVIDERS[0]}"]',
+        metavar="|".join(PROVIDERS),
+    )
+    """How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once."""
+    certificate_role: str = option("cn", section=_CALLERS, choices=CERTIFICATE_ROLES)
+    """The part of a client certificate that has the role: the common name, or the only alternative name of a kind."""
+    no_history: bool = option(False, section=_HISTORY)
     """Keep no history."""
-    no_checkpoints: bool = option(False, section="Checkpoints")
+    no_checkpoints: bool = option(False, section=_CHECKPOINTS)
     """Keep no checkpoints: each start reads the logs from their beginning."""
 
 
@@ -145,7 +166,7 @@ class ProcessConfig:
     """The format of the lines of the log on standard error."""
     metrics_listen: Address | None = option(None, section=_NETWORK, default_text="nowhere", example='"127.0.0.1:9464"', url=True)
     """Where to serve metrics (Prometheus) and probes, over HTTP without TLS: /metrics, /livez, /readyz."""
-    limits: Limits = field(default=Limits())
+    limits: Limits = section(_LIMITS, Limits())
 
     def _common_problems(self) -> list[str]:
         wrong = [text for text in self.guard if not _NAMESPACE_PATTERN.fullmatch(text)]
@@ -163,12 +184,12 @@ class ServerConfig(ProcessConfig):
         ConfigError: the configuration is wrong; the error has all problems.
     """
 
-    log: LogConfig
+    log: LogConfig = section(_LOG)
     data_folder: Path | None = None
     """The user's data folder, which is made before the server starts; None: the log's path was set, or there is none."""
     listen: Address = option(parse_address(DEFAULT_LISTEN), section=_NETWORK, url=True)
     """Where to listen; port 0 lets the system choose."""
-    tls: TlsConfig | None = None
+    tls: TlsConfig | None = section(_NETWORK, None)
     insecure_listen: bool = option(False, section=_NETWORK)
     """Let other machines connect without TLS."""
     advertise: str = option(
@@ -193,13 +214,13 @@ class ServerConfig(ProcessConfig):
     """The authorities of the certificates of other sidecars, PEM, for changes that are forwarded."""
     reflection: bool = option(True, section=_NETWORK)
     """Let clients request the definitions of the services (gRPC server reflection)."""
-    authentication: AuthenticationConfig = field(default=AuthenticationConfig())
-    authorization: AuthorizationConfig = field(default=AuthorizationConfig())
-    history: HistoryConfig | None = None
-    checkpoints: CheckpointsConfig | None = None
-    access_log: AccessLogConfig = field(default=AccessLogConfig(which=Recorded.OFF))
-    telemetry: TelemetryConfig | None = None
-    missing_topics: bool = option(False, name="allow_missing_topics", section="Change log")
+    authentication: AuthenticationConfig = section(_CALLERS, AuthenticationConfig())
+    authorization: AuthorizationConfig = section(_AUTHORIZATION, AuthorizationConfig())
+    history: HistoryConfig | None = section(_HISTORY, None)
+    checkpoints: CheckpointsConfig | None = section(_CHECKPOINTS, None)
+    access_log: AccessLogConfig = section(_LOGGING, AccessLogConfig(which=Recorded.OFF))
+    telemetry: TelemetryConfig | None = section(_TRACES, None)
+    missing_topics: bool = option(False, name="allow_missing_topics", section=_LOG)
     """Accept policies of topics that do not exist yet."""
     read_only: bool = option(False, section=_REPAIRS)
     """Write nothing: refuse updates, and only report repairs."""
@@ -304,7 +325,7 @@ class GuardConfig(ProcessConfig):
         ConfigError: the configuration is wrong; the error has all problems.
     """
 
-    log: PulsarLogConfig
+    log: PulsarLogConfig = section(_LOG)
     report_only: bool = option(False, section=_REPAIRS)
     """Write nothing: report what the guard command would repair."""
 

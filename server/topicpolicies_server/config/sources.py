@@ -13,21 +13,46 @@ variable is refused only if its name is similar to an option's; the others are r
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import enum
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from .. import files
-from .errors import ConfigError
-from .option import PREFIX, Option, Value
-from .table import CLIENT_VARIABLES, FILE_VARIABLE, nearest, options
+from .address import ConfigError
+from .option import PREFIX, Option, ReadBy, Value, options_in
+from .server import HEADINGS, Choices, GuardConfig, ServerConfig
 
+FILE_VARIABLE = f"{PREFIX}CONFIG"
+"""The environment variable that names the file of options."""
+CLIENT_VARIABLES = tuple(
+    f"{PREFIX}{name}"
+    for name in (
+        *("SERVER", "OUTPUT", "TIMEOUT", "ACTOR", "REASON", "TOKEN_FILE"),
+        *("CLIENT_TLS", "CLIENT_TLS_CA", "CLIENT_TLS_CERTIFICATE", "CLIENT_TLS_KEY", "CLIENT_TLS_SERVER_NAME"),
+    )
+)
+"""The environment variables of the commands that call a server; they share the prefix, and are no options of a server. ``TLS_CERTIFICATE``
+and ``TLS_KEY`` are: hence ``CLIENT_``."""
 _ORCHESTRATORS = re.compile(r"_SERVICE_(HOST|PORT\w*)$|_PORT(_\w+)?$")
 """Variables that Kubernetes adds for each service; those of a service called ``topicpolicies`` begin with our prefix."""
+
+
+@cache
+def options() -> dict[str, Option]:
+    """Returns all options of a server and of a guard by name, in the order in which they are shown."""
+    found: dict[str, Option] = {}
+    for kind, command in ((ServerConfig, ReadBy.SERVE), (Choices, ReadBy.SERVE), (GuardConfig, ReadBy.GUARD)):
+        for each in options_in(kind):
+            before = found[each.name].read_by if each.name in found else ReadBy(0)
+            found[each.name] = dataclasses.replace(each, read_by=before | each.read_by & command)
+    return {each.name: each for each in sorted(found.values(), key=lambda each: HEADINGS.index(each.section))}
 
 
 class Source(enum.IntEnum):
@@ -76,16 +101,41 @@ class OptionValues:
         except ConfigError as error:
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
 
-    def override(self, name: str, by: Setting) -> None:
-        """Resets an option to its default, if a source of lower precedence than that of ``by``, which contradicts it, has set it."""
-        setting = self.settings[name]
-        if setting.given and setting.source < by.source:
-            default = setting.option.default
-            self.settings[name] = Setting(setting.option, default, Source.DEFAULT, f"{setting.where} is overridden by {by.where}")
+    def override(self, names: Iterable[str], by: Setting, needed: str = "") -> bool:
+        """Resets options that contradict a setting. Those that a source of no lower precedence set are a problem.
+
+        Args:
+            names: the options.
+            by: the setting that they contradict.
+            needed: what they go with, or without, for the sentence; "": options of such a source are left as they are.
+
+        Returns:
+            whether there is a problem.
+        """
+        wrong = []
+        for setting in (self.settings[name] for name in names):
+            if not setting.given or setting.value == setting.option.default:
+                continue
+            where = f"{setting.where} is overridden by {by.where}"
+            if setting.source >= by.source:
+                if not needed:
+                    continue
+                wrong.append(setting.option.flag)
+                where = f"{setting.where} has no effect"
+            self.settings[setting.option.name] = Setting(setting.option, setting.option.default, Source.DEFAULT, where)
+        if wrong:
+            self.problems.append(f"{', '.join(wrong)} {'goes' if len(wrong) == 1 else 'go'} {needed}.")
+        return bool(wrong)
 
     def value(self, name: str) -> Value:
         """The value of an option."""
         return self.settings[name].value
+
+
+def nearest(text: str, names: Iterable[str]) -> str | None:
+    """Returns the name that was probably meant; None: no name is similar enough."""
+    found = difflib.get_close_matches(text.lower().replace("-", "_").lstrip("_"), list(names), 1, 0.75)
+    return found[0] if found else None
 
 
 def read_options(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> OptionValues:

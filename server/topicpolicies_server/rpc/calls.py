@@ -29,7 +29,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from ..access import NOBODY, Caller, Way
-from ..access.refusals import expired
+from ..access.caller import expired
 from ..config import Limits
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much

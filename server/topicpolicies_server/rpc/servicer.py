@@ -19,7 +19,7 @@ from topicpolicies.v1 import history_pb2, service_pb2
 from ..access import Permission
 from ..access.grants import Grants
 from ..cluster.admission import Admission
-from ..cluster.disabled_watching import DisabledWatching
+from ..cluster.disabled import DisabledWatching
 from ..config import Limits
 from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request

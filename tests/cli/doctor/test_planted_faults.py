@@ -19,7 +19,7 @@ from tests.client.certificates import Authority
 from tests.rpc.cluster import FakeCluster
 from topicpolicies import Client
 from topicpolicies_server.config import AuthenticationConfig, AuthorizationConfig, PulsarLogConfig, TlsConfig
-from topicpolicies_server.config.authentication import TokenConfig
+from topicpolicies_server.config.callers import TokenConfig
 
 UNWELL = 10
 SECRET = "0123456789abcdef0123456789abcdef"

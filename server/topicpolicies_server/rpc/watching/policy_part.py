@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.disabled import Disabled
-from ...cluster.disabled_watching import DisabledWatching
+from ...cluster.disabled import Disabled, DisabledWatching
 from ...core.names import PolicyKey, Scope
 from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from ...core.reading.watch import Taken, Watcher

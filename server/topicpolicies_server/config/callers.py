@@ -1,4 +1,7 @@
-"""How a server authenticates callers. Options are named as in the brokers' configuration, where they have an equivalent there."""
+"""How a server authenticates callers, and who decides what they may do.
+
+Options are named as in the brokers' configuration, where they have an equivalent there.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .address import Address
-from .errors import meant_as_url, without_credentials
+from .address import Address, meant_as_url, without_credentials
 from .files import unreadable
+from .logs import LogConfig, PulsarLogConfig
 from .option import option
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""The algorithms of tokens that are signed with a private key."""
 CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
 """The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
 MOST_ISSUERS = 16
@@ -23,27 +24,13 @@ _WANTED = "write https://host, or http:// for one on this machine."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Providers:
-    """Which ways of authentication there are."""
-
-    authentication_providers: tuple[str, ...] = option(
-        (), default_text="none: callers are not authenticated", example=f'["{PROVIDERS[0]}"]', metavar="|".join(PROVIDERS)
-    )
-    """How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once."""
-    certificate_role: str = option("cn", choices=CERTIFICATE_ROLES)
-    """The part of a client certificate that has the role: the common name, or the only alternative name of a kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenConfig:
     """Authentication by Pulsar's own tokens (JWT). Exactly one of the two keys is given."""
 
     secret_key_file: Path | None = option(None, name="token_secret_key", example='"/run/secrets/secret.key"', secret=True)
-    """Pulsar's tokenSecretKey: a file of the secret's bytes, or with data:;base64,... in it. It is read again when it changes."""
+    """Pulsar's tokenSecretKey: a file of the secret's bytes, or of lines of data:;base64,... It is read again when it changes."""
     public_key_file: Path | None = option(None, name="token_public_key", example='"/etc/pulsar/public.key"')
-    """Pulsar's tokenPublicKey: a file of the key, DER or PEM, or with data:;base64,... in it. It is read again when it changes."""
-    public_algorithm: str = option("RS256", name="token_public_alg", choices=ALGORITHMS, metavar="ALGORITHM")
-    """The algorithm of ``token_public_key``. For an RSA key each of RS256 to PS512 allows all of them."""
+    """Pulsar's tokenPublicKey: a file of the key, DER or PEM. It is read again when it changes."""
     role_claim: str = option("sub", name="token_auth_claim", metavar="CLAIM")
     """The claim of Pulsar's tokens that has the role."""
     audience_claim: str = option("", name="token_audience_claim", example='"aud"', metavar="CLAIM")
@@ -149,6 +136,63 @@ class AuthenticationConfig:
         if self.proxy_roles and not self.enabled:
             found.append("--proxy-roles go with --authentication-providers: an unauthenticated caller can't be a proxy.")
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationConfig:
+    """Who decides what callers may do in a namespace."""
+
+    file: Path | None = option(None, name="authorization", example='"roles.toml"')
+    """A file (TOML) of roles and their permissions. It is read again when it changes."""
+    brokers: bool = option(False, name="authorization_by_brokers")
+    """Let Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
+    superuser_roles: tuple[str, ...] = option((), example='["admin"]', metavar="ROLE,...")
+    """Roles that may do everything, in addition to the brokers' superusers."""
+    namespace_roles_may_read: bool = option(False)
+    """Let roles that may produce or consume in a namespace read and watch its policies, which the brokers' admin API does not."""
+    cache_seconds: float = option(30.0, name="authorization_cache_seconds", least=1, most=3_600, metavar="SECONDS")
+    """How long a broker's answer about a role is used. An answer in use is requested again before that."""
+    allow_authenticated: bool = option(False)
+    """Let every authenticated caller do everything."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is authorization: by a file, or by brokers."""
+        return self.file is not None or self.brokers
+
+    def problems(self, log: LogConfig, *, authenticated: bool, show_secrets: bool) -> list[str]:
+        """Returns what is wrong, a sentence each.
+
+        Args:
+            log: where the change logs are.
+            authenticated: whether callers are authenticated.
+            show_secrets: ``ServerConfig.show_secrets``.
+        """
+        problems = unreadable("authorization", self.file)
+        if self.file is not None and self.brokers:
+            problems.append(
+                "Give either --authorization FILE or --authorization-by-brokers, not both: one of them decides what callers may do."
+            )
+        if self.brokers and not isinstance(log, PulsarLogConfig):
+            problems.append("--authorization-by-brokers goes with --pulsar; with the embedded log give --authorization FILE.")
+        if not self.brokers and (self.superuser_roles or self.namespace_roles_may_read):
+            problems.append(
+                "--superuser-roles and --namespace-roles-may-read go with --authorization-by-brokers; a file names its own roles."
+            )
+        if self.enabled and self.allow_authenticated:
+            problems.append("--allow-authenticated lets every authenticated caller do everything: remove it, or the authorization.")
+        if self.enabled and show_secrets:
+            problems.append(
+                "--show-secrets shows secrets to every caller who may read: with authorization grant the permission secrets instead."
+            )
+        if self.enabled and not authenticated:
+            problems.append("Authorization needs authenticated callers: give --authentication-providers.")
+        if authenticated and not self.enabled and not self.allow_authenticated:
+            problems.append(
+                "Callers are authenticated, but nothing defines what they may do: give --authorization FILE, --authorization-by-brokers"
+                " beside Pulsar, or --allow-authenticated if each of them may do everything."
+            )
+        return problems
 
 
 def is_private(url: str) -> bool:

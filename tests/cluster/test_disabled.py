@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.fakes import FakeSource
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.cluster.admission import Admission, Freshness
-from topicpolicies_server.cluster.disabled import PROPERTY, Disabled
-from topicpolicies_server.cluster.disabled_watching import DisabledWatching
+from topicpolicies_server.cluster.disabled import Disabled, DisabledWatching
+from topicpolicies_server.cluster.source import PROPERTY
 from topicpolicies_server.core.errors import PolicyError
 
 NAMESPACE = "acme/orders"
