@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from proto.tools import ROOT
 from topicpolicies_server.config.option import ReadBy
-from topicpolicies_server.config.table import CLIENT_VARIABLES, options
+from topicpolicies_server.config.sources import CLIENT_VARIABLES, options
 
 from .checking import DEPLOY
 

@@ -60,6 +60,8 @@ def beside_pulsar() -> Scrape:
             unrecorded=int,
             spans_lost=int,
             certificate_ends=lambda: 1.0,
+            drift=lambda: {"acme/orders": 1},
+            put_back={"applied": 1},
         )
         registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts(), sources))
         shown.append(Scrape(generate_latest(registry).decode()))

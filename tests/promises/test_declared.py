@@ -128,6 +128,7 @@ constraints:
     fields:
       message_ttl_in_seconds: {{min: 1h, max: 7d}}
       replication_clusters: {{allowed: [standalone]}}
+      schema_compatibility_strategy: {{allowed: [full, backward]}}
 """)
     (tmp_path / "cluster.toml").write_text('cluster = "standalone"\n')
     rights = {"team": ["change"], "operator": ["change", "override"]}
@@ -143,12 +144,18 @@ constraints:
     async with caller("team") as team, caller("operator") as operator:
         week = 7 * 86_400
         await team.update(ORDERS, {"message_ttl_in_seconds": week, "replication_clusters": ["standalone"]})
-        wrong = {"message_ttl_in_seconds": week + 1, "replication_clusters": ["standalone", "other"], "max_producer_per_topic": -1}
+        wrong = {
+            "message_ttl_in_seconds": week + 1,
+            "replication_clusters": ["standalone", "other"],
+            "max_producer_per_topic": -1,
+            "schema_compatibility_strategy": 1,
+        }
         with pytest.raises(Refused) as refused:
             await team.update(ORDERS, wrong)
         assert refused.value.code == "INVALID_ARGUMENT"
         found = {each.field: each.reason for each in refused.value.violations}
-        assert found["policies.message_ttl_in_seconds"] == found["policies.replication_clusters"] == "CONSTRAINT"
+        constrained = {field.removeprefix("policies.") for field, reason in found.items() if reason == "CONSTRAINT"}
+        assert constrained == {"message_ttl_in_seconds", "replication_clusters", "schema_compatibility_strategy"}
         assert "policies.max_producer_per_topic" in found, "all violations are reported at once"
         for value in (0, 3_599, -1):
             with pytest.raises(Refused):

@@ -234,8 +234,9 @@ class _Parser:
             least, most = (
                 scalar(kind, structured(kind, bounds[key], target.path), key) if key in bounds else None for key in ("min", "max")
             )
-            allowed = frozenset(str(each).lower() for each in self._list(bounds, "allowed")) if "allowed" in bounds else None
-            return Constraint(target.path, least, most, allowed)
+            choices = self._list(bounds, "allowed")
+            allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
+            return Constraint(target.path, least, most, allowed, ", ".join(map(str, choices)))
         except ValueProblem as problem:
             self._wrong(fields, name, problem.reason, str(problem))
             return None

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.values import enum_name, locate
 
 from ..errors import Violation
 from ..policies.documents import Settings, differing, family, join
@@ -27,8 +26,10 @@ class Constraint(NamedTuple):
     """The least number; None: any."""
     most: float | None = None
     """The greatest number, which forbids negative ones too, as they mean "no limit"; None: any."""
-    allowed: frozenset[str] | None = None
-    """The texts, or names of an enum in lower case, that it may be, or a list may have; None: any."""
+    allowed: frozenset[Any] | None = None
+    """The values that it may be, or a list may have; None: any."""
+    choice: str = ""
+    """The allowed values, as they are written."""
 
     def problem(self, value: Any) -> str:
         """Returns what is wrong with a value, and what to do; empty: nothing."""
@@ -37,10 +38,8 @@ class Constraint(NamedTuple):
             return f"{name} is {value}, and here it is at least {self.least}: give no less than that."
         if self.most is not None and (value > self.most or value < 0):
             return f"{name} is {value}, and here it is at most {self.most}: give no more than that."
-        if self.allowed is not None:
-            given = {each.lower() for each in ([value] if isinstance(value, str) else value)}
-            if forbidden := sorted(given - self.allowed):
-                return f"{name} has {', '.join(forbidden)}, and here it may be {', '.join(sorted(self.allowed))}: choose of those."
+        if self.allowed is not None and not self.allowed.issuperset([value] if isinstance(value, (str, int)) else value):
+            return f"{name} has a value that is not allowed here: choose of {self.choice}."
         return ""
 
 
@@ -58,11 +57,7 @@ def violations(constraints: Sequence[Constraint], before: Settings | None, after
 
 
 def _value(path: Path, message: TopicPolicies) -> Any:
-    """Returns the value at a path; of an enum the name, without its prefix."""
     value: Any = message
     for segment in path:
         value = value[segment] if hasattr(value, "keys") else getattr(value, segment)
-    enum = locate(TopicPolicies.DESCRIPTOR, format_path(path)).value.enum_type
-    if enum is None:
-        return value
-    return enum_name(enum, value) if isinstance(value, int) else [enum_name(enum, each) for each in value]
+    return value
