@@ -13,7 +13,7 @@ import pytest
 from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.config import Limits
 from topicpolicies_server.config.building import data_folder_of
-from topicpolicies_server.config.table import options
+from topicpolicies_server.config.sources import options
 
 from .checking import DEPLOY
 

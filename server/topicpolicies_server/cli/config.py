@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ..config import Address, ConfigError
+from ..config.address import meant_as_url, without_credentials
 from ..config.building import server_config
-from ..config.errors import meant_as_url, without_credentials
 from ..config.option import ReadBy
 from ..config.rendering import reference, sample, written_value
 from ..config.sources import OptionValues, Setting

@@ -12,8 +12,7 @@ import typer
 
 from ..config.option import Option, ReadBy
 from ..config.rendering import plain, written_value
-from ..config.sources import read_options
-from ..config.table import options
+from ..config.sources import options, read_options
 from .settings import TlsFlags, settings
 
 _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]

@@ -328,6 +328,6 @@ def test_the_rows_of_the_page_for_people_who_know_pulsar_admin(both: Both) -> No
             both.admin.create_topic(topic)
             both.run("set-message-ttl -t 1h", topic)
             codes.append(both.invoke(*shlex.split(command.replace("TOPIC", topic))).returncode)
-        assert codes[0] == codes[1] == (ExitCode.ERROR if "clusters" in theirs else ExitCode.OK), theirs  # there are no such clusters
+        assert codes[0] == codes[1] == (1 if "clusters" in theirs else 0), theirs  # there are no such clusters
         documents = [both.policies(topic, scope) for topic in topics for scope in ("", "-g")]
         assert documents[:2] == documents[2:], theirs
