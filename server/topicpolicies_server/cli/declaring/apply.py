@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +27,14 @@ from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, load
 from .planning import Key, Step, steps, topics_of
 
+if TYPE_CHECKING:
+    from ..broker_client import BrokerClient
+
+AdminUrl = Annotated[
+    str | None,
+    typer.Option("--admin-url", metavar="http://HOST:PORT", help="The brokers' admin API, which is called in place of a server."),
+]
+AdminToken = Annotated[Path | None, typer.Option("--admin-token-file", metavar="FILE", help="A file with the token for --admin-url.")]
 _COMPARING = "Comparing the file with the documents of the server"
 """What plan and apply do before they show anything."""
 File = Annotated[
@@ -38,7 +47,15 @@ Topics = Annotated[
 ]
 
 
-def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topics = None, detailed: DetailedExitCode = False) -> None:
+def plan(
+    context: typer.Context,
+    file: File,
+    prune: Prune = False,
+    topics: Topics = None,
+    detailed: DetailedExitCode = False,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
+) -> None:
     """Show what apply would change, and write nothing.
 
     The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is (2 with --detailed-exitcode),
@@ -53,7 +70,7 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with differing(detailed=detailed) as differ:
-        differ(bool(_planned(chosen, file, topics, prune=prune)))
+        differ(bool(_planned(chosen, _client(chosen, admin_url, admin_token), file, topics, prune=prune)))
 
 
 def apply(
@@ -63,6 +80,8 @@ def apply(
     topics: Topics = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check everything, and write nothing.")] = False,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
 ) -> None:
     """Change documents to what the file declares.
 
@@ -81,9 +100,9 @@ def apply(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     if dry_run:
-        _planned(chosen, file, topics, prune=prune)
+        _planned(chosen, _client(chosen, admin_url, admin_token), file, topics, prune=prune)
         return
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with _client(chosen, admin_url, admin_token) as client:
         planned = _plan(client, chosen, file, topics, prune=prune)
         if not chosen.for_programs:
             _show(planned, "to be changed")
@@ -113,6 +132,8 @@ def export_(
         Path | None,
         typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="The file to write; by default, and with -, standard output."),
     ] = None,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
 ) -> None:
     """Write a file that declares the present documents.
 
@@ -124,9 +145,12 @@ def export_(
       topicpolicies export public/default public/payments -f policies.yaml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with _client(chosen, admin_url, admin_token) as client:
         with waiting(chosen):
             documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        if not isinstance(client, Client):
+            for note in client.notes:
+                typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             write_text(file, text)
@@ -134,9 +158,24 @@ def export_(
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _planned(chosen: Settings, file: Path, topics: Path | None, *, prune: bool) -> list[Planned]:
+@contextmanager
+def _client(chosen: Settings, admin_url: str | None, admin_token: Path | None) -> Iterator[Client | BrokerClient]:
+    """Yields a client of the server or, with a URL, of the brokers' admin API. An error of the body is reported (``reporting``)."""
+    if admin_url is None:
+        with reporting(chosen.output, chosen.server), chosen.client() as client:
+            yield client
+        return
+    from ..broker_client import broker_client  # noqa: PLC0415 - what it needs is installed for servers only
+
+    with reporting(chosen.output), broker_client(chosen, admin_url, admin_token) as brokers:
+        yield brokers
+
+
+def _planned(
+    chosen: Settings, calling: AbstractContextManager[Client | BrokerClient], file: Path, topics: Path | None, *, prune: bool
+) -> list[Planned]:
     """Shows and returns what would be changed."""
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling as client:
         planned = _plan(client, chosen, file, topics, prune=prune)
     if chosen.for_programs:
         chosen.show({"steps": [each.json() for each in planned]})
@@ -145,7 +184,7 @@ def _planned(chosen: Settings, file: Path, topics: Path | None, *, prune: bool) 
     return planned
 
 
-def _plan(client: Client, chosen: Settings, file: Path, topics: Path | None, *, prune: bool) -> list[Planned]:
+def _plan(client: Client | BrokerClient, chosen: Settings, file: Path, topics: Path | None, *, prune: bool) -> list[Planned]:
     """Returns the steps that would change something, all of which the server accepts.
 
     Raises:
@@ -156,7 +195,9 @@ def _plan(client: Client, chosen: Settings, file: Path, topics: Path | None, *, 
         return _accepted(client, chosen, load(file), topics, prune=prune)
 
 
-def _accepted(client: Client, chosen: Settings, declared: Declared, topics: Path | None, *, prune: bool) -> list[Planned]:
+def _accepted(client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: Path | None, *, prune: bool) -> list[Planned]:
+    if not isinstance(client, Client):
+        client.declarations, client.everything = declared.declarations, prune
     wanted = [*(each.namespace for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents: dict[Key, PolicyDocument] = {}
     for namespace in dict.fromkeys(wanted):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpc import StatusCode
 
@@ -24,6 +24,9 @@ from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyReques
 from ..interrupts import interruptible, winding_up
 from ..showing.rendering import Difference, between, policies_of, scope_name
 from .planning import Key, Step
+
+if TYPE_CHECKING:
+    from ..broker_client import BrokerClient
 
 BATCH = 100
 """The changes of one batch. Up to this many may still be made after one has failed."""
@@ -72,7 +75,7 @@ class Applied(NamedTuple):
     """Whether an interrupt kept steps from being sent or answered."""
 
 
-def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invalid]:
+def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> Iterator[Planned | Invalid]:
     """Yields the server's answer to each step. Steps that would change nothing are left out."""
     for step, (change, outcome) in zip(todo, client.batch(_change(step, validate_only=True) for step in todo), strict=True):
         answer = outcome
@@ -85,7 +88,12 @@ def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invali
 
 
 def make(
-    client: Client, planned: Sequence[Planned], *, actor: str, reason: str, report: Callable[[Planned, str], object] = lambda *_: None
+    client: Client | BrokerClient,
+    planned: Sequence[Planned],
+    *,
+    actor: str,
+    reason: str,
+    report: Callable[[Planned, str], object] = lambda *_: None,
 ) -> Applied:
     """Sends the changes: updates first, then deletions. Nothing more is sent once a change has failed, or after an interrupt.
 
