@@ -103,9 +103,10 @@ class BrokerClient:
         self.declarations: Sequence[Declaration] = ()
         """What is compared: ``list`` reads only the topics that these are about, and reads the policies of their subscriptions too."""
         self.notes = [
-            "The admin API does not show everything: false of schema_validation_enforced and"
-            " dispatcher_pause_on_ack_state_persistent_enabled looks like unset, and policies of subscriptions that do not exist are not"
-            " listed. These are not exported."
+            (
+                "Not exported, as the admin API does not show it: false of schema_validation_enforced and of"  # as it shows unset
+                " dispatcher_pause_on_ack_state_persistent_enabled, and policies of subscriptions that do not exist."
+            )
         ]
         """What is not exported, for people."""
         self.everything = True

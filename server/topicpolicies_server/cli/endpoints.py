@@ -5,16 +5,17 @@ A *setting* is what one call changes (``core/policies/documents``): a field, an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 
 from topicpolicies import TopicPolicies
 from topicpolicies.masks import format_path
 from topicpolicies.values import assign, enum_name, map_value
 
-from ..core.policies.documents import FIELDS, Setting
+from ..core.policies.documents import Setting
 from .values import find, structured
 
 
@@ -86,6 +87,8 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "subscription_types_enabled": Endpoint("subscriptionTypesEnabled"),
 }
 """By field, or by group of fields (``documents.GROUPS``)."""
+_NOTHING: Sequence[object] = (None, {}, [])
+"""How JSON says that a setting is not set."""
 _COMPUTED = frozenset({"limit", "s3Driver", "gcsDriver", "fileSystemDriver"})
 """Members of the answers that repeat what other members say."""
 _LOWER, _TITLE = frozenset({"BacklogQuotaPolicy", "InactiveTopicDeleteMode"}), frozenset({"SubscriptionType"})
@@ -114,7 +117,7 @@ def read(policies: TopicPolicies, name: str, key: str, answer: Any) -> None:
         ValueProblem: the answer has something that this version does not know.
     """
     endpoint = ENDPOINTS[name]
-    if answer in (None, {}, []) or (endpoint.unset is not None and answer == endpoint.unset):
+    if answer in _NOTHING or (endpoint.unset is not None and answer == endpoint.unset):
         return
     values = {field: answer.get(member) for field, member in endpoint.members.items()} or {format_path(_path(name, key)): answer}
     for path, value in values.items():
@@ -128,9 +131,9 @@ def request(setting: Setting, policies: TopicPolicies) -> Request:
     endpoint = ENDPOINTS[name]
     value = _json(name, key, policies)
     path, query = path_of(endpoint.path, key), {endpoint.key: key} if endpoint.key else {}
-    if value is None and not endpoint.removable:
+    if value in _NOTHING and not endpoint.removable:
         value = endpoint.unset
-    if value is None or (endpoint.switch and not value):
+    if value in _NOTHING or (endpoint.switch and not value):
         return Request("DELETE", path, query)
     if endpoint.parameter:
         return Request(endpoint.method, path, {**query, endpoint.parameter: str(value)})
@@ -149,33 +152,32 @@ def _known(value: Any) -> Any:
 
 
 def _json(name: str, key: str, policies: TopicPolicies) -> Any:
-    """Returns the JSON of a setting; None: it is not set."""
-    if members := ENDPOINTS[name].members:
-        there = any(policies.HasField(field) for field in members)  # type: ignore[arg-type]
-        return {member: getattr(policies, field) for field, member in members.items()} if there else None
-    field: FieldDescriptor | None = FIELDS[name]
-    value: Any = policies
-    for segment in _path(name, key):
-        if hasattr(value, "DESCRIPTOR"):
-            field = value.DESCRIPTOR.fields_by_name[segment]
-            if not (len(getattr(value, segment)) if field.is_repeated else value.HasField(segment)):
-                return None
-            value = getattr(value, segment)
-        elif segment in value:
-            value = value[segment]
-        else:
-            return None
-    return _plain(field, value)
+    """Returns the JSON of a setting; nothing (None, or empty): it is not set."""
+    endpoint = ENDPOINTS[name]
+    if endpoint.members:
+        made = {member: _value(policies, field) for field, member in endpoint.members.items()}
+        return made if any(value is not None for value in made.values()) else None
+    if endpoint.leaf:
+        entry = getattr(policies, name).get(key)
+        return None if entry is None else _value(entry, endpoint.leaf)
+    value = _value(policies, name)
+    return value.get(key) if key else value
 
 
-def _plain(field: FieldDescriptor, value: Any) -> Any:
-    if hasattr(value, "ListFields"):
-        return {part.json_name: _plain(part, each) for part, each in value.ListFields()}
+def _value(message: Message, name: str) -> Any:
+    """Returns the JSON of a field. Leaves that are not set are null, in place of which Pulsar would put defaults of its own."""
+    field, value = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
     if map_value(field) is not None:
-        return dict(value)
+        return {key: _members(each) if isinstance(each, Message) else each for key, each in value.items()}
     if field.is_repeated:
         return [_scalar(field, each) for each in value]
-    return _scalar(field, value)
+    if not message.HasField(name):
+        return None
+    return _members(value) if isinstance(value, Message) else _scalar(field, value)
+
+
+def _members(message: Message) -> dict[str, Any]:
+    return {field.json_name: _value(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
 def _scalar(field: FieldDescriptor, value: Any) -> Any:
