@@ -53,7 +53,7 @@ from .declaring.declared import Declaration
 from .endpoints import ENDPOINTS, path_of, read, request
 from .settings import Settings
 
-TOGETHER = 16
+TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
 _VERSION = "0"
 """The version of every document: the admin API has none."""
