@@ -16,6 +16,11 @@ RUN /opt/build/bin/python -m hatchling build --target wheel && \
     /opt/topicpolicies/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl
 
 FROM python:3.11-slim
+LABEL org.opencontainers.image.title="topicpolicies" \
+      org.opencontainers.image.description="gRPC sidecar for the topic policies of Apache Pulsar" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim"
 RUN useradd --system --uid 10001 --no-create-home topicpolicies && \
     install --directory --owner=topicpolicies --group=topicpolicies --mode=0700 /var/lib/topicpolicies
 COPY --from=build /opt/topicpolicies /opt/topicpolicies

@@ -8,12 +8,15 @@ Older Pythons must be able to read this file as far as the sentence that refuses
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036
@@ -30,6 +33,9 @@ STAMP = VENV / "installed"
 
 # PySpark is published as a source archive only. Its jars are archives themselves, which are not compressed once more.
 BUILT = ("--only-binary=:all:", "--no-binary=pyspark", "--config-settings=--build-option=--compression=stored")
+
+LICENSE = re.compile(r"licen[cs]e|copying|notice", re.IGNORECASE)
+"""Matches the names of files of licenses."""
 
 Command = tuple[str | Path, ...]
 LINT: dict[str, Command] = {
@@ -96,6 +102,22 @@ def lock(arguments: list[str]) -> int:
         pin("dev", "pyproject.toml", "--extra=dev", *arguments)
         or pin("server", "pyproject.toml", "--extra=server", "--extra=telemetry", dev)
         or pin("build", "requirements/build.in", dev)
+        or pin("release", "requirements/release.in", dev)
+    )
+
+
+def release(arguments: list[str]) -> int:
+    """Write what goes with an image to dist, or another folder: sbom.cdx.json (CycloneDX) and NOTICE, of the packages in it."""
+    install("server")
+    folder, tools = Path(arguments[0] if arguments else ROOT / "dist").absolute(), ROOT / ".cache" / "release"
+    folder.mkdir(exist_ok=True)
+    (folder / "NOTICE").write_text("\n".join(notices()), encoding="utf-8")
+    packages = ("--require-hashes", "--only-binary=:all:", f"--requirement={REQUIREMENTS / 'release.txt'}")
+    made = ("--pyproject=pyproject.toml", "--output-reproducible", f"--output-file={folder / 'sbom.cdx.json'}", REQUIREMENTS / "server.txt")
+    return (
+        run(PROGRAMS / "uv", "venv", "--quiet", "--clear", "--no-config", f"--python={PYTHON}", tools)
+        or run(PROGRAMS / "uv", "pip", "install", "--quiet", "--no-config", f"--python={tools}", *packages)
+        or run(tools / PROGRAMS.name / "python", "-W", "ignore", "-m", "cyclonedx_py", "requirements", *made)
     )
 
 
@@ -112,7 +134,7 @@ def bench(arguments: list[str]) -> int:
     return become(PYTHON, "-m", module, *arguments, folder=ROOT)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, broker, bench)}
+COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, release, broker, bench)}
 
 
 def pin(name: str, *arguments: str) -> int:
@@ -121,6 +143,21 @@ def pin(name: str, *arguments: str) -> int:
     options.append("--no-emit-package=topicpolicies")  # the client is in this repository
     out = f"--output-file={REQUIREMENTS / name}.txt"
     return run(PROGRAMS / "uv", "pip", "compile", *options, "--custom-compile-command=python3 dev.py lock", out, *arguments)
+
+
+def notices() -> Iterator[str]:
+    """Yields the name, version, license and the license's texts of each package in ``.venv`` that the server's lock file names."""
+    locked = set(re.findall(r"(?m)^([\w.-]+)==", (REQUIREMENTS / "server.txt").read_text()))
+    yield "Topic policies for Apache Pulsar, licensed under the Apache License 2.0. An environment of the server also has these packages.\n"
+    found = metadata.distributions(path=[sysconfig.get_path("purelib", vars={"base": str(VENV)})])
+    for name, each in sorted((re.sub(r"[-_.]+", "-", each.name).lower(), each) for each in found):
+        if name in locked:
+            about = each.metadata.json
+            classified = [line.rpartition(" :: ")[2] for line in about.get("classifier", ()) if line.startswith("License :: ")]
+            said = about.get("license_expression") or ", ".join(classified) or about.get("license", "see its text")
+            yield f"{'=' * 100}\n{name} {each.version}: {str(said).splitlines()[0]}\n"
+            texts = [file for file in each.files or () if ".dist-info" in str(file) and LICENSE.match(file.name)]
+            yield from (file.read_text(encoding="utf-8") for file in texts)
 
 
 def pytest(*arguments: str) -> int:

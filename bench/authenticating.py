@@ -26,8 +26,8 @@ from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.roles_file import RolesFile
 from topicpolicies_server.access.tokens import TokenRules, Tokens
-from topicpolicies_server.reloading import Reloader
-from topicpolicies_server.rpc.permitting import permitted
+from topicpolicies_server.files import Reloader
+from topicpolicies_server.rpc.answers import permitted
 from topicpolicies_server.rpc.requests import author_of
 
 _ROUNDS = 300

@@ -35,11 +35,11 @@ from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar.access import Access
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction, State
 from topicpolicies_server.logs.pulsar.client import OK
+from topicpolicies_server.logs.pulsar.entries import Entries
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
-from topicpolicies_server.logs.pulsar.reading.entries import Entries
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.topics import Compaction, State
 from topicpolicies_server.namespaces.registry import Registry
 
 NAMESPACE = "bench/following"

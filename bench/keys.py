@@ -23,8 +23,10 @@ from topicpolicies_server.core.fold.recent import RECENT
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.view import Head, View
-from topicpolicies_server.core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.cell import Head
+from topicpolicies_server.core.reading.tokens import Mode, Selection, Token
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 
 KEYS = (100, 10_000, 100_000, 1_000_000)
 TOPICS = 10_000
@@ -69,7 +71,7 @@ class Namespace:
     def changes(self, keys: Iterator[PolicyKey]) -> Iterator[Head]:
         """Yields the heads that result from changes of these keys."""
         for key in keys:
-            change = self.view.take(self.event(key)).change
+            change = self.view.take(self.event(key)).head
             assert change is not None
             yield change
 
@@ -152,7 +154,7 @@ def _watching(namespace: Namespace, selection: Selection, mode: Mode, keys: Iter
         def work() -> None:
             hub.publish(change)
             hub.token = token
-            taken = watcher.take(64).changes
+            taken = watcher.take(64).heads
             assert taken == [change]
 
         return work

@@ -19,7 +19,7 @@ import pulsar
 
 from tests.broker.pulsar_broker import OwnBroker
 from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, close_handle
-from topicpolicies_server.logs.pulsar.reading.partition import Receiver
+from topicpolicies_server.logs.pulsar.partition import Receiver
 
 _QUEUE = 1_000
 _IDLE_SECONDS = 1.0

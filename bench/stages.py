@@ -10,15 +10,17 @@ from typing import NamedTuple, TypeVar
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Append, Effect, Request, Sequencer, Settled
+from topicpolicies_server.core.chains.request import Request
+from topicpolicies_server.core.chains.sequencer import Append, Effect, Sequencer, Settled
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState
 from topicpolicies_server.core.fold.operation import Folded
 from topicpolicies_server.core.policies import documents, secrets
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed
+from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.readback import ReadBack
-from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.sqlite import file as rows
 from topicpolicies_server.rpc import answers, requests

@@ -41,8 +41,8 @@ class Program:
             RuntimeError: it ended, or did not get that far in time.
         """
         paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
-        # The record of calls would mix with the output of the measurement; its cost is measured separately.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TOPICPOLICIES_CALL_RECORD": "off"}
+        # The access log would mix with the output of the measurement; its cost is measured separately.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TOPICPOLICIES_ACCESS_LOG": "off"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed server is compiled, so a start does not include that
         self._process = subprocess.Popen(
             [self._program, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL

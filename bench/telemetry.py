@@ -108,7 +108,7 @@ async def serving(directory: Path, asked: Sequence[Variant]) -> AsyncIterator[li
         for number, variant in enumerate(asked):
             own = directory / str(number)
             own.mkdir()
-            options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--call-record", "off", *variant.options]
+            options = ["--data", str(own / "policies.db"), "--no-history", "--no-checkpoints", "--access-log", "off", *variant.options]
             process = ServerProcess(options, own / "output")
             await process.start()
             open_parts.callback(process.kill)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topicpolicies_server.histograms import BOUNDS, Histogram
+from topicpolicies_server.namespaces.activity import BOUNDS, Histogram
 
 
 def test_each_bucket_counts_the_durations_up_to_its_bound() -> None:

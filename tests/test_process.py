@@ -18,7 +18,7 @@ async def test_sighup_does_not_end_a_server_that_is_starting_or_stopping() -> No
     program = (
         "import asyncio, os, signal\n"
         "from topicpolicies_server import process\n"
-        "from topicpolicies_server.reloading import Reloader\n"
+        "from topicpolicies_server.files import Reloader\n"
         "from topicpolicies_server.namespaces.repairs import RepairQueue\n"
         "from types import SimpleNamespace as Some\n"
         "class Service:\n"
@@ -45,7 +45,7 @@ from types import SimpleNamespace as Some
 from topicpolicies_server import process
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.repairs import RepairQueue
-from topicpolicies_server.reloading import Reloader
+from topicpolicies_server.files import Reloader
 
 class Service:
     async def start(self):

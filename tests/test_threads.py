@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from topicpolicies_server.threads import DaemonThreads
+from topicpolicies_server.tasks import DaemonThreads
 
 
 def test_calls_run_in_order_and_their_futures_have_the_result_or_the_error() -> None:
@@ -46,7 +46,7 @@ def test_after_a_shutdown_new_calls_are_refused_and_cancelled_ones_do_not_run() 
 
 def test_a_process_ends_although_one_of_its_daemon_threads_never_does() -> None:
     program = (
-        "import time; from topicpolicies_server.threads import DaemonThreads; threads = DaemonThreads(2, 'readers');"
+        "import time; from topicpolicies_server.tasks import DaemonThreads; threads = DaemonThreads(2, 'readers');"
         "threads.submit(time.sleep, 1_000); print(threads.submit(int, 4).result()); threads.shutdown(wait=False)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

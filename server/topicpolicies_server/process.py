@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from .files import Reloader
     from .namespaces.activity import Activity
     from .namespaces.registry import Registry
     from .namespaces.repairs import RepairQueue
-    from .reloading import Reloader
 
 _LOG = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from .core.errors import PolicyError
 from .core.reasons import LogState
-from .logs.change_log import ChangeLog, LogError, Reached
+from .logs.change_log import ChangeLog, LogError
 from .tasks import RestartedTask
 
 _LOG = logging.getLogger(__name__)
@@ -173,16 +173,13 @@ class Readiness:
 
 
 class LogProbe:
-    """Asks one log, from time to time, whether it can be reached, and logs each transition. It belongs to the event loop that starts it.
-
-    A log that can't be asked (it is no ``Reached``) counts as in reach for as long as the process runs.
-    """
+    """Asks one log, from time to time, whether it can be reached, and logs each transition. It belongs to the event loop that starts it."""
 
     def __init__(self, log: ChangeLog, patience_seconds: float) -> None:
         """Asks nothing yet. ``patience_seconds``: how long the log may go without an answer before it counts as out of reach."""
-        self._log = log if isinstance(log, Reached) else None
+        self._log = log
         self._patience = patience_seconds
-        self.readiness = Readiness(patience_seconds, known=self._log is None, now=time.monotonic())
+        self.readiness = Readiness(patience_seconds, now=time.monotonic())
         """What is known of the log."""
         self.readiness.add_listener(self._report)
         self._first = asyncio.Event()
@@ -192,8 +189,6 @@ class LogProbe:
 
     async def start(self) -> None:
         """Begins to ask. Returns with the first answer, or soon without one: clients may reach the process before it is ready."""
-        if self._log is None:
-            return
         self._task.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_SECONDS):
@@ -204,18 +199,17 @@ class LogProbe:
         await self._task.stop()
 
     async def _run(self) -> None:
-        assert self._log is not None, "started"
         while True:
-            await self._ask(self._log)
+            await self._ask()
             self._first.set()
             well = self.readiness.state is State.READY
             await asyncio.sleep(min(_WELL_SECONDS if well else _ILL_SECONDS, max(self._patience, 0.1)))
 
-    async def _ask(self, log: Reached) -> None:
+    async def _ask(self) -> None:
         asked = time.monotonic()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                remark = await log.reach() or ""
+                remark = await self._log.reach() or ""
         except TimeoutError:
             problem = LogError(LogState.UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s.")
             self.readiness.failed(problem, asked, time.monotonic())
@@ -238,7 +232,7 @@ class LogProbe:
         if transition.after is State.CUT_OFF and problem is not None:
             fields = {"event": "log_cut_off", "reason": str(problem.reason), "seconds": round(seconds, 1)}
             _LOG.error("not ready: the change log can't be reached: %s", problem.message, extra={"fields": fields})
-            if self._log is not None and isinstance(problem, LogError):
+            if isinstance(problem, LogError):
                 self._log.cut_off(problem)
         elif transition.after is State.READY and transition.before is State.CUT_OFF:
             fields = {"event": "log_reached", "seconds": round(seconds, 1)}

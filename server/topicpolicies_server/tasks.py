@@ -1,4 +1,4 @@
-"""Background tasks, each with an owner that handles its failure.
+"""Background tasks, each with an owner that handles its failure; and threads that the end of the process does not wait for.
 
 If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever.
 ``RestartedTask`` is one task that should run on: an exception of any type is logged, and the task begins anew after a pause, until it
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from .core.errors import PolicyError
 
 _LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 FIRST_PAUSE_SECONDS = 0.1
 """The default pause after the first failure; each further pause is twice as long as the one before."""
 LONGEST_PAUSE_SECONDS = 10.0
@@ -138,6 +142,67 @@ class TaskSet:
         if error is not None:
             trace = None if isinstance(error, PolicyError) else error
             _LOG.error("%s failed (%s)", task.get_name(), _in_words(error), exc_info=trace)
+
+
+class DaemonThreads(Executor):
+    """An executor with up to ``count`` daemon threads, for calls that may never return, such as reads from a disk that hangs.
+
+    An ending process does not wait for them; for the threads of ``concurrent.futures.ThreadPoolExecutor`` the interpreter would. Each
+    submission starts a thread until there are that many.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._name = name
+        self._threads: list[threading.Thread] = []
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """Queues a call behind those that were submitted before.
+
+        Raises:
+            RuntimeError: the executor was shut down.
+        """
+        future: Future[_T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 (whoever waits has it)
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        with self._lock:
+            if self._ended:
+                raise RuntimeError(f"the threads {self._name} were shut down")
+            self._waiting.put(run)
+            if len(self._threads) < self._count:
+                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no further calls; those that were submitted are still made. ``wait``: whether to wait until the threads have ended."""
+        del cancel_futures
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                for _ in self._threads:
+                    self._waiting.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        while (run := self._waiting.get()) is not None:
+            run()
+            del run
 
 
 def asked_to_end(error: BaseException) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.access import Permission
 from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.reloading import Reloader
+from topicpolicies_server.files import Reloader
 
 PATIENCE = 20.0
 GOOD = """

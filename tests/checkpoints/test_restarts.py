@@ -124,7 +124,7 @@ async def test_what_the_logs_reader_has_not_confirmed_is_in_no_checkpoint(tmp_pa
     async with server.running() as registry:
         await server.set(registry, a_key(1), 7)
         follower = registry.get(NAMESPACE).served
-        monkeypatch.setattr(follower, "is_confirmed", lambda positions: False)
+        monkeypatch.setattr(follower, "is_read_back", lambda positions: False)
     assert server.file.read_bytes() == found
 
 

@@ -14,7 +14,7 @@ from topicpolicies import LIST_OPERATION_SUBTRACT, LIST_OPERATION_UNION, Invalid
 from topicpolicies.masks import format_path
 from topicpolicies.requests import update_request
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.showing.rendering import lines
+from topicpolicies_server.cli.rendering import lines
 from topicpolicies_server.cli.values import Assignments, parse
 
 

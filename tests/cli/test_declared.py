@@ -8,8 +8,9 @@ from hypothesis import given
 from tests.core.policies import policies
 from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, TopicPolicies
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
-from topicpolicies_server.cli.declaring.declared import Declared, export, leaves, parse
-from topicpolicies_server.cli.declaring.planning import steps, topics_of
+from topicpolicies_server.cli.apply import steps, topics_of
+from topicpolicies_server.cli.declared import Declared, export, parse
+from topicpolicies_server.cli.rendering import lines
 
 TOPIC = "persistent://public/a/orders"
 
@@ -42,13 +43,13 @@ policies:
         "file.yaml",
     )
     pattern, topic = declared.declarations
-    assert (declared.namespaces, pattern.namespace, topic.namespace) == (("public/a",), "public/a", "public/a")
+    assert declared.namespaces == ("public/a",)
     assert (pattern.topic, pattern.pattern, pattern.scope) == ("persistent://public/a/ord*", True, SCOPE_LOCAL)
     assert pattern.covers(TOPIC)
     assert not pattern.covers("persistent://public/a/invoices")
     assert (topic.topic, topic.pattern, topic.scope) == (TOPIC, False, SCOPE_GLOBAL)
-    assert topic.unset == (("message_ttl_in_seconds",),)
-    assert set(topic.leaves) == {
+    assert set(topic.paths) == {
+        ("message_ttl_in_seconds",),
         ("subscription_policies", "my.sub", "dispatch_rate", "dispatch_throttling_rate_in_msg"),
         ("back_log_quota_map", "destination_storage", "policy"),
         ("deduplication_enabled",),
@@ -114,7 +115,7 @@ def test_an_exported_document_is_declared_without_differences(document: TopicPol
     declared = parse(export([here], ["public/a"], as_json=False), "file.yaml")
     (declaration,) = declared.declarations
     assert declared.namespaces == ("public/a",)
-    assert set(declaration.leaves) == set(leaves(document))
+    assert set(declaration.paths) == {path for path, _ in lines(document)}
     assert not steps(topics_of(declared, [TOPIC]), {(TOPIC, SCOPE_GLOBAL): here}, prune=("public/a",))
 
 

@@ -35,7 +35,7 @@ def test_commands_end_as_anywhere_where_the_locale_is_latin_1(recorded: Terminal
 
     def told(*arguments: str) -> bytes:
         environment = {**recorded.environment, "PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": "latin-1"}
-        command = [sys.executable, "-m", "topicpolicies_server.cli", *arguments]
+        command = [sys.executable, "-m", "topicpolicies_server", *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
         assert (done.returncode, done.stderr.count(b"Traceback")) == (0, 0), done.stderr
         return done.stdout

@@ -62,6 +62,8 @@ def test_explain_has_type_unit_special_values_example_and_pulsar_admins_command(
     assert told["field"] == "message_ttl_in_seconds" and told["unit"].startswith("seconds")
     assert (told["0"], told["-1"], told["unset"]) == ("never", "is refused", "as the namespace or broker says")
     assert "set-message-ttl [-t | --ttl] TOPIC" in told["pulsar-admin"] and told["example"].endswith("=3h")
+    assert terminal.json("explain", "set-message-ttl") == terminal.json("explain", "message-ttl") == told
+    assert "back_log_quota_map.KEY.limit_size" in terminal.json("explain", "backlog-quota")["fields"]
     assert len(terminal.run("explain").stdout.splitlines()) == len(FIELDS)
     assert terminal.failing("explain", "no_such")[0] == 2
     assert "topicpolicies explain" in terminal.run("update", TOPIC, "no_such=1").stderr
@@ -95,9 +97,25 @@ def test_every_command_of_pulsar_admin_sets_gets_and_removes(terminal: Terminal)
         verb = name.removeprefix("set-")
         got = terminal.run(f"get-{verb}", TOPIC).stdout
         assert got not in ("", "null\n"), name
-        assert terminal.run(f"get-{verb}", "-g", TOPIC).stdout in ("null\n", "\n"), name
+        unset = ("null\n", "", "[ ]\n", "false\n")
+        assert terminal.run(f"get-{verb}", "-g", TOPIC).stdout in unset, name
         assert terminal.run(f"remove-{verb}", TOPIC).exit_code == 0
-        assert terminal.run(f"get-{verb}", TOPIC).stdout in ("null\n", "\n"), name
+        assert terminal.run(f"get-{verb}", TOPIC).stdout in unset, name
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("set-offload-policies", "-d", "aws-s3", "-b", "bucket"), "--region or --endpoint"),
+        (("set-backlog-quota", "-t", "message", "-l", "1G", "-p", "producer_exception"), "destination_storage or message_age"),
+        (("set-backlog-quota", "-t", "message_age", "-l", "1G", "-p", "producer_exception"), "-lt"),
+        (("set-deduplication",), "--enable or --disable"),
+        (("set-max-producers", "5"), "--max-producers"),
+    ],
+)
+def test_what_a_command_of_pulsar_admin_lacks_is_named(terminal: Terminal, command: tuple[str, ...], told: str) -> None:
+    ended = terminal.run(*command, TOPIC)
+    assert ended.exit_code == 2 and told in ended.stderr
 
 
 def test_what_pulsar_admin_prints(terminal: Terminal) -> None:
@@ -135,12 +153,12 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
 def test_apply_takes_a_folder_and_a_dry_run_writes_nothing(terminal: Terminal, tmp_path: Path) -> None:
     for name, field in (("a", "message_ttl_in_seconds: 3h"), ("b", "maxProducerPerTopic: 5")):
         (tmp_path / f"{name}.yaml").write_text(f"version: 1\npolicies:\n  - {{topic: {A}/orders, set: {{{field}}}}}\n")
-    assert terminal.run("apply", "-f", str(tmp_path), "--dry-run").exit_code == 0
+    assert terminal.run("apply", str(tmp_path), "--dry-run").exit_code == 0
     assert terminal.run("get", TOPIC).exit_code == 4
-    assert terminal.run("plan", "-f", str(tmp_path), "--detailed-exitcode").exit_code == 2
-    assert terminal.run("apply", "-f", str(tmp_path), "--yes").exit_code == 0
+    assert terminal.run("plan", str(tmp_path)).exit_code == 7
+    assert terminal.run("apply", str(tmp_path / "a.yaml"), "-f", str(tmp_path / "b.yaml"), "--yes").exit_code == 0
     assert terminal.json("get", TOPIC)["policies"] == {"max_producer_per_topic": 5, "message_ttl_in_seconds": 10800}
-    assert terminal.run("plan", "-f", str(tmp_path), "--detailed-exitcode").exit_code == 0
+    assert terminal.run("plan", str(tmp_path)).exit_code == 0
 
 
 def test_without_a_server_on_this_machine_that_is_said_within_two_seconds(terminal: Terminal) -> None:

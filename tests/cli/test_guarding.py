@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app
-from topicpolicies_server.cli.serving import guard as guard_module
-from topicpolicies_server.cli.serving import serve as serve_module
-from topicpolicies_server.config import CallRecordConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.config import AccessLogConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.namespaces.repairs import RepairQueue
 from topicpolicies_server.process import until_told_to_stop
 
@@ -27,8 +26,7 @@ LOG = PulsarLogConfig(service_url="pulsar://broker:6650", admin_url="http://brok
 def configured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations of the servers and guards that would have run."""
     configurations: list[Any] = []
-    for module in (serve_module, guard_module):
-        monkeypatch.setattr(module, "run", lambda config, _: configurations.append(config))
+    monkeypatch.setattr(serve_module, "run", lambda config, _: configurations.append(config))
     return configurations
 
 
@@ -60,7 +58,7 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
     assert run("serve", "--data", str(tmp_path / "p.db"), "--read-only", "--pause-repairs").exit_code == 0
     guarding, reading = configured
     assert guarding == ServerConfig(
-        log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"), call_record=CallRecordConfig()
+        log=LOG, guard=("acme/*", "beta/*"), metrics_listen=parse_address("localhost:0"), access_log=AccessLogConfig()
     )
     assert reading.read_only and reading.pause_repairs
 

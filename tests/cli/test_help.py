@@ -7,8 +7,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from topicpolicies_server.cli.app import app
-from topicpolicies_server.cli.commands import WHERE
+from topicpolicies_server.cli.app import COMMANDS, app
+from topicpolicies_server.cli.verbs import VERBS
 
 WIDEST_EXAMPLE = 90
 """The width of an example with the path of a nested setting, which can't be folded. Paragraphs and tables fit 80 columns."""
@@ -22,11 +22,11 @@ def help_of(*command: str) -> str:
 
 def test_the_sentence_of_every_command_is_listed_in_full() -> None:
     listed = help_of().partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert {line.split()[0] for line in listed} == WHERE.keys()
+    assert {line.split()[0] for line in listed} == COMMANDS.keys()
     assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
-@pytest.mark.parametrize("command", ["", *WHERE])
+@pytest.mark.parametrize("command", ["", *COMMANDS, *VERBS])
 def test_help_fits_80_columns_and_shows_no_python_types(command: str) -> None:
     shown = help_of(*([command] if command else []))
     examples = shown.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()

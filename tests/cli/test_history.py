@@ -115,15 +115,10 @@ def test_a_deletion_is_shown_once_with_its_actor_and_its_tombstone_without_one(r
 
 def test_a_text_that_is_neither_a_version_nor_a_time_is_refused_with_the_valid_forms(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=1")
-    for moment in ("1d", "30m", "zzz", "yesterday", "312d"):
+    for moment in ("2h", "30m", "zzz", "yesterday", "312w"):
         code, error = recorded.failing("get", TOPIC, "--as-of", moment)
         assert (code, error["reason"]) == (2, "USAGE"), moment
         assert f'"{moment}" is neither a time nor a version' in error["message"] and "7d-ago" in error["message"]
-    for _ in range(14):  # the embedded log's thirteenth event has the version 1d
-        last = recorded.json("update", TOPIC, f"max_producer_per_topic={_ + 2}")["version"]
-        if last == "1d":
-            break
-    assert recorded.json("get", TOPIC, "--as-of", "1d")["version"] == "1d"
 
 
 def test_where_topic_policies_are_disabled_the_history_is_told_to_stand_still_and_the_log_not_to_be_broken(tmp_path: Path) -> None:

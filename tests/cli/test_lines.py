@@ -72,7 +72,7 @@ def test_every_line_of_a_run_is_structured(form: str, tmp_path: Path) -> None:
     assert "Python warns\nof this" in by_logger["py.warnings"][0]
     assert "a thread ends: ZeroDivisionError" in by_logger["topicpolicies_server.ops.log"]
     assert by_logger["calls"] == ["call"] * 3
-    assert any(message.startswith("Listening on ") for message in by_logger["topicpolicies_server.cli.serving.running"])
+    assert any(message.startswith("Listening on ") for message in by_logger["topicpolicies_server.cli.serve"])
     assert "stopping: finishing what was accepted" in by_logger["topicpolicies_server.process"]
 
 
@@ -90,9 +90,9 @@ def test_in_text_format_the_record_of_calls_is_on_standard_error_in_a_file_or_of
     record = tmp_path / "calls.log"
     _, output = serve("--data", str(tmp_path / "a.db"))
     assert output.count(b"msg=call call=UpdatePolicy") == 1
-    _, output = serve("--data", str(tmp_path / "b.db"), "--call-record-file", str(record))
+    _, output = serve("--data", str(tmp_path / "b.db"), "--access-log-file", str(record))
     assert b"msg=call" not in output and record.read_text().count("outcome=APPLIED") == 1
-    _, output = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
+    _, output = serve("--data", str(tmp_path / "c.db"), "--access-log", "off")
     assert b"msg=call" not in output
 
 

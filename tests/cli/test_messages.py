@@ -12,10 +12,10 @@ from topicpolicies import DeadlineExceeded, OutcomeUnknown, Unavailable
 @pytest.mark.parametrize(
     ("arguments", "said", "reason"),
     [
-        (("update", TOPIC), "FIELD=VALUE to set, --unset FIELD to clear", "INVALID_REQUEST"),
+        (("update", TOPIC), "FIELD=VALUE to set, --unset FIELD to clear", "USAGE"),
         (("update", TOPIC, "max_message_size=5", "--must-not-exist", "--if-version", "1"), "this or --if-version, not both", "USAGE"),
-        (("history", "orders"), "orders: This is neither a topic nor a namespace", "INVALID_REQUEST"),
-        (("watch", "orders"), "orders: This is neither a topic nor a namespace", "INVALID_REQUEST"),
+        (("history", "orders"), '"orders" is neither a topic nor a namespace', "USAGE"),
+        (("watch", "orders"), '"orders" is neither a topic nor a namespace', "USAGE"),
         (("get",), "Missing argument 'TOPIC'", "USAGE"),
         (("list",), "Missing argument 'NAMESPACE'", "USAGE"),
         (("watch", A, "--mode", "some"), ": 'some' is not one of 'latest', 'every'", "USAGE"),

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def unforked(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin: bytes, stdout: IO[bytes] | None) -> programs.Ended:
     done = subprocess.run(
-        [sys.executable, "-m", "topicpolicies_server.cli", *arguments],
+        [sys.executable, "-m", "topicpolicies_server", *arguments],
         env={**environment, "PYTHONPATH": ":".join(sys.path)},
         input=stdin,
         stdout=stdout or subprocess.PIPE,

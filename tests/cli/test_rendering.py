@@ -10,7 +10,7 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.showing.rendering import compact, lines, one_line
+from topicpolicies_server.cli.rendering import compact, lines, one_line
 from topicpolicies_server.escaping import printable
 
 

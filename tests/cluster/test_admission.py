@@ -13,7 +13,7 @@ from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.admission import Admission
 from topicpolicies_server.cluster.disabled import PROPERTY
-from topicpolicies_server.core.chains.sequencer import Request
+from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope

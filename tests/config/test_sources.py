@@ -213,8 +213,8 @@ def test_checkpoints_need_a_file_of_their_own(tmp_path: Path, option: str, what:
 
 
 def test_the_record_of_calls_needs_a_file_of_its_own(tmp_path: Path) -> None:
-    assert problems(flags={"data": tmp_path / "p.db", "call_record_file": tmp_path / "p.db"}) == (
-        f'The change log and the record of calls are both "{tmp_path / "p.db"}": give each a file of its own.',
+    assert problems(flags={"data": tmp_path / "p.db", "access_log_file": tmp_path / "p.db"}) == (
+        f'The change log and the access log are both "{tmp_path / "p.db"}": give each a file of its own.',
     )
 
 
@@ -331,6 +331,6 @@ def test_any_environment_gives_a_configuration_or_a_configuration_error(environm
         assert error.problems
 
 
-def test_a_path_of_the_call_record_that_is_too_long_is_reported_in_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"record of calls .* can't be used .File name too long"):
-        made(environment={"TOPICPOLICIES_CALL_RECORD_FILE": "x" * 5_000})
+def test_a_path_of_the_access_log_that_is_too_long_is_reported_in_a_sentence() -> None:
+    with pytest.raises(ConfigError, match=r"access log .* can't be used .File name too long"):
+        made(environment={"TOPICPOLICIES_ACCESS_LOG_FILE": "x" * 5_000})

@@ -7,7 +7,8 @@ from collections import deque
 from typing import cast
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Append, Confirm, Request, Result, Sequencer
+from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.chains.sequencer import Append, Confirm, Sequencer
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold

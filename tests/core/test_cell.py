@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.cell import Cell, Damaged, Header, from_bytes, head_from_bytes, is_due, is_same, name_of, to_bytes
-from topicpolicies_server.core.reading.heads import Head
+from topicpolicies_server.core.reading.cell import (
+    Cell,
+    Damaged,
+    Head,
+    Header,
+    from_bytes,
+    head_from_bytes,
+    is_due,
+    is_same,
+    name_of,
+    to_bytes,
+)
 
 KEY = PolicyKey("persistent://acme/orders/a", Scope.LOCAL)
 NAME = name_of(KEY)

@@ -13,11 +13,11 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.cell import Header, key_of, name_of
-from topicpolicies_server.core.reading.heads import Before, Head
+from topicpolicies_server.core.reading.cell import Before, Head, Header, key_of, name_of
 from topicpolicies_server.core.reading.orders import ActiveKeys
+from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection, Token
 from topicpolicies_server.core.reading.view import CellsInUse, View
-from topicpolicies_server.core.reading.watch import Mode, OutOfRange, Selection, Token, WatchHub
+from topicpolicies_server.core.reading.watch import WatchHub
 
 from .test_cell import seen_in
 from .test_view import A, update
@@ -137,7 +137,7 @@ class Pair:
                 watcher = hub.subscribe(Selection(None), mode, token, lambda: None)
             except OutOfRange as error:
                 return str(error)
-            taken = watcher.take(100).changes
+            taken = watcher.take(100).heads
             hub.unsubscribe(watcher)
             return taken
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.chains import FIELD, KEY, LOST, Bench
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Outcome, Result
+from topicpolicies_server.core.chains.request import Outcome, Result
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Stamp, StampKind

@@ -7,7 +7,8 @@ import pytest
 from tests.core.chains import FIELD, KEY, LOST, OTHER, Bench
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core.chains.sequencer import ATTEMPTS, FoundEvent, Outcome, Request, Result
+from topicpolicies_server.core.chains.request import Outcome, Request, Result
+from topicpolicies_server.core.chains.sequencer import ATTEMPTS, FoundEvent
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, fold

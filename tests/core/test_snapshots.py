@@ -14,8 +14,10 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading import watch
-from topicpolicies_server.core.reading.view import CellsInUse, Head, Trace, View
-from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.cell import Head
+from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
+from topicpolicies_server.core.reading.view import CellsInUse, HeadPlace, View
+from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 
 from .test_view import update
 
@@ -60,7 +62,7 @@ class World:
         if self.chance.random() < 0.3:
             placed = placed._replace(event=Event(key, Action.DELETE, None))
         self.newest[key] = placed
-        change = self.view.take(placed).change
+        change = self.view.take(placed).head
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
@@ -100,8 +102,8 @@ class Reader:
         """Takes changes. Returns whether the watcher is synced after them."""
         stood = self.watcher.token
         batch = self.watcher.take(most)
-        assert len(batch.changes) <= most
-        for change in batch.changes:
+        assert len(batch.heads) <= most
+        for change in batch.heads:
             assert self.watcher.selection.includes(change.key)
             had = self.known.get(change.key)
             assert had is None or change.version >= had.version or not change.placed, "versions only grow"
@@ -236,7 +238,7 @@ def _many(count: int) -> tuple[View, WatchHub]:
 @pytest.mark.parametrize("token", [None, Token(LOG, ("",))], ids=["a snapshot", "from the beginning"])
 def test_no_turn_looks_at_more_than_so_many_keys(token: Token | None, monkeypatch: pytest.MonkeyPatch) -> None:
     view, hub = _many(5_000)
-    page, traces = View.page, View.traces
+    page, places = View.page, View.places
     looked = 0
 
     def counted_page(self: View, scopes: frozenset[Scope], after: PolicyKey | None, most: int) -> tuple[list[Head], bool]:
@@ -244,21 +246,21 @@ def test_no_turn_looks_at_more_than_so_many_keys(token: Token | None, monkeypatc
         looked += most
         return page(self, scopes, after, most)
 
-    def counted_traces(self: View) -> Iterator[Trace]:
+    def counted_places(self: View) -> Iterator[HeadPlace]:
         nonlocal looked
-        for trace in traces(self):
+        for trace in places(self):
             looked += 1
             yield trace
 
     monkeypatch.setattr(View, "page", counted_page)
-    monkeypatch.setattr(View, "traces", counted_traces)
+    monkeypatch.setattr(View, "places", counted_places)
     watcher = hub.subscribe(Selection(None), Mode.LATEST, token, lambda: None)
     taken = 0
     while True:
         assert looked <= watch.LOOKS + 1
         looked = 0
         batch = watcher.take(256)
-        taken += len(batch.changes)
+        taken += len(batch.heads)
         if batch.synced:
             break
     assert taken == len(view) == 5_000
@@ -275,7 +277,7 @@ def _grown(count: int, *, watched: bool) -> int:
     tracemalloc.start()
     try:
         for row in range(count + 1, 3 * count + 1):
-            change = view.take(update(PolicyKey(f"persistent://acme/orders/{row % count + 1:06d}", Scope.LOCAL), row, row % 100)).change
+            change = view.take(update(PolicyKey(f"persistent://acme/orders/{row % count + 1:06d}", Scope.LOCAL), row, row % 100)).head
             assert change is not None
             hub.publish(change)
         gc.collect()

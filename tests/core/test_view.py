@@ -9,8 +9,8 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reading.cell import key_of
-from topicpolicies_server.core.reading.view import Head, View
+from topicpolicies_server.core.reading.cell import Head, key_of
+from topicpolicies_server.core.reading.view import View
 
 A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
 GLOBAL_A = PolicyKey(A.topic, Scope.GLOBAL)
@@ -47,7 +47,7 @@ def shown(changes: list[Head]) -> list[tuple[PolicyKey, str, str, bool]]:
 def test_heads_are_in_the_order_of_their_last_change_and_changes_are_numbered() -> None:
     view = view_of(update(A, 1, 1), update(B, 2, 1), update(C, 3, 1), update(A, 4, 2))
     assert [head.key for head in heads_of(view)] == [B, C, A]
-    assert [key_of(trace.name) for trace in view.traces()] == [A, C, B]
+    assert [key_of(trace.name) for trace in view.places()] == [A, C, B]
     assert [head.number for head in heads_of(view)] == [2, 3, 4] and view.number == 4
 
 
@@ -98,7 +98,7 @@ def test_changes_between_two_views_follow_in_order_with_the_version_that_was_sho
     changes = newer.succeed(older, ("0006",))
     assert shown(changes) == [(A, "0005", "0001", True), (C, "0006", ABSENT, True)]
     assert [change.number for change in changes] == [6, 7]
-    assert [key_of(trace.name) for trace in newer.traces()] == [C, A, B]
+    assert [key_of(trace.name) for trace in newer.places()] == [C, A, B]
 
 
 def test_a_vanished_document_becomes_an_absence_with_a_version_of_its_own_partition() -> None:
@@ -108,7 +108,7 @@ def test_a_vanished_document_becomes_an_absence_with_a_version_of_its_own_partit
     gone = {change.key: change for change in changes if change.document is None}
     assert (gone[A].version, gone[B].version) == ("0007", "0020")
     assert gone[A].placed is None and gone[A].previous == "0003"
-    change = newer.take(update(A, 8, 2)).change
+    change = newer.take(update(A, 8, 2)).head
     assert change is not None and change.version > gone[A].version and change.previous == gone[A].version
 
 
@@ -117,7 +117,7 @@ def test_an_absence_that_was_shown_is_kept_although_the_log_has_no_event_of_it_a
     newer = view_of()
     assert newer.succeed(older, ("0002",)) == []
     assert newer.version(A) == "0002"
-    change = newer.take(update(A, 5, 1)).change
+    change = newer.take(update(A, 5, 1)).head
     assert change is not None and change.previous == "0002"
 
 

@@ -12,8 +12,10 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading import watch as watch_module
-from topicpolicies_server.core.reading.view import Before, CellsInUse, Head, Trace, View
-from topicpolicies_server.core.reading.watch import KEPT, Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.cell import Before, Head
+from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
+from topicpolicies_server.core.reading.view import CellsInUse, HeadPlace, View
+from topicpolicies_server.core.reading.watch import KEPT, Taken, Watcher, WatchHub
 
 from .test_view import GLOBAL_A, A, B, C, deletion, document, update
 
@@ -34,7 +36,7 @@ class Bench:
 
     def take(self, *events: Placed) -> None:
         for placed in events:
-            change = self.view.take(placed).change
+            change = self.view.take(placed).head
             if change is not None:
                 self.hub.publish(change)
             self.positions[placed.partition] = placed.position
@@ -54,21 +56,21 @@ class Bench:
 class Drained(NamedTuple):
     """Everything that a watcher was owed."""
 
-    changes: list[Head]
+    heads: list[Head]
     synced: bool
 
 
 def drained(watcher: Watcher, most: int = 100) -> Drained:
     """Takes everything that a watcher is owed."""
-    changes: list[Head] = []
+    heads: list[Head] = []
     synced = 0
     while True:
         batch = watcher.take(most)
-        changes += batch.changes
+        heads += batch.heads
         synced += batch.synced
         if not batch.more:
             assert synced <= 1
-            return Drained(changes, synced == 1)
+            return Drained(heads, synced == 1)
 
 
 def standing(watcher: Watcher) -> Token | None:
@@ -94,30 +96,30 @@ def test_a_watcher_gets_a_snapshot_then_exactly_one_synced_then_changes(bench: B
     watcher = bench.watch()
     assert standing(watcher) is None
     first = watcher.take(1)
-    assert versions(first.changes) == [("a", "0001")] and not first.synced and first.more and standing(watcher) is None
+    assert versions(first.heads) == [("a", "0001")] and not first.synced and first.more and standing(watcher) is None
     second = watcher.take(10)
-    assert versions(second.changes) == [("b", "0002")] and second.synced
+    assert versions(second.heads) == [("b", "0002")] and second.synced
     assert standing(watcher) == Token(LOG, ("0002",))
     bench.change(C)
     third = watcher.take(10)
-    assert versions(third.changes) == [("c", "0003")] and not third.synced
+    assert versions(third.heads) == [("c", "0003")] and not third.synced
 
 
 def test_an_empty_snapshot_is_synced_at_once(bench: Bench) -> None:
     batch = bench.watch().take(10)
-    assert not batch.changes and batch.synced and not batch.more
+    assert not batch.heads and batch.synced and not batch.more
 
 
 def test_a_snapshot_of_selected_topics_has_absent_and_deleted_documents(bench: Bench) -> None:
     bench.take(update(A, 1, 1), deletion(A, 2))
     watcher = bench.watch(Selection(frozenset({A.topic, C.topic}), frozenset({Scope.LOCAL})))
     batch = watcher.take(10)
-    assert [(change.key, change.version, change.document) for change in batch.changes] == [(A, "0002", None), (C, ABSENT, None)]
+    assert [(change.key, change.version, change.document) for change in batch.heads] == [(A, "0002", None), (C, ABSENT, None)]
 
 
 def test_a_snapshot_of_a_namespace_leaves_out_absent_documents_and_other_scopes(bench: Bench) -> None:
     bench.take(update(A, 1, 1), deletion(A, 2), update(B, 3, 1), update(GLOBAL_A, 4, 1))
-    assert versions(bench.watch(Selection(None, frozenset({Scope.LOCAL}))).take(10).changes) == [("b", "0003")]
+    assert versions(bench.watch(Selection(None, frozenset({Scope.LOCAL}))).take(10).heads) == [("b", "0003")]
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -128,7 +130,7 @@ def test_changes_made_while_a_snapshot_is_taken_are_sent_once_before_it_is_synce
     bench.change(A, B)
     batch = drained(watcher)
     assert batch.synced
-    assert versions(batch.changes) == [("b", "0004"), ("a", "0003")], "the second page had the newer head"
+    assert versions(batch.heads) == [("b", "0004"), ("a", "0003")], "the second page had the newer head"
 
 
 # What watchers are owed
@@ -141,14 +143,14 @@ def test_a_watcher_of_the_latest_state_gets_each_key_once_however_slow_it_is() -
     for _ in range(50):
         bench.change(A, B)
     bench.change(C)
-    assert versions(drained(watcher).changes) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
+    assert versions(drained(watcher).heads) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
 
 
 def test_a_watcher_of_every_change_gets_all_changes_in_order(bench: Bench) -> None:
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     bench.change(A, A, B, A)
-    assert versions(drained(watcher).changes) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
+    assert versions(drained(watcher).heads) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
 
 
 def test_a_watcher_of_every_change_has_lagged_if_it_is_owed_more_than_the_ring_holds() -> None:
@@ -157,7 +159,7 @@ def test_a_watcher_of_every_change_has_lagged_if_it_is_owed_more_than_the_ring_h
     bench.change(A)
     drained(watcher)
     bench.change(A, A, A)
-    assert len(drained(watcher).changes) == 3
+    assert len(drained(watcher).heads) == 3
     bench.change(A, A, A, A)
     with pytest.raises(Lagged):
         watcher.take(1)
@@ -170,9 +172,9 @@ def test_a_watcher_of_the_latest_state_does_not_get_a_superseded_change(bench: B
     watcher = bench.watch()
     drained(watcher)
     bench.change(A, B)
-    assert versions(watcher.take(1).changes) == [("a", "0001")]
+    assert versions(watcher.take(1).heads) == [("a", "0001")]
     bench.change(B)
-    assert versions(drained(watcher).changes) == [("b", "0003")]
+    assert versions(drained(watcher).heads) == [("b", "0003")]
 
 
 def test_only_changes_of_selected_keys_are_delivered_and_wake_a_watcher(bench: Bench) -> None:
@@ -182,7 +184,7 @@ def test_only_changes_of_selected_keys_are_delivered_and_wake_a_watcher(bench: B
     assert bench.wakings == []
     bench.change(B)
     assert bench.wakings == [watcher]
-    assert versions(drained(watcher).changes) == [("b", "0004")]
+    assert versions(drained(watcher).heads) == [("b", "0004")]
 
 
 # Waking
@@ -204,8 +206,8 @@ def test_a_stuck_watcher_delays_no_other_watcher() -> None:
     drained(lively)
     for _ in range(100):
         bench.change(A, B)
-        assert len(drained(lively).changes) == 2
-    assert versions(drained(stuck).changes) == [("a", "0199"), ("b", "0200")]
+        assert len(drained(lively).heads) == 2
+    assert versions(drained(stuck).heads) == [("a", "0199"), ("b", "0200")]
 
 
 def test_a_watcher_that_has_left_is_not_woken(bench: Bench) -> None:
@@ -260,7 +262,7 @@ def test_a_watch_that_resumes_gets_each_later_change_and_none_again(bench: Bench
     bench.change(C, A)
     resumed = drained(bench.watch(mode=mode, token=token))
     assert resumed.synced
-    assert versions(resumed.changes) == [("c", "0003"), ("a", "0004")]
+    assert versions(resumed.heads) == [("c", "0003"), ("a", "0004")]
 
 
 def test_a_watch_resumes_after_the_change_whose_position_was_put_into_its_token(bench: Bench) -> None:
@@ -268,9 +270,9 @@ def test_a_watch_resumes_after_the_change_whose_position_was_put_into_its_token(
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     bench.change(B, C)
-    (change,) = watcher.take(1).changes
+    (change,) = watcher.take(1).heads
     assert change.placed is not None
-    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, (change.placed.position,)))).changes) == [("c", "0003")]
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, (change.placed.position,)))).heads) == [("c", "0003")]
 
 
 @pytest.mark.parametrize(
@@ -289,8 +291,8 @@ def test_a_watch_of_every_change_cannot_resume_from_a_token_that_is_older_than_t
     bench.change(A, B, C)
     with pytest.raises(OutOfRange):
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("",)))
-    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0001",)))).changes) == [("b", "0002"), ("c", "0003")]
-    assert len(drained(bench.watch(token=Token(LOG, ("",)))).changes) == 3
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0001",)))).heads) == [("b", "0002"), ("c", "0003")]
+    assert len(drained(bench.watch(token=Token(LOG, ("",)))).heads) == 3
 
 
 def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_after_it() -> None:
@@ -300,9 +302,9 @@ def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_aft
     assert drained(watcher) == Drained([], synced=True)
     assert watcher.token == Token(LOG, ("0003",))
     bench.change(B, C)
-    assert drained(watcher).changes == []
+    assert drained(watcher).heads == []
     bench.change(A)
-    assert versions(drained(watcher).changes) == [("a", "0004")]
+    assert versions(drained(watcher).heads) == [("a", "0004")]
 
 
 def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +334,7 @@ def test_a_watcher_of_the_latest_state_gets_only_the_changed_heads_of_a_new_view
     for placed in (update(B, 2, 2), update(A, 7, 7, base="gone"), update(C, 8, 8)):
         newer.take(placed)
     bench.hub.succeed(newer, Token(LOG, ("0008",)), newer.succeed(bench.view, ("0008",)))
-    assert versions(drained(watcher).changes) == [("a", "0007"), ("c", "0008")]
+    assert versions(drained(watcher).heads) == [("a", "0007"), ("c", "0008")]
     assert watcher.token == Token(LOG, ("0008",))
 
 
@@ -352,11 +354,11 @@ def test_an_absence_found_in_a_new_view_is_not_sent_again_to_a_watch_that_resume
     newer = View(bench.context, number=bench.view.number)
     bench.hub.succeed(newer, Token(LOG, ("0005",)), newer.succeed(bench.view, ("0005",)))
     found = Token(LOG, ("0005",))
-    change = newer.take(update(A, 6, 1)).change
+    change = newer.take(update(A, 6, 1)).head
     bench.hub.publish(change or pytest.fail("no change"))
     bench.hub.token = Token(LOG, ("0006",))
-    assert versions(drained(bench.watch(mode=Mode.EVERY, token=found)).changes) == [("a", "0006")]
-    assert versions(drained(bench.watch(mode=Mode.EVERY, token=bench.hub.token)).changes) == []
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=found)).heads) == [("a", "0006")]
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=bench.hub.token)).heads) == []
 
 
 def test_no_watch_resumes_from_before_a_correction_that_came_without_a_new_event() -> None:
@@ -375,7 +377,7 @@ def test_no_watch_resumes_from_before_a_correction_that_came_without_a_new_event
     for token in (stood, Token(LOG, ("0003", "0009"))):
         with pytest.raises(OutOfRange):
             bench.watch(token=token)
-    assert versions(drained(bench.watch(token=Token(LOG, ("0008", "")))).changes) == [("c", "0004")]
+    assert versions(drained(bench.watch(token=Token(LOG, ("0008", "")))).heads) == [("c", "0004")]
 
 
 def guessed(bench: Bench, partition: int = 0) -> Head:
@@ -385,7 +387,7 @@ def guessed(bench: Bench, partition: int = 0) -> Head:
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
     bench.view.loaded()
     stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", history=Seen("", "0005"))
-    change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).change
+    change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).head
     assert change is not None and change.version == change.previous == "0005"
     return change
 
@@ -403,9 +405,9 @@ def test_a_watcher_has_lagged_if_a_document_it_was_sent_is_corrected_under_the_s
         watcher.take(10)
     with pytest.raises(OutOfRange):
         bench.watch(token=stood)
-    again = drained(bench.watch()).changes
+    again = drained(bench.watch()).heads
     assert [(head.key, head.document) for head in again] == [(A, document(2)), (B, document(1))]
-    assert other.take(10).changes == [] and standing(other) == bench.hub.token, "the correction does not concern it"
+    assert other.take(10).heads == [] and standing(other) == bench.hub.token, "the correction does not concern it"
 
 
 def test_an_absence_that_is_restated_with_an_older_version_is_sent_as_a_change(bench: Bench) -> None:
@@ -415,7 +417,7 @@ def test_an_absence_that_is_restated_with_an_older_version_is_sent_as_a_change(b
     older = Head(A, None, "0001", "0003", Placed(0, "0004", None, 4), 9)
     older.before = Before(None)
     bench.hub.publish(older)
-    assert watcher.take(10).changes == [older]
+    assert watcher.take(10).heads == [older]
 
 
 def test_a_new_view_never_makes_old_tokens_valid_again_however_many_changes_it_brings() -> None:
@@ -472,7 +474,7 @@ def test_a_watcher_of_every_change_that_keeps_up_does_not_search_the_ring() -> N
         bench.change(A, B)
     drained(watcher)
     bench.change(A, B, C)
-    assert [topic for topic, _ in versions(drained(watcher).changes)] == ["a", "b", "c"]
+    assert [topic for topic, _ in versions(drained(watcher).heads)] == ["a", "b", "c"]
     assert ring.looked_at == 0
 
 
@@ -485,8 +487,8 @@ class CountingView(View):
         CountingView.looked_up += 1
         return super().head(key)
 
-    def traces(self) -> Iterator[Trace]:
-        for trace in super().traces():
+    def places(self) -> Iterator[HeadPlace]:
+        for trace in super().places():
             CountingView.looked_up += 1
             yield trace
 
@@ -499,7 +501,7 @@ def test_a_watcher_of_many_topics_looks_up_no_unchanged_topic() -> None:
     drained(watcher)
     CountingView.looked_up = 0
     bench.change(A)
-    assert versions(drained(watcher).changes) == [("a", "0001")]
+    assert versions(drained(watcher).heads) == [("a", "0001")]
     assert CountingView.looked_up == 0
 
 
@@ -517,9 +519,9 @@ def test_a_watch_of_the_latest_state_that_resumes_looks_only_at_the_newest_heads
     bench.rows = itertools.count(500)
     bench.change(A, B)
     CountingView.looked_up = 0
-    assert versions(drained(bench.watch(token=token)).changes) == [("a", "0500"), ("b", "0501")]
+    assert versions(drained(bench.watch(token=token)).heads) == [("a", "0500"), ("b", "0501")]
     assert CountingView.looked_up <= 3
-    assert versions(drained(bench.watch(token=Token(LOG, ("0500",)))).changes) == [("b", "0501")]
+    assert versions(drained(bench.watch(token=Token(LOG, ("0500",)))).heads) == [("b", "0501")]
 
 
 def test_a_watch_cannot_resume_from_before_a_forgotten_deletion() -> None:
@@ -536,7 +538,7 @@ def test_a_watch_cannot_resume_from_before_a_forgotten_deletion() -> None:
     assert bench.view.head(A) is None
     with pytest.raises(OutOfRange):
         bench.watch(token=before)
-    assert versions(drained(bench.watch(token=behind)).changes) == [("b", f"{row:04d}")]
+    assert versions(drained(bench.watch(token=behind)).heads) == [("b", f"{row:04d}")]
 
 
 def test_a_deletion_is_sent_to_a_watcher_that_is_owed_it_although_it_is_forgotten() -> None:
@@ -551,7 +553,7 @@ def test_a_deletion_is_sent_to_a_watcher_that_is_owed_it_although_it_is_forgotte
         row = next(bench.rows)
         bench.take(update(B, row, row)._replace(published_at=row + 1_000_000))
     assert bench.view.head(A) is None
-    assert [(change.key, change.document is None) for change in drained(watcher).changes] == [(A, True), (B, False)]
+    assert [(change.key, change.document is None) for change in drained(watcher).heads] == [(A, True), (B, False)]
 
 
 # The log has another number of partitions
@@ -568,7 +570,7 @@ def test_when_a_log_gets_more_partitions_only_watchers_of_every_change_have_lagg
     newer.take(update(B, 5, 1, partition=1))
     bench.hub.succeed(newer, Token(LOG, ("0001", "0005")), newer.succeed(bench.view, ("0001", "0005")))
     if mode is Mode.LATEST:
-        assert versions(drained(watcher).changes) == [("b", "0005")]
+        assert versions(drained(watcher).heads) == [("b", "0005")]
         assert watcher.token == Token(LOG, ("0001", "0005"))
     else:
         with pytest.raises(Lagged):
@@ -610,8 +612,8 @@ def test_a_watcher_of_the_latest_state_that_has_fallen_out_of_the_ring_gets_each
     first = watcher.take(5)
     bench.change(keys[40], keys[3])
     rest = drained(watcher)
-    assert [change.key for change in first.changes] == keys[20:25], "those that were changed longest ago first"
-    assert {change.key: change.version for change in (*first.changes, *rest.changes)} == {key: bench.view.version(key) for key in keys}
+    assert [change.key for change in first.heads] == keys[20:25], "those that were changed longest ago first"
+    assert {change.key: change.version for change in (*first.heads, *rest.heads)} == {key: bench.view.version(key) for key in keys}
     assert watcher.token == bench.hub.token
 
 
@@ -640,13 +642,13 @@ def test_watchers_take_the_same_changes_and_what_was_made_of_them(mode: Mode) ->
     bench = Bench(ring=100)
     bench.change(*(PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(50)))
     readers = [bench.watch(mode=mode) for _ in range(5)]
-    taken: list[Batch] = []
+    taken: list[Taken] = []
     for keys in ([], [], [A, B], [A, B, A, C], []):
         taken = [reader.take(20) for reader in readers]
         assert len({id(batch.made) for batch in taken}) == 1
-        assert all(batch.changes == taken[0].changes for batch in taken)
+        assert all(batch.heads == taken[0].heads for batch in taken)
         bench.change(*keys)
-    assert [change.key for change in taken[0].changes] == ([B, A, C] if mode is Mode.LATEST else [A, B, A, C])
+    assert [change.key for change in taken[0].heads] == ([B, A, C] if mode is Mode.LATEST else [A, B, A, C])
 
 
 def test_of_a_snapshot_only_the_pages_that_have_changed_are_read_again(bench: Bench) -> None:
@@ -657,9 +659,9 @@ def test_of_a_snapshot_only_the_pages_that_have_changed_are_read_again(bench: Be
     bench.change(keys[15])
     assert second.take(10).made is pages[0].made
     again = second.take(10)
-    assert again.made is not pages[1].made and again.changes[5].number == 31
-    assert [change.key for change in drained(second).changes] == keys[20:]
-    assert [change.key for change in drained(first).changes] == [*keys[20:], keys[15]]
+    assert again.made is not pages[1].made and again.heads[5].number == 31
+    assert [change.key for change in drained(second).heads] == keys[20:]
+    assert [change.key for change in drained(first).heads] == [*keys[20:], keys[15]]
 
 
 def test_what_was_made_for_watchers_is_kept_for_few_and_not_when_all_have_it(bench: Bench) -> None:
@@ -678,7 +680,7 @@ def test_a_snapshot_leaves_cells_at_rest(bench: Bench) -> None:
     bench.change(*keys)
     bench.view.limit()
     assert not in_use
-    assert [change.key for change in drained(bench.watch(), 7).changes] == keys
+    assert [change.key for change in drained(bench.watch(), 7).heads] == keys
     drained(bench.watch(Selection(frozenset(key.topic for key in keys))))
     assert not in_use
 
@@ -693,10 +695,10 @@ def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sen
     row = next(bench.rows)
     bench.take(Placed(0, f"{row:04d}", Event(A, Action.DELETE, None), row))
     watcher.take(1)  # it has seen that it is behind
-    assert versions(watcher.take(1).changes) == [("b", "0002")]
+    assert versions(watcher.take(1).heads) == [("b", "0002")]
     for _ in range(3):
         row = next(bench.rows)
         bench.take(update(C, row, row)._replace(published_at=row + 1_000_000))
     assert bench.view.head(A) is None
-    rest = drained(watcher).changes
+    rest = drained(watcher).heads
     assert [(change.key, change.document is None) for change in rest] == [(A, True), (C, False)]

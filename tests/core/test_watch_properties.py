@@ -13,8 +13,10 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading import watch
-from topicpolicies_server.core.reading.view import Head, View
-from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.cell import Head
+from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 
 from .test_view import update
 
@@ -54,7 +56,7 @@ class World:
         elif deletes:
             placed = placed._replace(event=Event(KEYS[number], Action.DELETE, None))
         self.log.append(placed)
-        change = self.view.take(placed).change
+        change = self.view.take(placed).head
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
@@ -82,7 +84,7 @@ def drained(watcher: Watcher, most: int = 3) -> list[Head]:
     changes: list[Head] = []
     while True:
         batch = watcher.take(most)
-        changes += batch.changes
+        changes += batch.heads
         if not batch.more:
             return changes
 
@@ -120,8 +122,8 @@ class Reader:
             self.newest_token = Token(LOG, ("",) * PARTITIONS)
             self.lagged += 1
             return True
-        self.note(batch.changes)
-        self.taken += batch.changes
+        self.note(batch.heads)
+        self.taken += batch.heads
         return batch.more
 
     def note(self, changes: Sequence[Head]) -> None:
@@ -218,14 +220,14 @@ def test_the_token_of_a_watcher_that_has_lagged_is_before_the_first_change_that_
         elif step[0] == "take":
             assert isinstance(step[1], int)
             try:
-                given_ += [change.version for change in watcher.take(step[1]).changes]
+                given_ += [change.version for change in watcher.take(step[1]).heads]
             except Lagged:
                 break
     token = watcher.token
     assert token is not None
     everything, view = [], View(FoldContext(window_ms=2))
     for placed in world.log:
-        change = view.take(placed).change
+        change = view.take(placed).head
         if change is not None:
             everything.append(change)
     assert [change.version for change in everything if not token.is_before(change)] == given_

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from topicpolicies_server.core.fold.fold import KeyState
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.reading.cell import key_of
-from topicpolicies_server.core.reading.view import Head, View, _state_of
+from topicpolicies_server.core.reading.cell import Head, key_of
+from topicpolicies_server.core.reading.view import View, _state_of
 
 
 def heads_of(view: View) -> list[Head]:
     """Returns all heads, the oldest change first, absent documents included."""
-    return view.traced(reversed([*view.traces()]))
+    return view.heads_at(reversed([*view.places()]))
 
 
 def states_of(view: View) -> list[tuple[PolicyKey, KeyState]]:

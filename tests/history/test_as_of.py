@@ -7,7 +7,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
-from topicpolicies_server.core.reading.view import Head
+from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Entry, Gap, GapReason
 from topicpolicies_server.history.queries import Past, document_at, document_of_version
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.core.reading.watch import Token
+from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Gap, GapReason
 from topicpolicies_server.history.queries import BEGINNING, Piece, Recorded, Stretch, UnknownLog

@@ -11,7 +11,7 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.reading.watch import Token
+from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import Gap, GapReason
 from topicpolicies_server.history.queries import MOST_GAPS, Query, Recorded

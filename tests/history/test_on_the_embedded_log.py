@@ -12,7 +12,7 @@ import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.chains.sequencer import Request
+from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext

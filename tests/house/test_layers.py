@@ -15,9 +15,9 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("reading",), ("chains",))
 """The packages and modules of the core, the lowest layer first. Those of one layer do not import each other."""
 SERVER = (
-    ("core", "escaping", "histograms", "http_proxies", "regular_file", "sqlite_file", "threads"),
-    ("config", "fair_limit", "tasks"),
-    ("logs", "reloading"),
+    ("core", "escaping", "files", "sqlite_file"),
+    ("config", "tasks"),
+    ("logs",),
     ("history", "checkpoints", "cluster", "readiness"),
     ("access",),
     ("namespaces",),

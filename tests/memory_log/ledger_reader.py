@@ -19,11 +19,11 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar.access import Access
-from topicpolicies_server.logs.pulsar.admin.topics import Gap, State
 from topicpolicies_server.logs.pulsar.client import OK
+from topicpolicies_server.logs.pulsar.entries import Entries
 from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, place_of, position_of
-from topicpolicies_server.logs.pulsar.reading.entries import Entries
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.topics import Gap, State
 
 from .faults import Faults
 from .ledgers import LedgeredNamespace

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Placed, Position
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Gap, State
 from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, position_of
+from topicpolicies_server.logs.pulsar.topics import Compaction, Gap, State
 
 from .storage import MemoryStorage, StoredNamespace
 

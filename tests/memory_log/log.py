@@ -351,6 +351,15 @@ class MemoryLog:
         """The open log of a namespace."""
         return self._open[namespace]
 
+    async def reach(self) -> None:
+        """Returns at once: the storage is this object."""
+
+    def cut_off(self, error: LogError) -> None:
+        """Does nothing: no append waits."""
+
+    def connections(self) -> None:
+        """There are none."""
+
     async def close(self) -> None:
         """Closes all open logs."""
         await asyncio.gather(*(log.close() for log in list(self._open.values())))

@@ -11,7 +11,7 @@ from tests.memory_log import Fate, Faults, MemoryLog, MemoryNamespaceLog, Memory
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.chains.sequencer import Request, Result
+from topicpolicies_server.core.chains.request import Request, Result
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext

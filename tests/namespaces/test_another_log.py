@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from topicpolicies_server.core.policies.events import ABSENT
-from topicpolicies_server.core.reading.watch import Mode, Replaced, Selection
+from topicpolicies_server.core.reading.tokens import Mode, Replaced, Selection
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, simulate
 
@@ -29,10 +29,10 @@ def test_after_the_log_is_replaced_the_old_state_is_dropped_and_watches_begin_ag
         with pytest.raises(Replaced):
             watcher.take(1)
         again = await bench.namespace.watch(Selection(None), mode, None, lambda: None)
-        assert [(change.key, change.version) for change in again.take(100).changes] == [(KEY, head.version)]
+        assert [(change.key, change.version) for change in again.take(100).heads] == [(KEY, head.version)]
         made = await bench.set(3, key=OTHER)
         assert (made.previous, made.version > head.version) == (ABSENT, True)
-        (newest,) = again.take(100).changes
+        (newest,) = again.take(100).heads
         assert (newest.version, newest.previous) == (made.version, ABSENT)
 
     simulate(scenario, update_timeout_seconds=30.0)

@@ -10,7 +10,7 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import ASKED_SECONDS, Phase

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.chains.sequencer import Request, Result, Sequencer
+from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
@@ -72,7 +73,7 @@ def outcomes(
         entries = bench.storage.namespace("acme/orders").entries[0]
         logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
         assert (
-            not bench.namespace._updates.sequencer.chains
+            not bench.namespace.updates.sequencer.chains
         )  # a repair may be due, because one of the updates that were computed together was refused
 
     simulate(scenario, pause_repairs=True, **options)
@@ -132,7 +133,7 @@ def test_each_update_of_a_batch_is_answered_when_its_time_is_over() -> None:
         began = bench.loop.time()
         requests = [bench.request(value, validate_only=value == 0) for value in range(4)]
         bench.namespace.submit(requests, lambda _, answer: answers.append(in_words(answer)[0]))
-        bench.namespace.give_up(requests[1])
+        bench.namespace.updates.give_up(requests[1])
         while len(answers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert bench.loop.time() - began <= bench.limits.update_timeout_seconds * 1.2

@@ -16,11 +16,11 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reading.view import CellsInUse, View
-from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.capacity import DOCUMENT_BYTES, KEY_BYTES, Capacity
+from topicpolicies_server.namespaces.common import DOCUMENT_BYTES, KEY_BYTES, Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
@@ -44,7 +44,7 @@ def _kept(bench: Bench) -> int:
 
 def _lines_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Returns the lines in the server's log about its memory."""
-    return [record.getMessage() for record in caplog.records if record.name.endswith(".capacity")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".common")]
 
 
 # Namespaces

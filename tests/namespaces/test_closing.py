@@ -86,13 +86,13 @@ def test_many_updates_that_are_cancelled_during_a_load_are_dropped_equally_fast_
             namespace = bench.namespace
             waiting = [bench.setting(1, key=PolicyKey(f"{KEY.topic}-{number}", KEY.scope)) for number in range(16_000)]
             await asyncio.sleep(0.1)
-            assert len(namespace._updates.arrivals) == 16_000, "precondition: they wait"
+            assert len(namespace.updates.arrivals) == 16_000, "precondition: they wait"
             began = time.process_time()
             for each in waiting[::step]:
                 each.cancel()
             await asyncio.sleep(0.1)
             took = time.process_time() - began
-            assert not namespace._updates.arrivals and namespace.phase is Phase.LOADING
+            assert not namespace.updates.arrivals and namespace.phase is Phase.LOADING
 
         simulate(scenario)
         return took

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage
-from topicpolicies_server.core.chains.sequencer import Outcome, Request
+from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
@@ -284,7 +284,7 @@ def test_a_request_is_not_confirmed_if_the_view_does_not_reach_the_end_in_time()
         both.release()
         await asyncio.sleep(3)
         assert await both.mine.value() == 2, "a request that was not confirmed is not applied later either"
-        assert not both.mine.namespace._updates.sequencer.chains
+        assert not both.mine.namespace.updates.sequencer.chains
 
     pair(scenario)
 

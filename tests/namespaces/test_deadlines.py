@@ -22,10 +22,10 @@ def test_answered_requests_are_not_kept() -> None:
         await asyncio.sleep(0.1)
         for number in range(1_000):
             assert (await error_of(bench.set(number, key=OTHER, version="9"))).reason == "PRECONDITION_FAILED"
-        assert len(bench.namespace._updates.open) == 1
+        assert len(bench.namespace.updates.open) == 1
         bench.opened.reads[0].release()
         await waiting
-        assert not bench.namespace._updates.open
+        assert not bench.namespace.updates.open
 
     simulate(scenario, update_timeout_seconds=SECONDS)
 
@@ -42,14 +42,14 @@ def test_waiting_requests_expire_in_their_time_whatever_happens_to_others() -> N
         began = bench.loop.time()
         first, second = bench.request(1), bench.request(2)
         namespace.submit([first, second], note)
-        namespace.give_up(second)
+        namespace.updates.give_up(second)
         await asyncio.sleep(1.0)
         third = bench.request(3, key=KEY)
         namespace.submit([third], note)
         for number in range(10):
             another = bench.request(number, key=OTHER)
             namespace.submit([another], note)
-            namespace.give_up(another)
+            namespace.updates.give_up(another)
         await asyncio.sleep(SECONDS + 2 * LATE)
         assert list(ended) == [first, third]
         for request, submitted in ((first, began), (third, began + 1)):

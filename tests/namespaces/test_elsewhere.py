@@ -17,8 +17,10 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position
 from topicpolicies_server.core.reading import watch
-from topicpolicies_server.core.reading.view import Head, View
-from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.cell import Head
+from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 from topicpolicies_server.namespaces.follower import known_behind
 
 LOG = "a log"
@@ -70,7 +72,7 @@ class Log:
     def changes(self, partition: int) -> list[Position]:
         """Returns the positions of a partition's events that changed a head."""
         view = View(CONTEXT)
-        return [placed.position for placed in self.entries[partition] if view.take(placed).change is not None]
+        return [placed.position for placed in self.entries[partition] if view.take(placed).head is not None]
 
 
 class Sidecar:
@@ -117,7 +119,7 @@ class Sidecar:
     def _read(self, partition: int, most: int) -> None:
         assert self.hub is not None
         for placed in [p for p in self.log.entries[partition] if p.position > self.positions[partition]][:most]:
-            change = self.hub.view.take(placed).change
+            change = self.hub.view.take(placed).head
             if change is not None:
                 self.hub.publish(change)
             self.positions[partition] = placed.position
@@ -183,7 +185,7 @@ class Reader:
                 self.token = self._watcher.place
             self._begin()
             return True
-        for change in batch.changes:
+        for change in batch.heads:
             self._apply(change)
         if self.token is not None and self._watcher.token is not None:
             self.token = self._watcher.token

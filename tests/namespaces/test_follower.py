@@ -13,11 +13,12 @@ from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import Mode, NamespaceWatcher, Selection, TopicsWatcher, Watcher, WatchHub
+from topicpolicies_server.core.reading.watch import NamespaceWatcher, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.capacity import Capacity
+from topicpolicies_server.namespaces.common import Capacity
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.progress import Progress
@@ -195,9 +196,9 @@ def test_if_handling_an_entry_fails_watchers_still_get_its_change(
         await asyncio.sleep(5)
         assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "precondition"
         for watcher in watchers:
-            received = {change.key: change.document for change in watcher.take(10).changes}
+            received = {change.key: change.document for change in watcher.take(10).heads}
             assert received == {KEY: document(max_producer_per_topic=2), OTHER: None}
-            assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).changes == []
+            assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).heads == []
 
     simulate(scenario, sole_writer=False)
 

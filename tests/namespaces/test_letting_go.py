@@ -12,8 +12,9 @@ import pytest
 
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
 from topicpolicies_server.core.policies.events import ABSENT
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
+from topicpolicies_server.core.reading.watch import WatchHub
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Namespace, Phase
@@ -119,7 +120,7 @@ def test_an_opening_that_continues_a_view_and_fails_leaves_the_view_unchanged(en
         namespace = bench.namespace
         wakes: list[str] = []
         watcher = await namespace.watch(Selection(None), Mode.LATEST, None, lambda: wakes.append("woken"))
-        assert len(watcher.take(10).changes) == 1
+        assert len(watcher.take(10).heads) == 1
         bench.faults.read_seconds = 100.0
         bench.elsewhere(2)
         bench.storage.lose(NAMESPACE)
@@ -137,7 +138,7 @@ def test_an_opening_that_continues_a_view_and_fails_leaves_the_view_unchanged(en
         if ends != "it is closed":
             bench.faults.read_seconds = 0.0
             await asyncio.sleep(5)
-            assert [change.previous for change in watcher.take(10).changes] == [version], "no change is sent twice"
+            assert [change.previous for change in watcher.take(10).heads] == [version], "no change is sent twice"
         namespace.unwatch(watcher)
 
     simulate(scenario, sole_writer=False)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.memory_log import MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
@@ -65,7 +65,7 @@ def test_after_an_unexpected_error_in_an_attempt_the_namespace_is_loaded_again(w
             bench.log.open = breaking(bench.log.open)  # type: ignore[method-assign]
         elif where == "failing":
             bench.log.refusals = [LOST] * 20
-            namespace._updates.turn_away = breaking(namespace._updates.turn_away)  # type: ignore[method-assign]
+            namespace.updates.turn_away = breaking(namespace.updates.turn_away)  # type: ignore[method-assign]
         else:
             bench.log.refusals = [GONE] * 3
             namespace._pause = breaking(namespace._pause)  # type: ignore[method-assign]

@@ -6,16 +6,16 @@ import asyncio
 import functools
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.policies.events import Event, Placed
-from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs.change_log import ANYBODY, LogError
+from topicpolicies_server.logs.change_log import ANYBODY, ChangeLog, LogError
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.namespace import ASKED_SECONDS, Phase
 
@@ -208,7 +208,7 @@ def _entries(bench: Bench, *values: int) -> Sequence[Placed]:
 def test_a_load_may_take_any_time_while_entries_arrive_and_fails_once_none_does() -> None:
     async def scenario(bench: Bench) -> None:
         log = HandLog()
-        bench.registry.common.log = log
+        bench.registry.common.log = cast("ChangeLog", log)
         entries = _entries(bench, 1, 2, 3, 4, 5)
         waiting = bench.loop.create_task(error_of(bench.namespace.get(KEY)))
         for entry in entries:
@@ -233,7 +233,7 @@ def test_a_load_may_take_any_time_while_entries_arrive_and_fails_once_none_does(
 def test_reports_of_a_superseded_load_affect_neither_its_successor_nor_answers() -> None:
     async def scenario(bench: Bench) -> None:
         log = HandLog()
-        bench.registry.common.log = log
+        bench.registry.common.log = cast("ChangeLog", log)
         stale, fresh = _entries(bench, 1, 2)
         namespace = bench.namespace
         waiting = bench.loop.create_task(error_of(namespace.get(KEY)))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.memory_log.storage import StoredNamespace
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.reading.watch import Mode, Selection, Token
+from topicpolicies_server.core.reading.tokens import Mode, Selection, Token
 
 from .bench import KEY, NAMESPACE, Bench, simulate
 
@@ -71,7 +71,7 @@ def test_a_watch_continues_in_more_partitions(mode: Mode, begun: str) -> None:
         keys = [_key_of(bench, partition) for partition in range(3)]
         for key in keys[1:]:
             await bench.set(2, key=key)
-        received = {change.key for _ in range(2) for change in watcher.take(100).changes}
+        received = {change.key for _ in range(2) for change in watcher.take(100).heads}
         assert received == set(keys[1:])
         place = watcher.token
         assert place is not None and len(place.positions) == 3

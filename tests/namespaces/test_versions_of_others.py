@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from topicpolicies_server.core.chains.sequencer import Outcome
+from topicpolicies_server.core.chains.request import Outcome
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import Reason
 

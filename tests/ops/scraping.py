@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies_server.config import (
-    CallRecordConfig,
+    AccessLogConfig,
     CheckpointsConfig,
     EmbeddedLogConfig,
     HistoryConfig,
@@ -91,7 +91,7 @@ async def showing(path: Path) -> AsyncIterator[Shown]:
         listen=parse_address("127.0.0.1:0"),
         metrics_listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=path / "history.db"),
-        call_record=CallRecordConfig(path=path / "calls.log"),
+        access_log=AccessLogConfig(path=path / "calls.log"),
         checkpoints=CheckpointsConfig(path=path / "checkpoints"),
         limits=replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0),
     )

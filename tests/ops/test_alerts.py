@@ -94,7 +94,7 @@ CASES: dict[str, Case] = {
     "Certificate": Case({"certificate_end_seconds": steady(6 * 86_400.0)}, {"certificate_end_seconds": steady(8 * 86_400.0)}),
     "Files": Case({"files_unusable": steady(1)}, {"files_unusable": briefly(1, 1)}),
     "Issuers": Case({"issuers_unanswered": steady(1)}, {"issuers_unanswered": briefly(1, 10)}),
-    "CallRecord": Case({"call_record_lost_total": once(3)}, {"call_record_lost_total": steady(3)}),
+    "AccessLog": Case({"access_log_lost_total": once(3)}, {"access_log_lost_total": steady(3)}),
 }
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.namespaces.bench import VANISHED, Bench, simulate
 from tests.ops.test_metrics import shown
-from topicpolicies_server.core.reading.watch import Mode, Selection
+from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.ops.metrics import MOST_NAMED, ServerCollector, furthest

@@ -17,11 +17,11 @@ from tests.guard.told import Told
 from tests.namespaces.bench import Bench, simulate
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access.issuers import KeysKnown
+from topicpolicies_server.files import Reloader
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.ops.metrics import CallCounts, ServerCollector, ServerSources
-from topicpolicies_server.reloading import Reloader
 
 from .scraping import Scrape, showing
 from .test_calls import update
@@ -147,7 +147,7 @@ async def test_counters_of_which_an_alert_needs_one_increase_are_exposed_as_0_be
         "TopicPoliciesUnreadableEntries",
         "TopicPoliciesHistoryGaps",
         "TopicPoliciesCheckpoints",
-        "TopicPoliciesCallRecord",
+        "TopicPoliciesAccessLog",
     }
     for alert, match in found.items():
         labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))

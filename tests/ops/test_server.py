@@ -29,7 +29,7 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.config.authentication import TokenConfig
-from topicpolicies_server.config.server import CallRecordConfig, Recorded, TelemetryConfig
+from topicpolicies_server.config.server import AccessLogConfig, Recorded, TelemetryConfig
 from topicpolicies_server.rpc.server import Server
 
 from .scraping import Shown
@@ -40,7 +40,7 @@ LIMITS = replace(Limits(), max_calls_per_principal=500, max_watches=7, drain_sec
 
 @asynccontextmanager
 async def secured(path: Path, identity: Identity) -> AsyncIterator[Shown]:
-    """Runs a server with TLS, tokens, a record of calls, and a collector that can't be reached."""
+    """Runs a server with TLS, tokens, an access log, and a collector that can't be reached."""
     key = path / "secret.key"
     key.write_bytes(SECRET.encode())
     config = ServerConfig(
@@ -50,7 +50,7 @@ async def secured(path: Path, identity: Identity) -> AsyncIterator[Shown]:
         tls=TlsConfig(certificate_file=identity.certificate, key_file=identity.key),
         authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
         authorization=AuthorizationConfig(allow_authenticated=True),
-        call_record=CallRecordConfig(which=Recorded.ALL, path=path / "calls.log"),
+        access_log=AccessLogConfig(which=Recorded.ALL, path=path / "calls.log"),
         telemetry=TelemetryConfig(endpoint=f"http://127.0.0.1:{free_port()}", trace_ratio=1.0),
         limits=LIMITS,
     )
@@ -71,7 +71,7 @@ async def test_the_sizes_of_caches_lost_records_and_spans_and_unusable_files_are
         assert before.value("topicpolicies_certificate_end_seconds") == end_of(identity)
         assert before.value("topicpolicies_limit", option="max_watches") == 7
         assert {each["what"] for each in before.labels("topicpolicies_remembered")} == {"tokens", "principals"}
-        for name in ("call_record_lost_total", "spans_lost_total", "reread_failures_total", "files_unusable", "remembered"):
+        for name in ("access_log_lost_total", "spans_lost_total", "reread_failures_total", "files_unusable", "remembered"):
             assert before.labels(f"topicpolicies_{name}") and before.value(f"topicpolicies_{name}") == 0, name
 
         metadata = (("authorization", f"Bearer {jwt.encode({'sub': 'me'}, SECRET)}"),)

@@ -73,7 +73,7 @@ class Guarded:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server for all tests that change none of its files; it records every call, and logs all it can."""
     home = tmp_path_factory.mktemp("guarded")
-    options = [*Guarded(home).options, "--data", str(home / "policies.db"), "--call-record", "all", "--log-level", "debug"]
+    options = [*Guarded(home).options, "--data", str(home / "policies.db"), "--access-log", "all", "--log-level", "debug"]
     server = ServerProcess(options, home / "server.log")
     asyncio.run(server.start())
     yield server

@@ -1,4 +1,4 @@
-"""The record of calls: what it contains, what it does not, and that no call waits for it."""
+"""The access log: what it contains, what it does not, and that no call waits for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import (
-    CallRecordConfig,
+    AccessLogConfig,
     EmbeddedLogConfig,
     LogFormat,
     Recorded,
@@ -53,9 +53,9 @@ class Recording:
 
     def __init__(self, path: Path, which: Recorded) -> None:
         self.path = path
-        config = CallRecordConfig(which=which, path=path)
+        config = AccessLogConfig(which=which, path=path)
         log = EmbeddedLogConfig(path=None)
-        self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), call_record=config, log_format=LogFormat.JSON))
+        self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), access_log=config, log_format=LogFormat.JSON))
 
     @property
     def log(self) -> AccessLog:
@@ -70,13 +70,13 @@ class Recording:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Reads the lines of a record of calls."""
+    """Reads the lines of an access log."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(params=[Recorded.CHANGES])
 async def recording(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Recording]:
-    """Yields a running server with a record of calls."""
+    """Yields a running server with an access log."""
     made = Recording(tmp_path / "calls.log", request.param)
     await made.server.start()
     yield made
@@ -151,7 +151,7 @@ async def test_reads_are_recorded_if_the_configuration_says_so(recording: Record
 async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded_with_its_topic(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Servicer, "_change", lambda *_: asyncio.sleep(PATIENCE))
+    monkeypatch.setattr(Servicer, "_change_here", lambda *_: asyncio.sleep(PATIENCE))
     refusal = await refused(client.UpdatePolicy(update(1), timeout=0.3))
     assert refusal.code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # the client's deadline, or the server's error
     (line,) = await recording.lines()
@@ -251,10 +251,10 @@ async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
         for value in range(3):
             await client.UpdatePolicy(update(value))
         await until(lambda: log.lost == 3)
-    assert [record.getMessage() for record in caplog.records] == ["the record of calls can't be written"]
+    assert [record.getMessage() for record in caplog.records] == ["the access log can't be written"]
     await client.UpdatePolicy(update(4))
     assert [line["msg"] for line in await recording.lines()] == ["call"]
-    assert caplog.records[-1].getMessage() == "the record of calls can be written again; 3 calls are missing in it"
+    assert caplog.records[-1].getMessage() == "the access log can be written again; 3 calls are missing in it"
 
 
 async def test_lines_that_wait_for_the_disk_keep_no_requests_in_memory(
@@ -279,4 +279,4 @@ def requests_in_memory() -> list[Request]:
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
-        AccessLog(CallRecordConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)
+        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)

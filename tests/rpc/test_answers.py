@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result
+from topicpolicies_server.core.chains.request import Outcome, Request, Result
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import invalid
 from topicpolicies_server.core.names import PolicyKey

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import Granted
-from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
@@ -34,9 +34,9 @@ from .test_permitting import FAST, PATIENCE, SLOW, change
 async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
     """Yields a server that asks the slow authority, and records its calls."""
     assert slow.asked == 0
-    record = CallRecordConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
+    record = AccessLogConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), call_record=record, log_format=LogFormat.JSON
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), access_log=record, log_format=LogFormat.JSON
     )
     async with Server(config) as running:
         running.calls.identify = believe

@@ -20,7 +20,7 @@ from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc import listening
-from topicpolicies_server.rpc.certificates import read_pem
+from topicpolicies_server.rpc.listening import read_pem
 from topicpolicies_server.rpc.server import Server
 
 TOPIC = "persistent://public/default/orders"

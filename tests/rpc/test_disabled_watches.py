@@ -22,7 +22,7 @@ from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.errors_pb2 import ErrorReason
 from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.core.chains.sequencer import Request
+from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.rpc.server import Server

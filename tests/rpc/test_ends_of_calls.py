@@ -17,7 +17,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import Precondition, UpdatePolicyRequest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc.batches import Batch
+from topicpolicies_server.rpc.batches import ChangeBatch
 from topicpolicies_server.rpc.calls import Call, _end
 from topicpolicies_server.rpc.server import Server
 
@@ -83,13 +83,13 @@ def no_collections() -> Iterator[None]:
 @pytest.mark.usefixtures("no_collections")
 async def test_a_batch_whose_call_has_ended_is_freed_at_once(server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
     assert server._servicer is not None
-    made, run = list[weakref.ref[Batch]](), Batch.run
+    made, run = list[weakref.ref[ChangeBatch]](), ChangeBatch.run
 
-    async def noted(made_: Batch) -> bytes:
+    async def noted(made_: ChangeBatch) -> bytes:
         made.append(weakref.ref(made_))
         return await run(made_)
 
-    monkeypatch.setattr(Batch, "run", noted)
+    monkeypatch.setattr(ChangeBatch, "run", noted)
     conflict = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), precondition=Precondition(exists=True))
     await stub.BatchUpdatePolicies(batch(*[conflict] * 100))
     cut_off = stub.BatchUpdatePolicies(batch(*[conflict] * 100))

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import wire
-from topicpolicies_server.core.reading.watch import Mode, Token
-from topicpolicies_server.rpc.watching.part import Part, WatchResources
+from topicpolicies_server.core.reading.tokens import Mode, Token
+from topicpolicies_server.rpc.watching import events
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart, WatchResources
 from topicpolicies_server.rpc.watching.requests import Watch
 
 
@@ -21,9 +22,11 @@ class Common:
 
 
 async def test_a_part_with_unsent_records_has_no_last_bookmark() -> None:
+    token = Token("log", ("b1",))
     watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.LATEST, {}, False, 10.0)
-    part = Part(WatchResources(cast("Any", SimpleNamespace(common=Common())), wire), watch, "acme/orders", lambda: None)
-    part.outbox.sync(Token("log", ("b1",)), 0)
+    part = PolicyPart(WatchResources(cast("Any", SimpleNamespace(common=Common())), wire), watch, "acme/orders", lambda: None)
+    part._add_event(events.bookmark("acme/orders", token, 0, 0, synced=True))
+    part._synced, part._resume_from = True, token
     assert part.last_bookmark() is None, "SYNCED has not been sent yet"
     assert len(list(part.take())) == 1
     assert part.last_bookmark() is not None

@@ -22,8 +22,8 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.watching.copying import Copying
-from topicpolicies_server.rpc.watching.part import WatchResources
+from topicpolicies_server.rpc.watching.history_part import HistoryPart
+from topicpolicies_server.rpc.watching.policy_part import WatchResources
 from topicpolicies_server.rpc.watching.requests import read_history_watch, read_watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
@@ -100,7 +100,7 @@ async def test_the_status_is_failed_when_a_log_is_lost_and_ready_when_it_is_back
     message: type[service_pb2.WatchPoliciesResponse | history_pb2.WatchHistoryResponse]
     if of_history:
         of_copy = read_history_watch(history_pb2.WatchHistoryRequest(namespaces=[NAMESPACE]), 10, 3_600)
-        stream = WatchStream(of_copy.positions, partial(Copying, registry, of_copy), of_copy.bookmark_seconds)
+        stream = WatchStream(of_copy.positions, partial(HistoryPart, registry, of_copy), of_copy.bookmark_seconds)
         message = history_pb2.WatchHistoryResponse
     else:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE])

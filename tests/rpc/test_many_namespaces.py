@@ -20,8 +20,8 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.rpc.watching import stream as streams
 from topicpolicies_server.rpc.watching.authorizations import Authorizations
-from topicpolicies_server.rpc.watching.outbox import RetriedPart
-from topicpolicies_server.rpc.watching.part import Part, WatchResources
+from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart, WatchResources
 from topicpolicies_server.rpc.watching.requests import read_watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
@@ -43,13 +43,13 @@ class Grants:
 
 def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: Counter[str] = Counter()
-    taking = Part.take
+    taking = PolicyPart.take
 
-    def take(part: Part) -> list[bytes]:
+    def take(part: PolicyPart) -> list[bytes]:
         looked[part.name] += 1
         return taking(part)
 
-    monkeypatch.setattr(Part, "take", take)
+    monkeypatch.setattr(PolicyPart, "take", take)
 
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
@@ -149,11 +149,11 @@ def test_the_age_of_a_bookmark_that_falls_due_between_two_messages_is_small(monk
 @pytest.mark.parametrize("reads", [False, True])
 def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespaces(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
     looked: Counter[str] = Counter()
-    refusal = cast("property", vars(RetriedPart)["refusal"]).fget
+    refusal = cast("property", vars(Part)["refusal"]).fget
     assert refusal is not None
     signal_all = WatchStream.signal_all
 
-    def refused(part: RetriedPart) -> object:
+    def refused(part: Part) -> object:
         looked["refusal"] += 1
         return refusal(part)
 
@@ -161,7 +161,7 @@ def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespace
         looked["signal_all"] += 1
         signal_all(stream)
 
-    monkeypatch.setattr(RetriedPart, "refusal", property(refused))
+    monkeypatch.setattr(Part, "refusal", property(refused))
     monkeypatch.setattr(WatchStream, "signal_all", counted)
 
     async def scenario(bench: Bench) -> None:
@@ -213,11 +213,11 @@ def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_
     monkeypatch.setattr(SimulatedLoop, "_run_once", run_once)
     for name in ("begin", "take", "bookmark", "last_bookmark", "close"):
 
-        def count(part: Part, name: str = name, does: Callable[[Part], object] = getattr(Part, name)) -> object:
+        def count(part: PolicyPart, name: str = name, does: Callable[[PolicyPart], object] = getattr(PolicyPart, name)) -> object:
             done[name, turns] += 1
             return does(part)
 
-        monkeypatch.setattr(Part, name, count)
+        monkeypatch.setattr(PolicyPart, name, count)
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
@@ -239,15 +239,15 @@ def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_
 
 
 def test_all_parts_are_closed_although_closing_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    closing, closed = Part.close, set[str]()
+    closing, closed = PolicyPart.close, set[str]()
 
-    async def close(part: Part) -> None:
+    async def close(part: PolicyPart) -> None:
         closed.add(part.name)
         await closing(part)
         if part.name == NAMES[0]:
             raise LookupError
 
-    monkeypatch.setattr(Part, "close", close)
+    monkeypatch.setattr(PolicyPart, "close", close)
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)

@@ -17,7 +17,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import PulsarLogConfig, ServerConfig, parse_address
 from topicpolicies_server.core.policies.documents import split
-from topicpolicies_server.logs.pulsar.reading.reader import LogReader
+from topicpolicies_server.logs.pulsar.reader import LogReader
 from topicpolicies_server.rpc.server import Server
 
 FIRST, LATER = TopicPolicies(message_ttl_in_seconds=302), TopicPolicies(max_producer_per_topic=402)
@@ -26,7 +26,7 @@ FIRST, LATER = TopicPolicies(message_ttl_in_seconds=302), TopicPolicies(max_prod
 async def test_a_change_computed_from_a_deleted_log_is_repaired_in_the_log_that_replaces_it(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LogReader, "due", lambda *_: False)  # the check whether the log still exists comes too late
+    monkeypatch.setattr(LogReader, "due_at", lambda _: float("inf"))  # the check whether the log still exists comes too late
     config = ServerConfig(
         log=PulsarLogConfig(service_url=broker.service_url, admin_url=broker.admin_url),
         listen=parse_address("127.0.0.1:0"),

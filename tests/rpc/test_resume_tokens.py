@@ -18,7 +18,7 @@ from topicpolicies.v1.service_pb2 import (
     WatchMode,
     WatchPoliciesResponse,
 )
-from topicpolicies_server.core.reading.watch import Token
+from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.rpc import resume_tokens
 
 from .conftest import TOPIC, Refusal

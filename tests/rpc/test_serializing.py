@@ -15,8 +15,9 @@ from topicpolicies.v1.policies_pb2 import PolicyDocument
 from topicpolicies.v1.service_pb2 import PolicyChange, WatchPoliciesResponse
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import wire
-from topicpolicies_server.core.reading.view import Before
-from topicpolicies_server.core.reading.watch import Batch, Token, Watcher
+from topicpolicies_server.core.reading.cell import Before
+from topicpolicies_server.core.reading.tokens import Token
+from topicpolicies_server.core.reading.watch import Taken, Watcher
 from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.watching.events import PIECE_BYTES, Piece, change_of, change_pieces, change_record
 
@@ -26,7 +27,7 @@ NAME = "acme/orders"
 NONE: frozenset[str] = frozenset()
 
 
-def taken(watchers: list[Watcher]) -> list[Batch]:
+def taken(watchers: list[Watcher]) -> list[Taken]:
     return [watcher.take(100) for watcher in watchers]
 
 
@@ -38,7 +39,7 @@ def shown(pieces: Iterable[Piece]) -> list[str]:
     return [event.change.document.topic[-1] for event in WatchPoliciesResponse.FromString(whole(pieces)).events]
 
 
-def watching(count: int) -> list[Batch]:
+def watching(count: int) -> list[Taken]:
     """Returns the batches of three changes that so many identical watchers take."""
     bench = Bench()
     watchers = [bench.watch() for _ in range(count)]
@@ -52,12 +53,12 @@ def test_watchers_that_take_the_same_changes_share_the_bytes_which_are_those_of_
     first, second = watching(2)
     pieces = change_pieces(NAME, first, wire, NONE, with_before=False)
     assert change_pieces(NAME, second, wire, NONE, with_before=False) is pieces
-    assert whole(pieces) == b"".join(change_record(NAME, change, wire, with_before=False) for change in first.changes)
+    assert whole(pieces) == b"".join(change_record(NAME, change, wire, with_before=False) for change in first.heads)
 
 
 def test_previous_documents_are_serialized_only_for_watchers_that_ask_for_them() -> None:
     first, second = watching(2)
-    for change in first.changes:
+    for change in first.heads:
         change.before = Before({})
     without, with_before = (change_pieces(NAME, batch, wire, NONE, with_before=asks) for batch, asks in ((first, False), (second, True)))
     events = [WatchPoliciesResponse.FromString(whole(each)).events for each in (without, with_before)]
@@ -80,7 +81,7 @@ def test_records_are_joined_in_order_to_pieces_of_bounded_size_whose_last_record
     sizes: list[int], disabled: set[int]
 ) -> None:
     changes = [Change(f"{number}", size) for number, size in enumerate(sizes)]
-    batch = Batch(cast("Any", changes), False, False, {})
+    batch = Taken(cast("Any", changes), False, False, {})
     pieces = change_pieces(NAME, batch, wire, frozenset(map(str, disabled)), with_before=False)
     records = [change.encoded for number, change in enumerate(changes) if number not in disabled]
     assert whole(pieces) == b"".join(records)

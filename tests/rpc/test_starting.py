@@ -15,7 +15,7 @@ import pytest
 from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
-from topicpolicies_server.config import Address, CallRecordConfig, EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.config import AccessLogConfig, Address, EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.rpc.server import Server
@@ -92,7 +92,7 @@ def free_port() -> int:
 async def test_a_cancelled_start_closes_the_log_and_gives_back_tasks_threads_and_ports(silent: Silent, tmp_path: Path) -> None:
     before, port = tasks(), free_port()
     server = Server(
-        config(f"127.0.0.1:{port}", metrics_listen=Address("127.0.0.1", 0), call_record=CallRecordConfig(path=tmp_path / "calls"))
+        config(f"127.0.0.1:{port}", metrics_listen=Address("127.0.0.1", 0), access_log=AccessLogConfig(path=tmp_path / "calls"))
     )
     starting = asyncio.create_task(server.start())
     await until(lambda: silent.asked > 0)
@@ -100,7 +100,7 @@ async def test_a_cancelled_start_closes_the_log_and_gives_back_tasks_threads_and
     await asyncio.wait({starting}, timeout=PATIENCE)
     assert starting.cancelled() and silent.closed
     assert tasks() <= before
-    assert not [thread.name for thread in threading.enumerate() if thread.name in ("http", "record of calls")]
+    assert not [thread.name for thread in threading.enumerate() if thread.name in ("http", "access log")]
     socket.create_server(("127.0.0.1", port)).close()
 
 

@@ -222,7 +222,7 @@ async def test_changes_whose_submission_fails_unexpectedly_get_results(
     await server.registry.get("public/default").ready()
     topics = [TOPIC, f"{TOPIC}-2", TOPIC]
     with monkeypatch.context() as planted:
-        planted.setattr(Updates, "_admit", fail)
+        planted.setattr(Updates, "_pass_on", fail)
         broken = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 1))))).results
     assert [result.error.code for result in broken] == [grpc.StatusCode.INTERNAL.value[0]] * 3
     made = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 4))))).results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2
@@ -25,11 +24,10 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.watching import events as watch_events
-from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 
 from .conftest import TOPIC
-from .watching import WatchReader, changes, kinds
+from .watching import WatchReader, changes, kinds, token_of
 
 NAMESPACE = "public/default"
 MODES = (WATCH_MODE_LATEST, WATCH_MODE_EVERY)
@@ -85,7 +83,7 @@ async def test_a_watch_that_fails_unexpectedly_gets_status_failed_and_resumes_wh
         raise LookupError
 
     with monkeypatch.context() as planted:
-        planted.setattr(Part, "_follow", fail)
+        planted.setattr(PolicyPart, "_follow", fail)
         watch = WatchReader(stub, namespaces=[NAMESPACE, "public/other"])
         failed = {(await watch.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1].namespace for _ in range(2)}
         assert failed == {NAMESPACE, "public/other"}
@@ -97,56 +95,22 @@ async def test_a_watch_that_fails_unexpectedly_gets_status_failed_and_resumes_wh
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_namespace_whose_changes_can_not_be_serialized_fails_alone_and_resumes_where_it_stopped(
+async def test_a_stream_whose_changes_can_not_be_serialized_ends_with_internal_and_misses_nothing_when_it_resumes(
     stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, mode: service_pb2.WatchMode.ValueType
 ) -> None:
-    serialize = watch_events.change_pieces
+    def fail(*_: Any, **__: Any) -> None:
+        raise LookupError
 
-    def fail(name: str, *rest: Any, **more: Any) -> Sequence[watch_events.Piece]:
-        if name == NAMESPACE:
-            raise LookupError
-        return serialize(name, *rest, **more)
-
-    other = "persistent://public/other/orders"
-    watch = WatchReader(stub, namespaces=[NAMESPACE, "public/other"], mode=mode, bookmark_interval=Duration(seconds=1))
-    await watch.until_synced()
-    await watch.until_synced()
-    await update(stub, 1)
-    await watch.change()
+    watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode)
+    token = token_of(await watch.until_synced())
     with monkeypatch.context() as planted:
         planted.setattr("topicpolicies_server.rpc.watching.events.change_pieces", fail)
-        begun = WatchReader(stub, namespaces=[NAMESPACE, "public/other"], mode=mode)
         await update(stub, 2)
-        failed = (await watch.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1]
-        assert failed.namespace == NAMESPACE
-        await update(stub, 3, other)
-        assert (await watch.change()).document.policies.max_producer_per_topic == 3
-        await begun.until(lambda event: event.namespace == NAMESPACE and event.status.state == NAMESPACE_STATE_FAILED)
-    seen = await watch.until(lambda event: event.HasField("change"))
-    assert "reset" not in kinds(seen)
-    assert seen[-1].change.document.policies.max_producer_per_topic == 2
-    assert [each.document.policies.max_producer_per_topic for each in changes(await begun.until_synced())][-1] == 2
-    watch.cancel()
-    begun.cancel()
-
-
-async def test_a_snapshot_whose_serialization_fails_midway_is_sent_again_after_a_reset(
-    stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(300):
-        await update(stub, number, f"{TOPIC}-{number}")
-    serialize, calls = watch_events.change_pieces, 0
-
-    def fail(*some: Any, **more: Any) -> Sequence[watch_events.Piece]:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise LookupError
-        return serialize(*some, **more)
-
-    monkeypatch.setattr("topicpolicies_server.rpc.watching.events.change_pieces", fail)
-    events = await WatchReader(stub, namespaces=[NAMESPACE]).whole()
-    at = kinds(events).index("reset")
-    assert len(changes(events[:at])) == 256
-    assert {change.document.topic for change in changes(events[at:])} == {f"{TOPIC}-{number}" for number in range(300)}
-    assert len(changes(events[at:])) == 300 and events[at].reset.message.endswith("A snapshot follows.")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await watch.change()
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    resumed = WatchReader(stub, namespaces=[NAMESPACE], mode=mode, resume_tokens={NAMESPACE: token})
+    events = await resumed.until_synced()
+    assert "reset" not in kinds(events)
+    assert [each.document.policies.max_producer_per_topic for each in changes(events)] == [2]
+    resumed.cancel()

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from tests.stubs import AsyncStub
 from topicpolicies.v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
 from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest, WatchPoliciesResponse
-from topicpolicies_server.rpc.watching.part import Part, WatchResources
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart, WatchResources
 from topicpolicies_server.rpc.watching.requests import Watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
@@ -102,7 +102,7 @@ class HistoryReader(_Reader[WatchHistoryEvent]):
 
 def stream_of(resources: WatchResources, watch: Watch) -> WatchStream:
     """Returns a stream of WatchPolicies without a server."""
-    return WatchStream(watch.topics, partial(Part, resources, watch), watch.bookmark_seconds)
+    return WatchStream(watch.topics, partial(PolicyPart, resources, watch), watch.bookmark_seconds)
 
 
 async def run_until_synced(stream: WatchStream) -> list[WatchEvent]:

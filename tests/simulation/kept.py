@@ -71,7 +71,7 @@ class SimulatedCheckpoints:
         for _ in range(100):
             if not kept.trusted or self._chance.random() < 0.02:
                 break
-            if kept.is_confirmed(checkpoint.place.start.positions):
+            if kept.is_read_back(checkpoint.place.start.positions):
                 await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.005, 0.05)))
                 file = io.BytesIO()
                 dump(checkpoint, file)

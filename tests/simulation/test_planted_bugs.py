@@ -17,7 +17,8 @@ from tests.validators.records import Broken
 from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import link as chain_link
 from topicpolicies_server.core.chains import sequencer
-from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result, Sequencer
+from topicpolicies_server.core.chains.request import Outcome, Request, Result
+from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
@@ -26,14 +27,15 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
-from topicpolicies_server.core.reading.view import Head
-from topicpolicies_server.core.reading.watch import Batch, Page, Token, TopicsWatcher, WatchHub
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.core.reading.cell import Head
+from topicpolicies_server.core.reading.tokens import Token
+from topicpolicies_server.core.reading.watch import Page, Taken, TopicsWatcher, WatchHub
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
-from topicpolicies_server.rpc.watching.part import Part, Taking
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 
 from . import knowledge
 from .run import run
@@ -228,14 +230,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
-    original = Part._records
+    original = PolicyPart._records_of
 
-    def planted(self: Part, taking: Taking, batch: Batch) -> list[bytes]:
-        if batch.changes and self.outbox.synced:
-            self.outbox.synced, batch = False, batch._replace(synced=True)
-        return original(self, taking, batch)
+    def planted(self: PolicyPart, taken: Taken) -> list[bytes]:
+        if taken.heads and self._synced:
+            self._synced, taken = False, taken._replace(synced=True)
+        return original(self, taken)
 
-    patch.setattr(Part, "_records", planted)
+    patch.setattr(PolicyPart, "_records_of", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from grpc import StatusCode
 from topicpolicies import Client, OutOfRange, Tls, TokenFile, Unavailable, reason_name
 from topicpolicies.v1.history_pb2 import HISTORY_GAP_REASON_TRIMMED, HistoryEntry, HistoryGap, WatchHistoryEvent
 from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_LOADING, NAMESPACE_STATE_READY
-from topicpolicies_server.core.reading.watch import Token
+from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.history import file, queries
 from topicpolicies_server.history.entries import Gap
 from topicpolicies_server.history.queries import Recorded, UnknownLog

@@ -28,8 +28,7 @@ from ..cluster.cache import Cache
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import Admin
-from ..logs.pulsar.admin.api import names_of, understood
+from ..logs.pulsar.admin import Admin, names_of, understood
 from .permission import EVERYTHING, NOTHING, Granted, Permission
 
 _HERE = ""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
-from ..reloading import Reloader
+from ..files import Reloader
 from .caller import Caller
 from .permission import Granted
 from .roles_file import RolesFile

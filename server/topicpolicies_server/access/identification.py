@@ -22,11 +22,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from .. import regular_file
+from .. import files
 from ..config import AuthenticationConfig, OidcConfig, TokenConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
-from ..reloading import Reloader
+from ..files import Reloader
 from . import keys
 from .caller import NOBODY, Caller
 from .certificates import Certificates
@@ -185,7 +185,7 @@ def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloa
         name, path, one = "token public key", public, lambda content: keys.public_key(content, config.public_algorithm)
 
     def read() -> tuple[keys.Key, ...]:
-        return keys.several(regular_file.read(path), one)
+        return keys.several(files.read(path), one)
 
     def take(found: tuple[keys.Key, ...]) -> None:
         tokens.keys = found
@@ -206,9 +206,9 @@ def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloa
     into.client = client
     into.issuers = issuers = Issuers(config.issuers, client.keys, rules, into.forget)
     if (path := config.jwks_file) is not None:
-        first = _first("OpenID Connect keys", path, lambda: key_set(regular_file.read(path)))
+        first = _first("OpenID Connect keys", path, lambda: key_set(files.read(path)))
         issuers.take(first)
-        reloader.add("OpenID Connect keys", (path,), lambda: key_set(regular_file.read(path)), issuers.take, first)
+        reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), issuers.take, first)
     issuers.start()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from ..config.authentication import MOST_ISSUERS, is_private
-from ..http_proxies import reporting_proxies
 from .issuers import MOST_BYTES, KeySet, Unanswered, key_set
 from .keys import KeyUnusable
 
@@ -39,7 +40,7 @@ class IssuerClient:
         """
         self._url = url
         trusted = ssl.create_default_context(cafile=trust_certs)
-        with reporting_proxies():
+        with _reporting_proxies():
             self._http = httpx.AsyncClient(
                 verify=trusted,
                 timeout=TOTAL_SECONDS,
@@ -100,3 +101,19 @@ def _object(content: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Unanswered("its discovery document is not an object")
     return found
+
+
+@contextmanager
+def _reporting_proxies() -> Iterator[None]:
+    """Surrounds the making of an HTTP client, which reads the proxies.
+
+    Raises:
+        RuntimeError: a proxy can't be used. The text names none, because its URL may have a password.
+    """
+    try:
+        yield
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        raise RuntimeError(
+            "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for SOCKS"
+            " proxies are not supported"
+        ) from error

@@ -1,4 +1,4 @@
-"""Permissions by a file (TOML), which is read again when it changes (``reloading``).
+"""Permissions by a file (TOML), which is read again when it changes (``files``).
 
 ::
 
@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import regular_file
+from .. import files
 from ..core.reasons import Reason
+from ..files import Reloader
 from ..logs.change_log import LogError
-from ..reloading import Reloader
 from .permission import EVERYTHING, NOTHING, Granted, Permission
 
 MOST_BYTES = 4 << 20
@@ -124,7 +124,7 @@ def read(path: Path) -> Contents:
         OSError: the file can't be read.
         ValueError: as ``parse``; or the file is too large, or no text.
     """
-    raw = regular_file.read(path, MOST_BYTES + 1)
+    raw = files.read(path, MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     return parse(raw.decode())
@@ -136,7 +136,7 @@ def parse(text: str) -> Contents:
     Raises:
         ValueError: the text is no TOML, or something is wrong with it; the error lists all problems, each with its place.
     """
-    document = regular_file.toml(text)
+    document = files.toml(text)
     problems: list[str] = []
     _known(document, ("superusers", "grants"), "", problems)
     superusers = _texts(document, "superusers", "", problems)

@@ -19,8 +19,7 @@ from typing import NamedTuple, Protocol
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Position
 from ..core.reading.view import View
-from ..tasks import RestartedTask
-from ..threads import DaemonThreads
+from ..tasks import DaemonThreads, RestartedTask
 from .file import Checkpoint, Place, Refused, Restored, clear, maker, path_of, read, write
 
 _log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class Opening(Protocol):
     def place(self) -> Place | None:
         """The view's place in its log; None: it has no log."""
 
-    def is_confirmed(self, positions: Sequence[Position]) -> bool:
+    def is_read_back(self, positions: Sequence[Position]) -> bool:
         """Whether the log's reader has read the events up to these positions that were taken by proof."""
 
 
@@ -81,7 +80,6 @@ class Checkpoints:
         self._readers = DaemonThreads(READERS, "checkpoint-reader")
         self._turn = asyncio.Lock()
         self._kept: dict[str, Opening] = {}
-        """The views that answer, by namespace."""
         self._failing = self._closed = False
         self.written = 0
         """How many checkpoints were written."""
@@ -176,7 +174,7 @@ class Checkpoints:
         """Waits until the log's reader has read up to these positions, as events may have been taken by proof; returns whether it has."""
         until = self._loop.time() + seconds
         while kept.trusted:
-            if kept.is_confirmed(positions):
+            if kept.is_read_back(positions):
                 return True
             if self._loop.time() >= until:
                 break

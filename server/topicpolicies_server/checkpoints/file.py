@@ -43,9 +43,7 @@ _NAME = 200
 _BLOCK = 1 << 20
 """After how many bytes a block ends. Writing or checking it lets other threads run."""
 _MOST = 1 << 30
-"""The greatest length of a block that is read."""
 _BEGINNING = struct.Struct("=II")
-"""Length and checksum of a block."""
 _WITHOUT_REFERENCES = 2
 """The version of ``marshal``'s format: later ones look each object up, to write it once only."""
 
@@ -227,7 +225,6 @@ def _blocks(names: Sequence[str], values: Sequence[str | bytes]) -> Iterator[byt
 
 
 def _checked(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the blocks of a file, each once it is known to be what was written."""
     checksum = crc32(MAGIC)
     while beginning := file.read(_BEGINNING.size):
         length, expected = _BEGINNING.unpack(beginning)

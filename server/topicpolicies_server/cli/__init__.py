@@ -1,10 +1,12 @@
 """The command line: ``topicpolicies``. What a command needs is imported when it runs.
 
-- ``app``: the application and its global options; ``settings``: their values; ``commands``: where each command is
-- ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server; ``declaring``: plan, apply, export
+- ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
+- ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
+- ``declared``: the file of declared policies; ``apply``: plan, apply, export
 - ``fields``: what is known of each field; ``values``: how values are written; ``verbs``: the commands of pulsar-admin
-- ``doctor``: the command that looks for what is wrong; ``serving``: the commands that run a server or a guard, and show their options
-- ``showing``: documents, changes and entries for people and for programs
+- ``doctor``: the command that looks for what is wrong; ``serve``, ``config``, ``demo``: the commands that run a server or a guard, and show
+  their options
+- ``rendering``, ``events``, ``forms``: documents, changes and entries for people and for programs
 - ``files``, ``interrupts``, ``exits``: what is read, how commands are interrupted, and how they end
 """
 

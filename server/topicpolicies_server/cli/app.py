@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .commands import WHERE, Commands
-from .exits import ExitCode, check_output, usage_error, writing
-from .interrupts import INTERRUPTED, code_of, interruptible, terminable
+from .exits import EXIT_CODES, ExitCode, report_other, writing
+from .interrupts import INTERRUPTED, code_of, interruptible
 from .settings import Output, Settings, TlsFlags, with_port
-from .verbs import VERBS
+from .verbs import VERBS, function_of
 
+COMMANDS = {
+    "get": ("documents:get", "Show the policies of one topic."),
+    "update": ("documents:update", "Change some settings of one topic, and no others."),
+    "edit": ("edit:edit", "Edit the policies of one topic in your editor."),
+    "delete": ("documents:delete", "Delete one document of one topic."),
+    "effective": ("documents:effective", "Show the values in force for a topic, and the level of each."),
+    "list": ("documents:list_", "List the documents of a namespace, by topic and scope."),
+    "watch": ("watch:watch", "Follow topics and namespaces: their documents, then changes."),
+    "history": ("history:history", "Show who changed what, and when: the newest event first."),
+    "diff": ("history:diff", "Show the settings in which a topic differs between two moments."),
+    "plan": ("apply:plan", "Show what apply would change, and write nothing."),
+    "apply": ("apply:apply", "Change documents to what the file declares."),
+    "export": ("apply:export_", "Write a file that declares the present documents."),
+    "explain": ("explain:explain", "Explain a field: its type, unit, special values and example."),
+    "info": ("server:info", "Show the server's version, log and writers."),
+    "health": ("server:health", "Check whether the server is ready."),
+    "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
+    "serve": ("serve:serve", "Run a server, until it is stopped (SIGTERM, Ctrl-C)."),
+    "config": ("config:config", "Show the options in force, and the source of each."),
+    "guard": ("serve:guard", "Restore what brokers lose of each other's changes."),
+    "demo": ("demo:demo", "Show many clients changing one topic, and that no update is lost."),
+    "version": ("server:version", "Show the version of this program."),
+}
+"""The commands in the order in which help shows them: module and function, and the first sentence of its docstring."""
 _MEANT = {
     "set": "update changes settings: topicpolicies update TOPIC FIELD=VALUE.",
     "create": "update creates the document that it changes: topicpolicies update TOPIC FIELD=VALUE.",
@@ -34,18 +61,30 @@ _MEANT = {
 
 
 class Application(TyperGroup):
-    """The group of all commands, which are imported when they are used."""
+    """The group of all commands. Each is imported when it is looked up, so that help and completion do without what the commands need."""
 
     def __init__(self, **settings: Any) -> None:
         """``settings``: passed by Typer."""
         super().__init__(**settings)
-        self.commands = cast("dict[str, Any]", Commands())  # a Mapping suffices: none is ever added
+        self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def get_command(self, _: Any, cmd_name: str) -> Any:
+        """Returns a command; None: there is none of this name."""
+        if cmd_name in VERBS:
+            function = function_of(cmd_name)
+        elif cmd_name in COMMANDS:
+            module, attribute = COMMANDS[cmd_name][0].split(":")
+            function = getattr(import_module(f".{module}", __package__), attribute)
+        else:
+            return None
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        alone.command(cmd_name, cls=Command, epilog=EXIT_CODES)(function)
+        return typer.main.get_command(alone)
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
         """Writes the sentences of the commands, none of which is imported."""
-        del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, place.sentence) for name, place in WHERE.items()])
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in COMMANDS.items()])
         with formatter.section("Commands of pulsar-admin topicPolicies"):
             formatter.write_text(
                 "set-..., get-... and remove-..., such as set-retention, with the same flags: explain names them by field."
@@ -53,56 +92,55 @@ class Application(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits."""
-        given = list(sys.argv[1:] if args is None else args)
-        output = output_of(given)
+        takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
+        first, others = globals_first(sys.argv[1:] if args is None else args, takes_value)
+        output = output_of(first)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
             try:
-                with interruptible():
-                    code = super().main(self._arranged(given), *rest, **(extra | {"standalone_mode": False}))
+                arguments = _arranged(first, others)
+                with interruptible() if SERVERS.isdisjoint(others[:1]) else nullcontext():
+                    code = super().main(arguments, *rest, **(extra | {"standalone_mode": False}))
             except KeyboardInterrupt:
                 code = INTERRUPTED
             except typer.Abort:
                 typer.echo("Nothing was changed.", err=True)
                 code = ExitCode.ERROR
             except ModuleNotFoundError as error:
-                if (error.name or "").startswith("topicpolicies"):
+                name = error.name or ""
+                if name.startswith("topicpolicies"):
                     raise
-                extra_of = "telemetry" if (error.name or "").startswith("opentelemetry") else "server"
-                usage_error(f"This command needs {error.name}, which is not installed: pip install 'topicpolicies[{extra_of}]'", json=json)
+                extra_of = "telemetry" if name.startswith("opentelemetry") else "server"
+                told = f"This command needs {name}, which is not installed: pip install 'topicpolicies[{extra_of}]'"
+                report_other("USAGE", told, json=json, code="INVALID_ARGUMENT")
                 code = ExitCode.ERROR
             except Exception as error:
                 if not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
-                code = usage_error(error.format_message(), json=json, show=getattr(error, "show", None))
+                if json or not hasattr(error, "show"):
+                    report_other("USAGE", error.format_message(), json=json, code="INVALID_ARGUMENT")
+                else:
+                    error.show()
+                code = ExitCode.USAGE
         sys.exit(code_of(code) or ExitCode.OK)
 
-    def _arranged(self, args: Sequence[str]) -> list[str]:
-        """Returns the arguments with the global options first, ``-g`` as ``--scope global``, and ``help COMMAND`` as ``COMMAND --help``.
 
-        Raises:
-            typer.BadParameter: an argument is not Unicode, or names a command of another program.
-        """
-        if not all(is_unicode(argument) for argument in args):
-            raise typer.BadParameter("An argument has bytes that are not UTF-8.")
-        first, others = globals_first(args, {name: not getattr(each, "is_flag", False) for each in self.params for name in _names(each)})
-        command = next((argument for argument in others if not argument.startswith("-")), "")
-        if command in _MEANT:
-            raise typer.BadParameter(f'There is no command "{command}". {_MEANT[command]}')
-        if command == "help":
-            others.remove("help")
-            others.append("--help")
-        elif command not in VERBS:
-            others = [each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,))]
-        return [*first, *others]
+class Command(TyperCommand):
+    """A command whose help shows arguments in the usual form, without Typer's braces and types."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Returns what follows the command's name in its usage: ``TOPIC``, ``[FIELD=VALUE]...``."""
+        arguments: list[Any] = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        pieces = ((each.metavar if each.required else f"[{each.metavar}]") + ("..." if each.nargs != 1 else "") for each in arguments)
+        return [self.options_metavar or "", *pieces]
 
-def _names(parameter: Any) -> list[str]:
-    return [*parameter.opts, *parameter.secondary_opts]
+    def get_help(self, ctx: Any) -> str:
+        """Returns the help."""
+        return re.sub(r"<(str|list\[str\])>", lambda found: " " * len(found[0]), super().get_help(ctx))
 
 
 def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the global options among arguments, and all others. What follows ``--`` stays; a leading ``--version`` becomes ``version``.
+    """Returns the global options among arguments, and all others. What follows ``--`` stays.
 
     Behind a command of pulsar-admin short options are its own.
 
@@ -113,11 +151,8 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
     first: list[str] = []
     others: list[str] = []
     at = 0
-    while at < len(args):
+    while at < len(args) and args[at] != "--":
         argument = args[at]
-        if argument == "--":
-            others += args[at:]
-            break
         long = argument.startswith("--")
         name, together, _ = argument.partition("=") if long else (argument[:2], argument[2:], "")
         if name in takes_value and (long or not VERBS.keys() & others):
@@ -125,22 +160,40 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
             first += args[at:end]
         else:
             end = at + 1
-            others.append("version" if argument == "--version" and not others else argument)
+            others.append(argument)
         at = end
-    return first, others
+    return first, [*others, *args[at:]]
 
 
-def output_of(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
-    """Returns the form of output that the arguments, or else the environment, select. If an argument is repeated, the last one counts."""
+def output_of(first: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Returns the form of output that the global options, or else the environment, select. Of a repeated option the last one counts."""
     wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
-    for argument in globals_first(args, {"--output": True, "-o": True})[0]:
-        wanted = argument.removeprefix("--output").removeprefix("-o").removeprefix("=") or wanted
+    for option, value in pairwise([*first, ""]):
+        if option in ("--output", "-o"):
+            wanted = value
+        elif option.startswith(("--output=", "-o")):
+            wanted = option.removeprefix("--output").removeprefix("-o").removeprefix("=")
     return wanted.lower()
 
 
-def is_unicode(text: str) -> bool:
-    """Whether a text can be encoded and sent. Bytes that are not UTF-8 arrive as surrogates, which can't be."""
-    return text == text.encode(errors="replace").decode()
+def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Returns the global options, then a command and its arguments, ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``.
+
+    Raises:
+        typer.BadParameter: an argument is not Unicode, or names a command of another program.
+    """
+    if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
+        raise typer.BadParameter("An argument has bytes that are not UTF-8.")
+    command = next((argument for argument in others if not argument.startswith("-")), "")
+    if command in _MEANT:
+        raise typer.BadParameter(f'There is no command "{command}". {_MEANT[command]}')
+    if command == "help":
+        return [*first, *(each for each in others if each != "help"), "--help"]
+    if others[:1] == ["--version"]:
+        return [*first, "version", *others[1:]]
+    if command in VERBS:
+        return [*first, *others]
+    return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 
 app = typer.Typer(
@@ -218,9 +271,6 @@ def options(  # noqa: PLR0913, PLR0917 - options
 
     These options may stand before or after the command. Exit codes: docs/command-line.md.
     """
-    if context.invoked_subcommand not in SERVERS:
-        context.with_resource(terminable())
-        check_output(json=output is Output.JSON)
     flags = TlsFlags(use=use, ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)
     if context.invoked_subcommand in {*SERVERS, "config"}:  # the environment says how clients call: these have options of a server
         sources = {each.name: context.get_parameter_source(each.name) for each in fields(flags)}

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -44,13 +45,13 @@ from ..core.policies.documents import Settings as Document
 from ..core.policies.facts import Facts
 from ..core.reasons import LogState, Reason, ViolationReason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import Admin, admin_api
-from ..logs.pulsar.admin.api import names_of, understood
-from ..logs.pulsar.admin.facts import learn
+from ..logs.pulsar.admin import Admin, admin_api, names_of, understood
+from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import Author, read_delete, read_update
-from .declaring.declared import Declaration
+from .declared import Declaration
 from .endpoints import ENDPOINTS, path_of, read, request
+from .exits import reporting
 from .settings import Settings
 
 TOGETHER = 8
@@ -62,12 +63,13 @@ _SHORT_SECONDS = 1.0
 _NO_AUTHOR = Author()
 
 
-def broker_client(chosen: Settings, url: str, token_file: Path | None) -> BrokerClient:
-    """Returns a client of the admin API. The global options for TLS are those of its TLS.
+@contextmanager
+def calling_brokers(chosen: Settings, url: str, token_file: Path | None) -> Iterator[BrokerClient]:
+    """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS.
 
     Raises:
+        typer.Exit: the body failed, or a file for TLS can't be used.
         typer.BadParameter: an option is wrong.
-        TopicPoliciesError: a file for TLS can't be used.
     """
     flags = chosen.tls_flags
     flags.of_client()  # raises if they contradict each other
@@ -82,11 +84,13 @@ def broker_client(chosen: Settings, url: str, token_file: Path | None) -> Broker
     )
     if problems := config.problems():
         raise typer.BadParameter(problems[-1])
-    try:
-        admin = admin_api(config)
-    except PolicyError as error:
-        raise _told(error) from error
-    return BrokerClient(admin, service_url, progress=not chosen.for_programs and sys.stderr.isatty())
+    with reporting(chosen.output):
+        try:
+            admin = admin_api(config)
+        except PolicyError as error:
+            raise _told(error) from error
+        with BrokerClient(admin, service_url, progress=not chosen.for_programs and sys.stderr.isatty()) as client:
+            yield client
 
 
 class BrokerClient:
@@ -210,7 +214,7 @@ class BrokerClient:
     @understood
     async def _read(self, topic: str) -> None:
         place = _place(topic)
-        declared = (path for each in self.declarations if each.covers(topic) for path in (*each.leaves, *each.unset))
+        declared = (path for each in self.declarations if each.covers(topic) for path in each.paths)
         keys = {path[1] for path in declared if path[0] == "subscription_policies" and len(path) > 1}
         try:
             keys.update(names_of(await self._admin.get(*place, "subscriptions", seconds=_SHORT_SECONDS)))
@@ -295,7 +299,7 @@ def _check(key: PolicyKey, changed: Iterable[Setting], after: Document) -> None:
     for setting in changed:
         name = family(setting)
         endpoint = ENDPOINTS[name]
-        if endpoint.local_only and key.scope == SCOPE_GLOBAL:
+        if endpoint.local_only and key.scope is CoreScope.GLOBAL:
             told = f"The admin API has {name} in the LOCAL scope only: set it there."
             found.append(CoreViolation(f"policies.{name}", ViolationReason.LOCAL_SCOPE_ONLY, told))
         policies = documents.join({setting: after[setting]} if setting in after else {})

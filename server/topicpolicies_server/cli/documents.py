@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument, Violation
+from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument
 from topicpolicies.masks import Path, parse_path
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 
 from ..escaping import printable
+from . import forms
+from .calls import calling
 from .exits import ExitCode, reporting
 from .fields import complete
-from .files import wrong
 from .moments import parse_moment, read_at
+from .rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
 from .settings import Output, ScopeName, ScopeNames, Settings, settings
-from .showing import forms
-from .showing.notes import note_unconfirmed, waiting
-from .showing.rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
 from .values import parse
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
@@ -75,8 +73,7 @@ def get(
     moment = parse_moment(as_of, "--as-of") if as_of else None
     if isinstance(moment, str) and scope is ScopeNames.BOTH:
         raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        note_unconfirmed(client, json=chosen.json)
+    with calling(chosen) as client:
         documents = [read_at(client, topic, each, moment) for each in scope.scopes]
         there = [document for document in documents if document.HasField("policies")]
         elsewhere = not there and scope is ScopeNames.LOCAL and moment is None and _has_global(client, documents[0])
@@ -152,24 +149,24 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server):
-        if not assignments and not unset and not mask:
-            raise wrong(Violation(topic, "EMPTY_MASK", "Name what to change: FIELD=VALUE to set, --unset FIELD to clear."))
-        if must_not_exist and if_version:
-            raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
+    if not assignments and not unset and not mask:
+        raise typer.BadParameter("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
+    if must_not_exist and if_version:
+        raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
+    with reporting(chosen.output):
         wanted = parse(assignments or (), unset or ())
+    with calling(chosen) as client:
         how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
         how["exists"] = False if must_not_exist else None
-        with chosen.client() as client, waiting(chosen):
-            client.server_info()  # fails if there is no server: nothing was sent then
-            result = client.update(
-                topic,
-                wanted.values,
-                mask=wanted.mask(mask or ()),
-                list_operations=wanted.list_operations,
-                skip_if_absent=skip_if_absent,
-                **how,
-            )
+        client.server_info()  # fails if there is no server: nothing was sent then
+        result = client.update(
+            topic,
+            wanted.values,
+            mask=wanted.mask(mask or ()),
+            list_operations=wanted.list_operations,
+            skip_if_absent=skip_if_absent,
+            **how,
+        )
     if chosen.for_programs:
         _show_change(chosen, result, include_previous=include_previous)
     elif not chosen.show_names([result.document.topic or topic]):
@@ -196,7 +193,7 @@ def delete(
       topicpolicies delete public/default/orders --if-version 12
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+    with calling(chosen) as client:
         how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
@@ -225,8 +222,7 @@ def list_(
       topicpolicies list public/default -o name
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        note_unconfirmed(client, json=chosen.json)
+    with calling(chosen) as client:
         pages = list(client.list_pages(namespace, scopes=scope.scopes, page_size=1_000))
     documents = [document for page in pages for document in page.documents]
     if chosen.for_programs:
@@ -249,8 +245,7 @@ def effective(context: typer.Context, topic: Topic) -> None:
       topicpolicies effective public/default/orders --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        note_unconfirmed(client, json=chosen.json)
+    with calling(chosen) as client:
         found = client.effective(topic)
     if chosen.for_programs:
         chosen.show(forms.of_message(found))
@@ -292,8 +287,7 @@ def show(document: PolicyDocument) -> None:
     topic, scope = printable(document.topic), scope_name(document)
     if document.HasField("policies"):
         typer.echo(f"{topic}  {scope}  version {document.version}")
-        rows: Sequence[tuple[str, str]] = [(printable_path(path), value) for path, value in lines(document.policies)]
-        for line in columns(rows):
+        for line in columns((printable_path(path), value) for path, value in lines(document.policies)):
             typer.echo(line)
     elif document.disabled:
         typer.echo(f"{topic} has no {scope} document: its topic policies are disabled.", err=True)

@@ -13,14 +13,13 @@ import typer
 
 from topicpolicies import InvalidArgument, PolicyDocument
 
-from .declaring.declared import Declaration, parse_policies, plain
-from .declaring.planning import Step, steps
+from . import forms
+from .apply import Step, steps
+from .calls import calling
+from .declared import Declaration, parse_policies, plain
 from .documents import OneScope, Topic, show_update
-from .exits import reporting
+from .rendering import scope_name
 from .settings import ScopeName, settings
-from .showing import forms
-from .showing.notes import waiting
-from .showing.rendering import scope_name
 
 _HEAD = """\
 # {topic}  {scope}  version {version}
@@ -45,25 +44,23 @@ def edit(
       EDITOR=nano topicpolicies edit public/default/orders -g
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
-        with waiting(chosen):
-            document = client.get(topic, scope=scope.scope)
+    with calling(chosen) as client:
+        document = client.get(topic, scope=scope.scope)
         step = _edited(document)
         if step is None:
             typer.echo("Nothing was changed.", err=True)
             return
-        with waiting(chosen):
-            result = client.update(
-                document.topic,
-                step.values,
-                mask=step.mask,
-                scope=scope.scope,
-                version=document.version,
-                validate_only=dry_run,
-                include_previous=True,
-                actor=chosen.actor,
-                reason=chosen.reason,
-            )
+        result = client.update(
+            document.topic,
+            step.values,
+            mask=step.mask,
+            scope=scope.scope,
+            version=document.version,
+            validate_only=dry_run,
+            include_previous=True,
+            actor=chosen.actor,
+            reason=chosen.reason,
+        )
     if chosen.for_programs:
         chosen.show(forms.of_message(result))
     elif not chosen.show_names([document.topic]):
@@ -84,14 +81,14 @@ def _edited(document: PolicyDocument) -> Step | None:
         if text == before or not text.strip():
             return None
         try:
-            values, leaves, unset = parse_policies(text, "edit")
+            values, paths = parse_policies(text, "edit")
         except InvalidArgument as error:
             if text == last:
                 raise
             problems = [f"# {each.field}: {each.description}" for each in error.violations]
             text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
             continue
-        declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, leaves=leaves, unset=unset)
+        declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, paths=paths)
         key = document.topic, document.scope
         found = steps({key: [declaration]}, {key: document}, prune=())
         return found[0] if found else None

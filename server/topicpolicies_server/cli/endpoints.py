@@ -6,9 +6,9 @@ A *setting* is what one call changes (``core/policies/documents``): a field, an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from topicpolicies import TopicPolicies
@@ -166,7 +166,8 @@ def _json(name: str, key: str, policies: TopicPolicies) -> Any:
 
 def _value(message: Message, name: str) -> Any:
     """Returns the JSON of a field. Leaves that are not set are null, in place of which Pulsar would put defaults of its own."""
-    field, value = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
+    field = cast("Descriptor", message.DESCRIPTOR).fields_by_name[name]
+    value = getattr(message, name)
     if map_value(field) is not None:
         return {key: _members(each) if isinstance(each, Message) else each for key, each in value.items()}
     if field.is_repeated:

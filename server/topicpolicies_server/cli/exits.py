@@ -8,9 +8,9 @@ import json as json_module
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -41,36 +41,6 @@ EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3
 or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
 8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
 10 a check failed (doctor)."""
-DetailedExitCode = Annotated[
-    bool, typer.Option("--detailed-exitcode", help="Exit codes as terraform has them: 0 no differences, 1 an error, 2 differences.")
-]
-_UNRESOLVED = "errors resolving "
-"""A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
-_UNCONNECTED = "failed to connect to all addresses"
-_LAST = re.compile(
-    r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
-    re.DOTALL,
-)
-_CONNECTING = (
-    (
-        "CERTIFICATE_VERIFY_FAILED",
-        "The server at {} is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE.",
-    ),
-    (
-        "Hostname Verification Check failed",
-        "The certificate of the server at {} is for another name. Say --tls-server-name NAME if that is intended.",
-    ),
-    ("WRONG_VERSION_NUMBER", "The server at {} does not use TLS. Say --no-tls if the network to it is safe."),
-    (
-        "Failed to create security handshaker",
-        "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and --tls-key is the certificate's key.",
-    ),
-    *(
-        (words, "The server at {} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server.")
-        for words in ("recvmsg:Connection reset", "Socket closed")
-    ),
-)
-"""Parts of gRPC's messages about a connection that was not made, and what they mean for the command line."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,
@@ -78,6 +48,23 @@ _CODES = {
     "UNAVAILABLE": ExitCode.UNAVAILABLE,
     "DEADLINE_EXCEEDED": ExitCode.UNAVAILABLE,
 }
+_CLOSED = "The server at {} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."
+_CONNECTING = {
+    "CERTIFICATE_VERIFY_FAILED": "The server at {} is not trusted: no authority that this client knows has signed its certificate. "
+    "Say --tls-ca FILE.",
+    "Hostname Verification Check failed": "The certificate of the server at {} is for another name. "
+    "Say --tls-server-name NAME if that is intended.",
+    "WRONG_VERSION_NUMBER": "The server at {} does not use TLS. Say --no-tls if the network to it is safe.",
+    "Failed to create security handshaker": "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and "
+    "--tls-key is the certificate's key.",
+    "recvmsg:Connection reset": _CLOSED,
+    "Socket closed": _CLOSED,
+}
+"""Parts of gRPC's messages about a connection that was not made, and what they mean for the command line."""
+_LAST = re.compile(
+    r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
+    re.DOTALL,
+)
 
 
 def exit_code(error: TopicPoliciesError) -> ExitCode:
@@ -108,101 +95,60 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
     except OSError as error:
         if error.filename is None:  # an error of the output, which ``writing`` reports
             raise
-        report_other("FILE", f"{error.filename}: {error.strerror}", output)
+        report_other("FILE", f"{error.filename}: {error.strerror}", json=output is Output.JSON)
         raise typer.Exit(ExitCode.ERROR) from None
-
-
-@contextmanager
-def differing(*, detailed: bool) -> Iterator[Callable[[bool], None]]:
-    """Ends a command that compares. Yields a function to be called with whether there are differences.
-
-    Args:
-        detailed: whether the exit codes are those of terraform: 0 no differences, 1 an error, 2 differences.
-
-    Raises:
-        typer.Exit: there are differences, or the body ended with an exit code.
-    """
-
-    def end(different: bool) -> None:
-        if different:
-            raise typer.Exit(ExitCode.DIFFERENT)
-
-    try:
-        yield end
-    except typer.Exit as exit_:
-        if not detailed or not exit_.exit_code:
-            raise
-        raise typer.Exit(2 if exit_.exit_code == ExitCode.DIFFERENT else 1) from None
 
 
 def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:
     """Returns an error as JSON; ``message``: another one than the error's own."""
     told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": message or error.message}
-    if error.metadata:
-        told["metadata"] = error.metadata
-    if error.violations:
-        told["violations"] = [violation._asdict() for violation in error.violations]
-    if error.request_id:
-        told["request_id"] = error.request_id
-    return told
+    more = {"metadata": error.metadata, "violations": [each._asdict() for each in error.violations], "request_id": error.request_id}
+    return told | {name: value for name, value in more.items() if value}
 
 
 def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     message = message_of(error, server)
     if output is Output.JSON:
-        _tell(error_json(error, message))
-        return
-    if len(error.violations) < 2:
+        typer.echo(json_module.dumps({"error": error_json(error, message)}), err=True)
+    elif len(error.violations) < 2:
         typer.echo(f"Error: {printable(message)}", err=True)
-        return
-    typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
-    for violation in error.violations:
-        typer.echo(printable(f"  - {violation.field}: {violation.description}"), err=True)
+    else:
+        typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
+        for violation in error.violations:
+            typer.echo(printable(f"  - {violation.field}: {violation.description}"), err=True)
 
 
 def message_of(error: TopicPoliciesError, server: str) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
     from topicpolicies import OutcomeUnknown  # noqa: PLC0415
 
+    message = error.message
     if isinstance(error, OutcomeUnknown):
-        return f"{error.message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
-    unknown = _UNRESOLVED in error.message
-    if server and not error.reason and (_UNCONNECTED in error.message or unknown):
-        for words, meaning in _CONNECTING:
-            if words in error.message:
-                return meaning.format(server)
-        last = _LAST.search(error.message)
-        detail = "the host name can't be resolved" if unknown else last[1] if last else error.message
-        return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
-    if server and error.code.name == "DEADLINE_EXCEEDED" and not error.reason:
-        return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
+        return f"{message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
     if error.reason == "CREDENTIALS_MISSING":
-        return f"{error.message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
-    return error.message
+        return f"{message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
+    if error.reason or not server:
+        return message
+    unresolved = "errors resolving " in message  # as gRPC says it
+    if unresolved or "failed to connect to all addresses" in message:
+        last = _LAST.search(message)
+        detail = "the host name can't be resolved" if unresolved else last[1] if last else message
+        for words, meaning in _CONNECTING.items():
+            if words in message:
+                return meaning.format(server)
+        return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
+    if error.code.name == "DEADLINE_EXCEEDED":
+        return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
+    return message
 
 
-def report_other(reason: str, message: str, output: Output) -> None:
+def report_other(reason: str, message: str, *, json: bool, code: str = "UNKNOWN") -> None:
     """Reports an error that is not of the service on standard error."""
-    if output is Output.JSON:
-        _tell({"code": "UNKNOWN", "reason": reason, "message": message})
-    else:
-        typer.echo(f"Error: {printable(message)}", err=True)
-
-
-def usage_error(message: str, *, json: bool, show: Callable[[], object] | None = None) -> ExitCode:
-    """Reports that the command line is wrong. ``show``: prints the error for people, if not the message alone."""
     if json:
-        _tell({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message})
-    elif show is not None:
-        show()
+        typer.echo(json_module.dumps({"error": {"code": code, "reason": reason, "message": message}}), err=True)
     else:
         typer.echo(f"Error: {printable(message)}", err=True)
-    return ExitCode.USAGE
-
-
-def _tell(error: dict[str, Any]) -> None:
-    typer.echo(json_module.dumps({"error": error}), err=True)
 
 
 @contextmanager
@@ -225,26 +171,14 @@ def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
         if error.filename is not None:
             raise
         with suppress(OSError):
-            report_other("OUTPUT", f"The output can't be written: {error.strerror or error}.", Output.JSON if json else Output.TABLE)
-        _give_up()
+            report_other("OUTPUT", f"The output can't be written: {error.strerror or error}.", json=json)
+        _discard_output()
         sys.exit(ExitCode.ERROR)
 
 
-def check_output(*, json: bool) -> None:
-    """Ends the command before it has done anything if the process has no standard output (``COMMAND >&-``).
-
-    Raises:
-        SystemExit: there is none.
-    """
-    if sys.stdout is None:
-        message = "Standard output is closed, so nothing was done. To discard the output, redirect it to /dev/null."
-        report_other("OUTPUT", message, Output.JSON if json else Output.TABLE)
-        sys.exit(ExitCode.ERROR)
-
-
-def _give_up() -> None:
+def _discard_output() -> None:
     """Discards output that is still buffered, which Python would try to write again when it exits."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         with suppress(OSError, ValueError):
             stream.flush()
             continue

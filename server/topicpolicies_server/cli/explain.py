@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 from google.protobuf.descriptor import FieldDescriptor
 
 from topicpolicies import TopicPolicies, Violation
+from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
 from topicpolicies.values import ValueProblem, kind_name, map_value
 
 from .exits import reporting
 from .fields import FIELDS, Row, comment_of, complete, meanings, paths, unit_of
-from .files import wrong
+from .rendering import columns
 from .settings import settings
-from .showing.rendering import columns
 from .values import find
 
 
 def explain(
     context: typer.Context,
-    field: Annotated[str, typer.Argument(metavar="FIELD", help="A field; without it, all are listed.", autocompletion=complete)] = "",
+    field: Annotated[
+        str,
+        typer.Argument(metavar="FIELD", help="A field, or its command in pulsar-admin; by default all.", autocompletion=complete),
+    ] = "",
 ) -> None:
     """Explain a field: its type, unit, special values and example.
 
@@ -29,6 +36,7 @@ def explain(
     Examples:
       topicpolicies explain
       topicpolicies explain retention_policies
+      topicpolicies explain set-backlog-quota
       topicpolicies explain messageTTLInSeconds -o json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
@@ -37,21 +45,45 @@ def explain(
         if chosen.for_programs:
             chosen.show({"fields": [explanation(name, every[name]) for name in FIELDS]})
         else:
-            for line in columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in FIELDS):
-                typer.echo(line)
+            _show((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in FIELDS)
         return
     with reporting(chosen.output):
         try:
-            target = find(field)
+            target = find(_of_pulsar_admin(field))
         except ValueProblem as problem:
-            raise wrong(Violation(field, problem.reason, str(problem))) from None
+            raise invalid(Violation(field, problem.reason, str(problem))) from None
     told = explanation(format_path(target.path), target.value if target.entry else target.field)
     if chosen.for_programs:
         chosen.show(told)
         return
-    typer.echo(f"{told.pop('field')}\n{told.pop('comment')}\n")
-    for line in columns((name, text) for name, value in told.items() for text in _texts(value)):
-        typer.echo(line)
+    typer.echo(told.pop("field"))
+    _show([(told.pop("comment"),)])
+    typer.echo()
+    _show((name, text) for name, value in told.items() for text in _texts(value))
+
+
+def _of_pulsar_admin(name: str) -> str:
+    """Returns the field that a command of pulsar-admin sets: of ``set-message-ttl`` or ``message-ttl``; another name as it is."""
+    return next(
+        (
+            each
+            for each, row in FIELDS.items()
+            if row.verb and name in (row.verb, *(f"{action}-{row.verb}" for action in ("set", "get", "remove")))
+        ),
+        name,
+    )
+
+
+def _show(rows: Iterable[Sequence[str]]) -> None:
+    """Prints rows in columns; on a terminal, the last column is folded, except that of an example, which people copy."""
+    whole = list(rows)
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    indent = " " * sum(max(map(len, cells)) + 2 for cells in zip(*(row[:-1] for row in whole), strict=True))
+    for row, line in zip(whole, columns(whole), strict=True):
+        if room > len(indent) and row[0] != "example":
+            typer.echo(textwrap.fill(line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
+        else:
+            typer.echo(line)
 
 
 def _texts(value: Any) -> list[str]:
@@ -61,7 +93,8 @@ def _texts(value: Any) -> list[str]:
 def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
     """Returns what is known of a field, by name of the fact; what does not apply is missing."""
     row = FIELDS[path.partition(".")[0]]
-    message = None if map_value(field) is not None else field.message_type
+    entries = map_value(field)
+    message = field.message_type if entries is None else entries.message_type
     unit = unit_of(field.name)
     found: dict[str, Any] = {
         "field": path,
@@ -82,7 +115,8 @@ def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
         prefix = field.enum_type.values[0].name.removesuffix("UNSPECIFIED")
         found["values"] = {each.name.removeprefix(prefix).lower(): comment_of(each.name) for each in field.enum_type.values[1:]}
     if message is not None:
-        found["fields"] = {f"{path}.{name}": comment_of(f"{message.name}.{name}") for name in paths(message)}
+        above = path if entries is None else f"{path}.KEY"
+        found["fields"] = {f"{above}.{name}": comment_of(f"{message.name}.{name}") for name in paths(message)}
     example = f"{path.partition('.')[0]}{row.example}"
     found["example"] = f"topicpolicies update TOPIC {example}"
     found["pulsar-admin"] = pulsar_admin(row)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Flag(NamedTuple):
-    """A flag of a ``set`` command of pulsar-admin 4.2.4."""
+    """A flag of a ``set`` command of pulsar-admin 4.2.4. The flags of an object are in the order in which Pulsar prints its fields."""
 
     names: str
-    """Its names, separated by blanks."""
+    """Its names, separated by blanks; empty: there is none, only a default or the place of the field."""
     leaf: str = ""
     """The field of the object that it sets; empty: the field itself. With a leading dot: a field of the document."""
     default: str = ""
@@ -32,6 +32,8 @@ class Flag(NamedTuple):
     """The unit of a number without one; empty: that of the field."""
     switch: str = ""
     """What the flag sets, if it takes no value."""
+    values: str = ""
+    """The values that it may have, for help."""
 
 
 class Row(NamedTuple):
@@ -62,9 +64,12 @@ def _dispatch(verb: str, key: str = "") -> Row:
     return Row(".dispatch_throttling_rate_in_msg=1000", verb, flags, key)
 
 
+_CLUSTERS = "their names, separated by commas"
+_TYPES = "Exclusive, Shared, Failover, Key_Shared, separated by commas"
+_QUOTA_POLICIES = "producer_request_hold, producer_exception, consumer_backlog_eviction"
 _ENABLE = (Flag("-e --enable", switch="true"), Flag("-d --disable", switch="false"))
 _OFFLOAD = "managed_ledger_offload_"
-_S3 = f"s3_{_OFFLOAD}"
+_S3, _GCS = f"s3_{_OFFLOAD}", f"gcs_{_OFFLOAD}"
 FIELDS = {
     "auto_subscription_creation_override": Row(
         ".allow_auto_subscription_creation=false",
@@ -74,7 +79,11 @@ FIELDS = {
     "back_log_quota_map": Row(
         '.destination_storage=\'{"limit_size": "10G", "policy": "producer_exception"}\'',
         "backlog-quota",
-        (Flag("-l --limit", "limit_size"), Flag("-lt --limitTime", "limit_time"), Flag("-p --policy", "policy", required=True)),
+        (
+            Flag("-l --limit", "limit_size"),
+            Flag("-lt --limitTime", "limit_time"),
+            Flag("-p --policy", "policy", required=True, values=_QUOTA_POLICIES),
+        ),
         "-t --type",
     ),
     "compaction_threshold": _count("compaction-threshold", "-t --threshold", "=100M"),
@@ -102,7 +111,12 @@ FIELDS = {
         '"inactive_topic_delete_mode": "delete_when_no_subscriptions"}\'',
         "inactive-topic-policies",
         (
-            Flag("-m --delete-mode", "inactive_topic_delete_mode", required=True),
+            Flag(
+                "-m --delete-mode",
+                "inactive_topic_delete_mode",
+                required=True,
+                values="delete_when_no_subscriptions, delete_when_subscriptions_caught_up",
+            ),
             Flag("-t --max-inactive-duration", "max_inactive_duration_seconds", required=True),
             Flag("-e --enable-delete-while-inactive", "delete_while_inactive", switch="true"),
             Flag("-d --disable-delete-while-inactive", "delete_while_inactive", switch="false"),
@@ -121,20 +135,42 @@ FIELDS = {
         f".{_OFFLOAD}threshold_in_bytes=10G",
         "offload-policies",
         (
-            Flag("-d --driver", f"{_OFFLOAD}driver", required=True),
-            Flag("-r --region", f"{_OFFLOAD}region"),
-            Flag("-b --bucket", f"{_OFFLOAD}bucket"),
-            Flag("-e --endpoint", f"{_OFFLOAD}service_endpoint"),
+            Flag("", "offloaders_directory", "./offloaders"),
+            Flag(
+                "-d --driver",
+                f"{_OFFLOAD}driver",
+                required=True,
+                values="aws-s3, S3, google-cloud-storage, filesystem, azureblob, aliyun-oss",
+            ),
+            Flag("", f"{_OFFLOAD}max_threads", "2"),
+            Flag("", f"{_OFFLOAD}read_threads", "2"),
+            Flag("", f"{_OFFLOAD}prefetch_rounds", "1"),
+            Flag("-ts --offloadThresholdInSeconds", f"{_OFFLOAD}threshold_in_seconds"),
+            Flag("-t --offloadThresholdInBytes", f"{_OFFLOAD}threshold_in_bytes"),
+            Flag("-dl --offloadDeletionLagInMillis", f"{_OFFLOAD}deletion_lag_in_millis"),
+            Flag("-orp --offloadedReadPriority", "managed_ledger_offloaded_read_priority", values="tiered-storage-first, bookkeeper-first"),
+            Flag("", "managed_ledger_extra_configurations"),
+            Flag("", f"{_S3}region"),
+            Flag("", f"{_S3}bucket"),
+            Flag("", f"{_S3}service_endpoint"),
+            Flag("", f"{_S3}max_block_size_in_bytes", "67108864"),
+            Flag("", f"{_S3}read_buffer_size_in_bytes", "1048576"),
             Flag("-i --aws-id", f"{_S3}credential_id"),
             Flag("-s --aws-secret", f"{_S3}credential_secret"),
             Flag("--ro --s3-role", f"{_S3}role"),
-            Flag("-rsn --s3-role-session-name", f"{_S3}role_session_name"),
+            Flag("-rsn --s3-role-session-name", f"{_S3}role_session_name", "pulsar-s3-offload"),
+            Flag("", f"{_GCS}region"),
+            Flag("", f"{_GCS}bucket"),
+            Flag("", f"{_GCS}max_block_size_in_bytes", "134217728"),
+            Flag("", f"{_GCS}read_buffer_size_in_bytes", "1048576"),
+            Flag("", f"{_GCS}service_account_key_file"),
+            Flag("", "file_system_profile_path"),
+            Flag("", "file_system_uri"),
+            Flag("-b --bucket", f"{_OFFLOAD}bucket"),
+            Flag("-r --region", f"{_OFFLOAD}region"),
+            Flag("-e --endpoint", f"{_OFFLOAD}service_endpoint"),
             Flag("-m --maxBlockSizeInBytes", f"{_OFFLOAD}max_block_size_in_bytes", "67108864"),
             Flag("-rb --readBufferSizeInBytes", f"{_OFFLOAD}read_buffer_size_in_bytes", "1048576"),
-            Flag("-t --offloadThresholdInBytes", f"{_OFFLOAD}threshold_in_bytes"),
-            Flag("-ts --offloadThresholdInSeconds", f"{_OFFLOAD}threshold_in_seconds"),
-            Flag("-dl --offloadDeletionLagInMillis", f"{_OFFLOAD}deletion_lag_in_millis"),
-            Flag("-orp --offloadedReadPriority", "managed_ledger_offloaded_read_priority"),
         ),
     ),
     "persistence": Row(
@@ -144,7 +180,7 @@ FIELDS = {
             Flag("-e --bookkeeper-ensemble", "bookkeeper_ensemble", "2"),
             Flag("-w --bookkeeper-write-quorum", "bookkeeper_write_quorum", "2"),
             Flag("-a --bookkeeper-ack-quorum", "bookkeeper_ack_quorum", "2"),
-            Flag("-r --ml-mark-delete-max-rate", "managed_ledger_max_mark_delete_rate"),
+            Flag("-r --ml-mark-delete-max-rate", "managed_ledger_max_mark_delete_rate", "-1"),
             Flag("-c --ml-storage-class", "managed_ledger_storage_class_name"),
         ),
     ),
@@ -156,7 +192,7 @@ FIELDS = {
             Flag("-b --byte-publish-rate", "publish_throttling_rate_in_byte", "-1"),
         ),
     ),
-    "replication_clusters": Row("=us-west,us-east", "replication-clusters", (Flag("-c --clusters", required=True),)),
+    "replication_clusters": Row("=us-west,us-east", "replication-clusters", (Flag("-c --clusters", required=True, values=_CLUSTERS),)),
     "replicator_dispatch_rate": _dispatch("replicator-dispatch-rate"),
     "retention_policies": Row(
         '=\'{"retention_time_in_minutes": "7d", "retention_size_in_mb": "10G"}\'',
@@ -166,7 +202,18 @@ FIELDS = {
             Flag("-s --size", "retention_size_in_mb", required=True, bare="bytes"),
         ),
     ),
-    "schema_compatibility_strategy": Row("=full_transitive", "schema-compatibility-strategy", (Flag("-s --strategy", required=True),)),
+    "schema_compatibility_strategy": Row(
+        "=full_transitive",
+        "schema-compatibility-strategy",
+        (
+            Flag(
+                "-s --strategy",
+                required=True,
+                values="ALWAYS_INCOMPATIBLE, ALWAYS_COMPATIBLE, BACKWARD, FORWARD, FULL, BACKWARD_TRANSITIVE, FORWARD_TRANSITIVE, "
+                "FULL_TRANSITIVE; UNDEFINED clears it",
+            ),
+        ),
+    ),
     "schema_validation_enforced": Row("=true"),
     "shadow_topics": Row("=persistent://acme/shadow/orders"),
     "subscribe_rate": Row(
@@ -180,7 +227,11 @@ FIELDS = {
     "subscription_dispatch_rate": _dispatch("subscription-dispatch-rate", "-s --subscription"),
     "subscription_expiration_time_in_minutes": _count("subscription-expiration-time", "-t --time", "=7d"),
     "subscription_policies": Row(".`billing`.dispatch_rate.dispatch_throttling_rate_in_msg=100"),
-    "subscription_types_enabled": Row("=shared,key_shared", "subscription-types-enabled", (Flag("-t --types", required=True),)),
+    "subscription_types_enabled": Row(
+        "=shared,key_shared",
+        "subscription-types-enabled",
+        (Flag("-t --types", required=True, values=_TYPES),),
+    ),
 }
 """All fields of a document."""
 

@@ -12,15 +12,15 @@ from topicpolicies import PolicyDocument
 from topicpolicies.v1.history_pb2 import HistoryGap, ListHistoryResponse, WatchHistoryEvent
 
 from ..escaping import printable
+from . import forms
+from .calls import calling
 from .documents import OneScope, Scopes, Topic
-from .exits import DetailedExitCode, differing, reporting
+from .events import gap_line, line, show_entry
+from .exits import ExitCode
 from .moments import parse_moment, parse_time, read_at
+from .rendering import between, policies_of, scope_name, show_differences
 from .settings import ScopeName, ScopeNames, Settings, settings
-from .showing import forms
-from .showing.events import gap_line, line, show_entry
-from .showing.notes import note_unconfirmed, waiting
-from .showing.rendering import between, policies_of, scope_name, show_differences
-from .watch import ResumeFile, check_topics, follow, sort_targets
+from .watch import ResumeFile, follow, sort_targets
 
 
 def history(  # noqa: PLR0913 - options
@@ -71,9 +71,7 @@ def history(  # noqa: PLR0913 - options
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
     shown = 0
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen) as answered:
-        note_unconfirmed(client, json=chosen.json)
-        check_topics(topics)
+    with calling(chosen) as client:
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),
@@ -86,7 +84,6 @@ def history(  # noqa: PLR0913 - options
         )
         following = True
         for page in _whole(pages, limit):
-            answered()
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries:
                 shown += 1
@@ -115,11 +112,10 @@ def diff(
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
     scope: OneScope = ScopeName.LOCAL,
-    detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
 
-    Ends with exit code 7 if there are any (2 with --detailed-exitcode). A moment is a version, as history and get show them, or a time:
+    Ends with exit code 7 if there are any. A moment is a version, as history and get show them, or a time:
     2026-03-01T12:00, 2h-ago, now.
 
     \b
@@ -129,25 +125,24 @@ def diff(
       topicpolicies diff public/default/orders 15 16 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with differing(detailed=detailed) as differ:
-        moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-        with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-            note_unconfirmed(client, json=chosen.json)
-            first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-        found = between(policies_of(first), policies_of(second))
-        created = second.HasField("policies")
-        appeared = first.HasField("policies") is not created
-        if chosen.for_programs:
-            told = {"a": forms.of_message(first), "b": forms.of_message(second)}
-            chosen.show(told | {"differences": [difference.json() for difference in found]})
-        else:
-            typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-            if appeared:
-                typer.echo("the document was " + ("created" if created else "deleted"))
-            elif not found:
-                typer.echo("no differences", err=True)
-            show_differences(found)
-        differ(bool(found) or appeared)
+    moments = [parse_moment(one, "A"), parse_moment(other, "B")]
+    with calling(chosen) as client:
+        first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+    found = between(policies_of(first), policies_of(second))
+    created = second.HasField("policies")
+    appeared = first.HasField("policies") is not created
+    if chosen.for_programs:
+        told = {"a": forms.of_message(first), "b": forms.of_message(second)}
+        chosen.show(told | {"differences": [difference.json() for difference in found]})
+    else:
+        typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
+        if appeared:
+            typer.echo("the document was " + ("created" if created else "deleted"))
+        elif not found:
+            typer.echo("no differences", err=True)
+        show_differences(found)
+    if found or appeared:
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
@@ -159,7 +154,7 @@ def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced
         elif (said := line(event)) is not None:
             typer.echo(said)
 
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with calling(chosen) as client:
         watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)
         follow(watched, place, show_event)
 

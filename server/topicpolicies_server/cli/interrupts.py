@@ -6,70 +6,32 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any
 
-_Code: TypeAlias = str | int | None
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, by the convention of shells: 128 and the number of the signal."""
 TERMINATED = 143
 """The exit code of a command that SIGTERM ended."""
-_WIND_UP_SECONDS = 2.0
-"""How long a command may take to end in order after an interrupt (``winding_up``)."""
-_heard: set[int] = set()
+_received: set[int] = set()
 """The signals that were handled here since the command began."""
 
 
 def _interrupt(number: int, _frame: object) -> None:
-    _heard.add(number)
+    _received.add(number)
     raise KeyboardInterrupt
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Makes SIGTERM raise KeyboardInterrupt in the body, as Ctrl-C does, instead of killing the process."""
-    _heard.clear()
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def code_of(code: _Code) -> _Code:
-    """Returns the exit code of a command: ``code``, but ``TERMINATED`` for ``INTERRUPTED`` if the signal was SIGTERM."""
-    return TERMINATED if code == INTERRUPTED and signal.SIGTERM in _heard else code
-
-
-@contextmanager
-def deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
-    """Calls ``first`` in the handler of the first interrupt; the body goes on. A second interrupt ends the body, in case it is stuck.
-
-    A signal that is ignored, or has a handler of others, stays so. Yields a function that returns whether there was an interrupt.
-
-    Raises:
-        KeyboardInterrupt: there was a second interrupt.
-    """
-    asked = False
-
-    def hear(number: int, _frame: object) -> None:
-        nonlocal asked
-        _heard.add(number)
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        first()
-
+def _handling(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handles SIGINT and SIGTERM in the body. One that is ignored, or has a handler of others, stays so."""
     usual = {}
     if threading.current_thread() is threading.main_thread():
         present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, _interrupt)}
+        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, signal.SIG_DFL, _interrupt)}
     for number in usual:
-        signal.signal(number, hear)
+        signal.signal(number, handler)
     try:
-        yield lambda: asked
+        yield
     finally:
         for number, each in usual.items():
             signal.signal(number, each)
@@ -77,42 +39,44 @@ def deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raises KeyboardInterrupt for each exception that an interrupt has caused: in the middle of a lock's code, one ends as RuntimeError.
+    """Lets SIGTERM interrupt the body as Ctrl-C does.
 
     Raises:
-        KeyboardInterrupt: there was an interrupt.
+        KeyboardInterrupt: there was an interrupt, whatever exception it has become: in the middle of a lock's code, a RuntimeError.
     """
-    try:
-        yield
-    except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, KeyboardInterrupt):
-            cause = None if cause.__suppress_context__ else cause.__context__  # suppressed: it was dealt with
-        if cause is not None:
-            raise KeyboardInterrupt from error
-        raise
+    _received.clear()
+    with _handling(_interrupt):
+        try:
+            yield
+        except Exception as error:
+            if _received:
+                raise KeyboardInterrupt from error
+            raise
+
+
+def code_of(code: Any) -> Any:
+    """Returns the exit code of a command: ``code``, but ``TERMINATED`` for ``INTERRUPTED`` if the signal was SIGTERM."""
+    return TERMINATED if code == INTERRUPTED and signal.SIGTERM in _received else code
 
 
 @contextmanager
-def winding_up() -> Iterator[Callable[[], bool]]:
-    """Lets the body end in order after an interrupt, within ``_WIND_UP_SECONDS``. Yields a function that returns whether there was one.
+def deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """Calls ``first`` in the handler of the first interrupt; the body goes on. A second interrupt ends the body, in case it is stuck.
+
+    Yields a function that returns whether there was an interrupt.
 
     Raises:
-        KeyboardInterrupt: there was a second interrupt, or the body took too long.
+        KeyboardInterrupt: there was a second interrupt.
     """
+    asked = False
 
-    def limit() -> None:
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.setitimer(signal.ITIMER_REAL, _WIND_UP_SECONDS)
+    def handle(number: int, _frame: object) -> None:
+        nonlocal asked
+        _received.add(number)
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        first()
 
-    asked: Callable[[], bool] = lambda: False  # noqa: E731 (until there is one that tells)
-    try:
-        with deferring(limit) as asked:
-            yield asked
-    finally:
-        if asked():
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _too_long(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+    with _handling(handle):
+        yield lambda: asked

@@ -8,18 +8,13 @@ from typing import TypeAlias
 
 import typer
 
-from topicpolicies import Client, PolicyDocument, Scope, TopicPoliciesError
+from topicpolicies import Client, PolicyDocument, Scope
 
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or None: now."""
-
 _AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
-_VERSION = re.compile(r"(?=.*[0-9])[0-9A-Za-z]+", re.ASCII)
-"""What may be a version: letters and digits, but not letters alone."""
-_DURATION = re.compile(r"[0-9]+[smhdw]", re.ASCII | re.IGNORECASE)
-"""A time before now without its "ago", which is probably a mistake."""
-_ROW = re.compile(r"[0-9]+d", re.ASCII)
-"""What has the form of ``_DURATION``, and may be a version all the same: those of the embedded log are hexadecimal."""
+_VERSION = re.compile(r"(?=.*[0-9])(?![0-9]+[smhw]$)[0-9A-Za-z]+", re.ASCII)
+"""What may be a version: letters and digits, but not letters alone, nor a time before now without its "ago", such as 2h."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 FORMS = "a time (2026-03-01T12:00, with a zone or local), a time before now (2h-ago, 30m-ago, 7d-ago) or now"
 
@@ -45,31 +40,14 @@ def parse_moment(text: str, option: str) -> Moment:
     if text.lower() == "now":
         return None
     found = _time(text)
-    if found is not None:
-        return found
-    if not _VERSION.fullmatch(text) or (_DURATION.fullmatch(text) and not _ROW.fullmatch(text)):
-        raise _neither(text, option)
-    return text
+    if found is None and not _VERSION.fullmatch(text):
+        raise typer.BadParameter(f'"{text}" is neither a time nor a version: write {FORMS}, or a version.', param_hint=option)
+    return found or text
 
 
 def read_at(client: Client, topic: str, scope: Scope.ValueType, moment: Moment) -> PolicyDocument:
-    """Reads a document as it was at a moment, or as it is now.
-
-    Raises:
-        typer.BadParameter: the history knows no such version, and the text looks like a time before now without its "ago".
-    """
-    if moment is None:
-        return client.get(topic, scope=scope)
-    try:
-        return client.as_of(topic, moment, scope=scope)
-    except TopicPoliciesError as error:
-        if isinstance(moment, datetime) or error.reason != "NOT_IN_HISTORY" or not _DURATION.fullmatch(moment):
-            raise
-        raise _neither(moment) from None
-
-
-def _neither(text: str, option: str | None = None) -> typer.BadParameter:
-    return typer.BadParameter(f'"{text}" is neither a time nor a version: write {FORMS}, or a version.', param_hint=option)
+    """Reads a document as it was at a moment, or as it is now."""
+    return client.get(topic, scope=scope) if moment is None else client.as_of(topic, moment, scope=scope)
 
 
 def _time(text: str) -> datetime | None:

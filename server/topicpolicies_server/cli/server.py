@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib import metadata
 from typing import Annotated
 
@@ -9,16 +10,16 @@ import grpc
 import typer
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from topicpolicies.channels import credentials_for, options_for
+from topicpolicies.channels import open_channel
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 
 from ..escaping import printable
+from . import forms
+from .calls import calling, check
 from .exits import ExitCode, reporting
+from .rendering import columns
 from .settings import Settings, settings
-from .showing import forms
-from .showing.notes import waiting
-from .showing.rendering import columns
 
 _LOGS = {
     LogKind.LOG_KIND_EMBEDDED: "embedded, in a file of the server",
@@ -42,7 +43,7 @@ def info(context: typer.Context) -> None:
       topicpolicies info --server sidecar:6680 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+    with calling(chosen) as client:
         found = client.server_info()
     if chosen.for_programs:
         chosen.show(forms.of_message(found))
@@ -91,12 +92,8 @@ def status_of(chosen: Settings, service: str) -> str:
     Raises:
         TopicPoliciesError: there is no answer.
     """
-    chosen.check()
-    credentials, options = credentials_for(chosen.server, chosen.tls), options_for(chosen.server, chosen.tls)
-    opened = (
-        grpc.insecure_channel(chosen.server, options) if credentials is None else grpc.secure_channel(chosen.server, credentials, options)
-    )
-    with opened as channel:
+    check(chosen)
+    with closing(open_channel(grpc, chosen.server, None, chosen.tls_flags.of_client(), ())) as channel:
         request = health_pb2.HealthCheckRequest(service=service)
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=chosen.timeout_seconds)

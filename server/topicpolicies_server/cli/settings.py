@@ -1,14 +1,12 @@
 """The global options: where the server is, how it is reached, and how results are printed.
 
-What a call of the server needs is imported when it is called, so that help comes without it.
+What calls need is imported where it is used, so that help comes without it.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-import socket
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,20 +15,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..escaping import printable
-from .files import check_there
 
 if TYPE_CHECKING:
-    from topicpolicies import Client, Scope, Tls
-
-_START_SECONDS = 1.0
-"""How long a server on this machine may take to begin to listen."""
-_ADDRESS = "An address is HOST:PORT of a topic policies server; {}"
-_MEANT = {
-    "pulsar": "pulsar:// is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here.",
-    "pulsar+ssl": "pulsar+ssl:// is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here.",
-    "http": "http:// is that of brokers' admin API, which serve takes as --admin-url.",
-    "https": "https:// is that of brokers' admin API, which serve takes as --admin-url; TLS is used with --tls.",
-}
+    from topicpolicies import Scope, Tls
 
 
 class Output(enum.Enum):
@@ -119,11 +106,6 @@ class Settings:
     """The file of the bearer token that every call sends; None: there is no token."""
 
     @property
-    def tls(self) -> bool | Tls | None:
-        """The TLS of a connection to the server (``TlsFlags.of_client``)."""
-        return self.tls_flags.of_client()
-
-    @property
     def json(self) -> bool:
         """Whether results are printed as JSON."""
         return self.output is Output.JSON
@@ -133,46 +115,9 @@ class Settings:
         """Whether results are printed as JSON or YAML."""
         return self.output in (Output.JSON, Output.YAML)
 
-    def client(self, *, listening: bool = True) -> Client:
-        """Returns a new client of the server.
-
-        Args:
-            listening: whether a server has to listen, if its address is of this machine.
-
-        Raises:
-            OSError: a file of the TLS options or the token file can't be read.
-            InvalidArgument: the token file has no token, or the token would be sent without TLS.
-            TopicPoliciesError: no server listens at an address of this machine.
-            typer.BadParameter: the TLS options contradict each other, a file does not exist, or the address is invalid.
-        """
-        from topicpolicies import Client, TokenFile  # noqa: PLC0415
-
-        self.check()
-        token = TokenFile(self.token_file) if self.token_file is not None else None
-        client = Client(self.server, tls=self.tls, token=token, timeout=self.timeout_seconds)
-        if listening:
-            check_listening(self.server, min(_START_SECONDS, self.timeout_seconds))
-        return client
-
-    def check(self) -> None:
-        """Checks the address and the files that the options name.
-
-        Raises:
-            typer.BadParameter: the address is no address, or a file is not there.
-        """
-        check_target(self.server)
-        flags = self.tls_flags
-        for option, path in (
-            ("--token-file", self.token_file),
-            ("--tls-ca", flags.ca_file),
-            ("--tls-certificate", flags.certificate_file),
-            ("--tls-key", flags.key_file),
-        ):
-            check_there(path, option)
-
     def show(self, document: dict[str, Any]) -> None:
         """Prints one document for programs."""
-        from .showing import forms  # noqa: PLC0415
+        from . import forms  # noqa: PLC0415
 
         typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
 
@@ -189,51 +134,6 @@ def with_port(server: str) -> str:
     if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
         return f"{server}:6680"
     return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
-
-
-def check_target(server: str) -> None:
-    """Checks the address of the server, because gRPC reports an invalid port only as a refused connection.
-
-    Raises:
-        typer.BadParameter: the address is invalid. What may be a password is not repeated.
-    """
-    from topicpolicies.addresses import places_of  # noqa: PLC0415
-
-    scheme = server.partition("://")[0] if "://" in server else ""
-    if "@" in server and not server.startswith("unix"):
-        raise typer.BadParameter(_ADDRESS.format("it has no name or password."), param_hint="--server")
-    if scheme in _MEANT:
-        raise typer.BadParameter(_ADDRESS.format(_MEANT[scheme].format(server)), param_hint="--server")
-    try:
-        places_of(server)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}.", param_hint="--server") from None
-
-
-def check_listening(server: str, seconds: float) -> None:
-    """Waits until a server listens, if its address is of this machine: a client would go on trying until its timeout.
-
-    Raises:
-        TopicPoliciesError: none listens after ``seconds``.
-    """
-    from grpc import StatusCode  # noqa: PLC0415
-
-    from topicpolicies import TopicPoliciesError  # noqa: PLC0415
-    from topicpolicies.addresses import is_local, places_of  # noqa: PLC0415
-
-    places = [place for place in places_of(server) if not place.path] if is_local(server) else []
-    end = time.monotonic() + seconds
-    while places:
-        for place in places:
-            try:
-                socket.create_connection((place.host, place.port), timeout=max(0.1, end - time.monotonic())).close()
-            except OSError:
-                continue
-            return
-        if time.monotonic() + 0.1 > end:
-            told = f"No server listens at {server}. Start one on this machine with topicpolicies serve, or name another with --server."
-            raise TopicPoliciesError(told, code=StatusCode.UNAVAILABLE)
-        time.sleep(0.1)
 
 
 def settings(context: typer.Context) -> Settings:

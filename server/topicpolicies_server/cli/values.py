@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -26,7 +26,9 @@ from topicpolicies.values import Target, ValueProblem, assign, kind_name, locate
 
 from .fields import meanings, unit_of
 
-_OPERATORS = {"+": LIST_OPERATION_UNION, "-": LIST_OPERATION_SUBTRACT}
+_ASSIGNMENT = re.compile(r"((?:`[^`]*`|[^`=])*?)([+-]?)=(.*)", re.DOTALL)
+"""A ``=`` between backticks belongs to the path."""
+_OPERATORS = {"": LIST_OPERATION_REPLACE, "+": LIST_OPERATION_UNION, "-": LIST_OPERATION_SUBTRACT}
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
@@ -39,7 +41,15 @@ _INTEGERS = (
 )
 _SECOND, _MEGABYTE = 1_000, 1 << 20
 _SIZES = {letter: 1 << 10 * power for power, letter in enumerate(("b", "k", "m", "g", "t", "p"))}
-_TIMES = {"ms": 1, "s": _SECOND, "m": 60 * _SECOND, "h": 3_600 * _SECOND, "d": 86_400 * _SECOND, "w": 7 * 86_400 * _SECOND}
+_TIMES = {
+    "ms": 1,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3_600 * _SECOND,
+    "d": 86_400 * _SECOND,
+    "w": 7 * 86_400 * _SECOND,
+    "y": 365 * 86_400 * _SECOND,
+}
 _UNITS = {
     "milliseconds": (1, _TIMES),
     "seconds": (_SECOND, _TIMES),
@@ -50,6 +60,18 @@ _UNITS = {
 """The units of fields, and those that a value may have instead: in milliseconds, and in bytes."""
 
 
+def _fields(holder: Descriptor) -> Iterator[FieldDescriptor]:
+    for each in holder.fields:
+        yield each
+        if each.message_type is not None:
+            yield from _fields(each.message_type)
+
+
+_NAMES = {name: each.name for each in _fields(TopicPolicies.DESCRIPTOR) for name in (each.json_name, each.camelcase_name)}
+"""The fields of documents and their objects, by the names of their JSON form."""
+_MAPS = frozenset(each.name for each in _fields(TopicPolicies.DESCRIPTOR) if map_value(each) is not None)
+
+
 def canonical(text: str) -> str:
     """Returns a path by the names of the definition: those of its JSON form (``messageTTLInSeconds``) are replaced. What is none stays."""
     try:
@@ -57,23 +79,10 @@ def canonical(text: str) -> str:
     except PathError:
         return text
     found: list[str] = []
-    holder: Descriptor | None = TopicPolicies.DESCRIPTOR
-    in_map = False
     for segment in path:
-        each = None if in_map or holder is None else named(holder, segment)
-        found.append(segment if each is None else each.name)
-        if in_map:
-            in_map = False
-        else:
-            values = None if each is None else map_value(each)
-            in_map = values is not None
-            holder = (values or each).message_type if each is not None else None
+        is_key = bool(found) and found[-1] in _MAPS
+        found.append(segment if is_key else _NAMES.get(segment, segment))
     return format_path(found) if tuple(found) != path else text
-
-
-def named(holder: Descriptor, name: object) -> FieldDescriptor | None:
-    """Returns the field of a message that has this name in the definition, or in its JSON form; None: there is none."""
-    return next((each for each in holder.fields if name in (each.name, each.json_name, each.camelcase_name)), None)
 
 
 def find(text: str) -> Target:
@@ -102,10 +111,10 @@ def structured(kind: FieldDescriptor, value: Any, at: Path) -> Any:
     if isinstance(value, Mapping) and kind.message_type is not None:
         made: dict[Any, Any] = {}
         for key, each in value.items():
-            part = named(kind.message_type, key)
-            name = key if part is None else part.name
+            name = _NAMES.get(key, key)
             if name in made:
                 raise ValueProblem("WRONG_VALUE", f'{format_path(at)}: "{key}" is given twice.')
+            part = next((field for field in kind.message_type.fields if field.name == name), None)
             made[name] = each if part is None else structured(part, each, (*at, part.name))
         return made
     if isinstance(value, list) and kind.is_repeated and values is None and not any(_has_parts(each) for each in value):
@@ -163,7 +172,7 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
             amount = Fraction(found[1]) * factor / own
         if amount.denominator == 1:
             return amount.numerator
-        raise ValueProblem("WRONG_VALUE", f"{at}: {text} is not a whole number of {unit}.")
+        raise ValueProblem("WRONG_VALUE", f"{at}: {text}{'' if found else f' {bare}'} is not a whole number of {unit}.")
     raise ValueProblem("WRONG_TYPE", f'{at} takes {kind_name(kind)}, not "{text}".')
 
 
@@ -194,7 +203,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
     violations: list[Violation] = []
     for text in assignments:
         try:
-            _add(result, *_split(text))
+            _add(result, text)
         except ValueProblem as problem:
             violations.append(Violation(text, problem.reason, str(problem)))
     for text in unset:
@@ -211,22 +220,14 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
     return result
 
 
-def _split(text: str) -> tuple[str, ListOperation.ValueType, str]:
-    """Returns path, operation and value of an assignment. A ``=`` between backticks belongs to the path."""
-    quoted = False
-    for at, character in enumerate(text):
-        if character == "`":
-            quoted = not quoted
-        elif character == "=" and not quoted:
-            operation = _OPERATORS.get(text[at - 1]) if at else None
-            path = text[: at - 1] if operation else text[:at]
-            return path, operation or LIST_OPERATION_REPLACE, text[at + 1 :]
-    if quoted:
-        find(text.rpartition("=")[0] or text)  # raises an error that says what is wrong with the path
-    raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is not an assignment: write path=value, or --unset {text} to clear it.')
-
-
-def _add(result: Assignments, name: str, operation: ListOperation.ValueType, text: str) -> None:
+def _add(result: Assignments, text: str) -> None:
+    found = _ASSIGNMENT.fullmatch(text)
+    if found is None:
+        if "`" in text:
+            find(text.rpartition("=")[0] or text)  # raises an error that says what is wrong with the path
+        raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is not an assignment: write path=value, or --unset {text} to clear it.')
+    name, operator, text = found.groups()
+    operation = _OPERATORS[operator]
     target = find(name)
     path = format_path(target.path)
     value = parse_value(target, text)
@@ -269,8 +270,17 @@ def parse_value(target: Target, text: str, bare: str = "") -> Any:
 
 def _from_json(target: Target, at: str, text: str) -> Any:
     """Returns an object, a map or a list from JSON."""
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, each in pairs:
+            if name in found:  # its former value would be lost
+                raise ValueProblem("WRONG_VALUE", f'{at}: "{name}" is given twice.')
+            found[name] = each
+        return found
+
     try:
-        value = json.loads(text, object_pairs_hook=lambda pairs: _once(at, pairs))
+        value = json.loads(text, object_pairs_hook=made)
     except ValueProblem:
         raise
     except (ValueError, RecursionError):
@@ -282,13 +292,3 @@ def _from_json(target: Target, at: str, text: str) -> Any:
         what = "a list" if target.is_list or message is None else f"an object with the fields of {message.name}"
         raise ValueProblem("WRONG_TYPE", f"{at} takes {'an object by key' if target.is_map else what} as JSON, not {text}")
     return structured(target.value, value, target.path)
-
-
-def _once(at: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON, in which no name may stand twice: the former value would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueProblem("WRONG_VALUE", f'{at}: "{twice}" is given twice.')
-    return found

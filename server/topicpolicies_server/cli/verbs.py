@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fields import FIELDS, Flag, Row
+from .fields import FIELDS, Flag, Row, unit_of
 from .settings import ScopeName, settings
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ _DELAYED = {
     "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
 }
 """The three fields that are one setting for pulsar-admin, with the names that it prints."""
+_OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-storage": "gcs_", "filesystem": "file_system_"}
+"""The drivers of offload policies, by name in lower case, and how the names of their own fields begin."""
 VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
 """The commands, and the field of each."""
-_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic")]
+_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic; a name alone is of public/default.")]
 _Global = Annotated[bool, typer.Option("-g", "--global", help="The policy of all clusters.")]
 _Applied = Annotated[bool, typer.Option("-ap", "-a", "--applied", help="The value in force, whatever level sets it.")]
 
@@ -41,15 +43,16 @@ def function_of(command: str) -> Callable[..., None]:
     flags = row.flags if action == "set" else ()
 
     def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
-        from .exits import reporting  # noqa: PLC0415
+        from .calls import calling  # noqa: PLC0415
 
         chosen = settings(context)
+        topic = topic if "/" in topic else f"persistent://public/default/{topic}"
         scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
-        path = _path(name, row, given.pop("key", ""))
+        path = name if action == "get" and name == "back_log_quota_map" else _path(name, row, given.pop("key", ""))
         assignments = _assignments(path, row, given) if action == "set" else {}
-        with reporting(chosen.output, chosen.server), chosen.client() as client:
+        with calling(chosen) as client:
             if action == "get":
-                typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]))
+                typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]), nl=False)
                 return
             values = _values(assignments)
             mask = list(_DELAYED) if name in _DELAYED else [path]  # the whole setting, as pulsar-admin has it
@@ -64,7 +67,10 @@ def function_of(command: str) -> Callable[..., None]:
         default = "destination_storage" if name == "back_log_quota_map" else ""
         told = "destination_storage or message_age." if default else "The subscription; by default all of the topic."
         parameters.append(_parameter("key", Annotated[str, typer.Option(*row.key.split(), metavar="NAME", help=told)], default=default))
-    parameters += [_parameter(_name(flag), _option(flag), default=False if flag.switch else None) for flag in flags if flag.names]
+    for flag in flags:
+        if flag.names:
+            without = inspect.Parameter.empty if flag.required else False if flag.switch else None
+            parameters.append(_parameter(_name(flag), _option(flag, flag.leaf.lstrip(".") or name), without))
     run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
     return run
@@ -78,15 +84,19 @@ def _name(flag: Flag) -> str:
     return "flag_" + flag.names.split()[-1].strip("-").replace("-", "_")
 
 
-def _option(flag: Flag) -> Any:
-    told = flag.leaf.lstrip(".") or "The value"
+def _option(flag: Flag, told: str) -> Any:
     if flag.switch:
-        return Annotated[bool, typer.Option(*flag.names.split(), help=told)]
-    note = "; required" if flag.required else f"; by default {flag.default}" if flag.default else ""
-    return Annotated[str | None, typer.Option(*flag.names.split(), metavar="VALUE", help=f"{told}{note}.")]
+        return Annotated[bool, typer.Option(*flag.names.split(), help=f"{told}: {flag.switch}.")]
+    unit = flag.bare or unit_of(told)
+    told += f": {flag.values}" if flag.values else f": {unit}, or with a unit" if unit else ""
+    note = f"; by default {flag.default}" if flag.default else ""
+    kind = str if flag.required else str | None
+    return Annotated[kind, typer.Option(*flag.names.split(), metavar="VALUE", help=f"{told}{note}.")]
 
 
 def _path(name: str, row: Row, key: str) -> str:
+    if name == "back_log_quota_map" and key not in ("destination_storage", "message_age"):
+        raise typer.BadParameter(f'"{key}" is not a type of quota: give destination_storage or message_age.')
     if not row.key or not key:
         return name
     quoted = "`" + key.replace("`", "``") + "`"
@@ -97,7 +107,7 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     """Returns the texts of the values that are set, with the unit of numbers without one, by path.
 
     Raises:
-        typer.BadParameter: a flag is missing, or two contradict each other.
+        typer.BadParameter: a limit is missing, or two switches contradict each other.
     """
     found: dict[str, tuple[str, str]] = {}
     switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
@@ -107,16 +117,24 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     for flag in row.flags:
         at = path if not flag.leaf else flag.leaf[1:] if flag.leaf.startswith(".") else f"{path}.{flag.leaf}"
         value = (flag.switch if flag in switches else None) if flag.switch else given.get(_name(flag)) if flag.names else None
-        if value is None and flag.required:
-            raise typer.BadParameter(f"{flag.names.replace(' ', ', ')} is required.")
         if value is None and flag.default:
             value = flag.default
         if value is not None:
             found[at] = value, flag.bare
-    if path.startswith("back_log_quota_map"):
-        needed, names = ("limit_time", "-lt") if "message_age" in path else ("limit_size", "-l")
+    if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
+        needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:
-            raise typer.BadParameter(f"This type needs {names}.")
+            raise typer.BadParameter(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
+        found.pop(f"{path}.{other}", None)
+    if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
+        driver = found[f"{path}.managed_ledger_offload_driver"][0].lower()
+        places = {f"{path}.managed_ledger_offload_{each}" for each in ("region", "service_endpoint")}
+        if driver in ("s3", "aws-s3") and not places & found.keys():
+            raise typer.BadParameter("The drivers of S3 need --region or --endpoint.")
+        prefix = _OFFLOADERS.get(driver, "-")
+        leaves = [flag.leaf for flag in row.flags if flag.leaf.startswith(prefix)]
+        general = {leaf: f"{path}.{leaf.removeprefix(prefix)}" for leaf in leaves}
+        found |= {f"{path}.{leaf}": found[at] for leaf, at in general.items() if at in found}
     return found
 
 
@@ -145,23 +163,56 @@ def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
 
 
 def _found(client: Any, topic: str, scope: ScopeName, name: str, path: str, *, applied: bool) -> str:
-    """Returns a value as pulsar-admin prints it."""
-    policies = client.effective(topic).policies if applied else client.get(topic, scope=scope.scope).policies
+    """Returns the lines of a value as pulsar-admin prints it.
+
+    Raises:
+        NotFound: the topic does not exist, as far as the server knows.
+    """
+    document = client.effective(topic) if applied else client.get(topic, scope=scope.scope)
+    if not document.HasField("policies"):
+        _check_exists(client, topic)
+    policies = document.policies
     fields = policies.DESCRIPTOR.fields_by_name
     if name in _DELAYED:
         there = policies.HasField("delayed_delivery_enabled")
-        return _java({told: getattr(policies, each) for each, told in _DELAYED.items()} if there else None)
+        return _java({told: getattr(policies, each) for each, told in _DELAYED.items()} if there else None) + "\n"
     if name == "back_log_quota_map":
-        return "\n".join(f"{key}    {_quota(_plain(fields[name], quota))}" for key, quota in sorted(policies.back_log_quota_map.items()))
+        return "".join(f"{key}    {_quota(_plain(fields[name], quota))}\n" for key, quota in sorted(policies.back_log_quota_map.items()))
     value: Any = getattr(policies, name)
     if name != path:
         key = path.removeprefix("subscription_policies.`").removesuffix("`.dispatch_rate").replace("``", "`")
         entry = policies.subscription_policies.get(key) if key in policies.subscription_policies else None
         value = entry.dispatch_rate if entry is not None and entry.HasField("dispatch_rate") else None
+    elif name == "subscription_types_enabled" and document.HasField("policies"):
+        value = list(value)  # brokers keep an empty list
     elif not (len(value) if fields[name].is_repeated else policies.HasField(name)):
-        value = None
+        value = False if name == "dispatcher_pause_on_ack_state_persistent_enabled" else None
     plain = None if value is None else _plain(fields[name], value)
-    return plain if name == "schema_compatibility_strategy" and plain is not None else _java(plain)
+    if name == "offload_policies" and plain is not None:
+        plain = _offload(plain)
+    return (plain if name == "schema_compatibility_strategy" and plain is not None else _java(plain)) + "\n"
+
+
+def _check_exists(client: Any, topic: str) -> None:
+    from topicpolicies import NotFound, TopicPoliciesError  # noqa: PLC0415
+
+    try:
+        client.effective(topic)
+    except NotFound:
+        raise
+    except TopicPoliciesError:  # the server can't tell
+        pass
+
+
+def _offload(plain: dict[str, Any]) -> dict[str, Any]:
+    """Returns offload policies with what Pulsar adds to them."""
+    from topicpolicies.v1.policies_pb2 import OffloadPolicies  # noqa: PLC0415
+
+    leaves = [OffloadPolicies.DESCRIPTOR.fields_by_name[flag.leaf].json_name for flag in FIELDS["offload_policies"].flags]
+    whole = {"managedLedgerExtraConfigurations": {}, **plain}
+    prefix = _OFFLOADERS.get(plain.get("managedLedgerOffloadDriver", "").lower(), "")
+    told = {"s3Driver": "s3_", "gcsDriver": "gcs_", "fileSystemDriver": "file_system_"}
+    return {name: whole[name] for name in leaves if name in whole} | {name: prefix == each for name, each in told.items()}
 
 
 def _quota(quota: dict[str, Any]) -> str:
@@ -190,7 +241,7 @@ def _scalar(field: FieldDescriptor, value: Any, enum_name: Callable[..., str]) -
     match field.enum_type.name:
         case "SubscriptionType":
             return text.title()
-        case "SchemaCompatibilityStrategy":
+        case "SchemaCompatibilityStrategy" | "OffloadedReadPriority":
             return text
         case _:
             return text.lower()
@@ -203,4 +254,4 @@ def _java(value: Any, indent: str = "") -> str:
         return "{\n" + ",\n".join(f'{inner}"{name}" : {_java(each, inner)}' for name, each in value.items()) + f"\n{indent}}}"
     if isinstance(value, list):
         return f"[ {', '.join(map(_java, value))} ]" if value else "[ ]"
-    return json.dumps(value, ensure_ascii=False)
+    return "{ }" if value == {} else json.dumps(value, ensure_ascii=False)

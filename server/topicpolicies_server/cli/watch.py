@@ -15,13 +15,13 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchEvent, WatchMode
 
+from . import forms
+from .calls import calling
 from .documents import Scopes
-from .exits import reporting
-from .files import name_of, naming, read_text, wrong
+from .events import line
+from .files import name_of, read_text, wrong
 from .interrupts import deferring
 from .settings import ScopeNames, settings
-from .showing import forms
-from .showing.events import line
 
 
 class ModeName(enum.Enum):
@@ -64,8 +64,7 @@ def watch(
     chosen = settings(context)
     topics, namespaces = sort_targets(targets)
     place = ResumeFile(resume_file)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
-        check_topics(topics)
+    with calling(chosen) as client:
         tokens = place.load()
         synced = set(tokens)
 
@@ -97,24 +96,19 @@ def watch(
 
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain."""
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain.
+
+    Raises:
+        typer.BadParameter: one has a single part, so that it is neither.
+    """
     topics: list[str] = []
     namespaces: list[str] = []
     for target in targets:
+        if "/" not in target:
+            told = f'"{target}" is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace.'
+            raise typer.BadParameter(told)
         (namespaces if "://" not in target and target.count("/") == 1 else topics).append(target)
     return topics, namespaces
-
-
-def check_topics(topics: Iterable[str]) -> None:
-    """Checks the topics of a command that takes namespaces too: the server would say only what a topic is.
-
-    Raises:
-        InvalidArgument: a name has a single part, so that it is neither.
-    """
-    for name in topics:
-        if "/" not in name:
-            told = "This is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace."
-            raise wrong(Violation(name, "MALFORMED_NAME", told))
 
 
 class ResumeFile:
@@ -127,7 +121,6 @@ class ResumeFile:
             typer.BadParameter: the directory can't be written.
         """
         self._path = path
-        self._reached: dict[str, str] = {}
         if path is not None:
             try:
                 self._replace(None)
@@ -153,15 +146,10 @@ class ResumeFile:
             raise wrong(Violation(name_of(self._path), "MALFORMED_TOKEN", told))
         return found
 
-    def reached(self, tokens: dict[str, str]) -> None:
-        """Notes the place up to which all output is written and flushed."""
-        self._reached = tokens
-
-    def save(self) -> None:
-        """Writes the place that was reached, if there is one."""
-        if self._path is not None and self._reached:
-            with naming(self._path):
-                self._replace(json.dumps(self._reached) + "\n")
+    def save(self, tokens: dict[str, str]) -> None:
+        """Writes the place up to which all output is written and flushed, if there is one."""
+        if self._path is not None and tokens:
+            self._replace(json.dumps(tokens) + "\n")
 
     def _replace(self, text: str | None) -> None:
         """Replaces the file atomically: a reader finds the old token or the new one. ``None``: only checks that files can be made there."""
@@ -188,13 +176,14 @@ def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) 
         TopicPoliciesError: the watch ended with an error.
     """
     with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:
+        reached: dict[str, str] = {}
         try:
             for event in events:
                 show(event)
-                place.reached(events.resume_tokens)
+                reached = events.resume_tokens
                 if event.WhichOneof("content") == "bookmark":
-                    place.save()
+                    place.save(reached)
         finally:
-            place.save()
+            place.save(reached)
     if interrupted():
         raise typer.Exit

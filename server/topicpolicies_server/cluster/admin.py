@@ -10,9 +10,8 @@ from typing import Any
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import Admin
-from ..logs.pulsar.admin.api import names_of, understood
-from ..logs.pulsar.admin.facts import learn
+from ..logs.pulsar.admin import Admin, names_of, understood
+from ..logs.pulsar.facts import learn
 from .brokers import Configuration, broker_facts
 from .levels import namespace_level
 from .listing import Lists, TopicLookups

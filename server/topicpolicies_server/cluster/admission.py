@@ -14,7 +14,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..config import LogConfig, PulsarLogConfig
 from ..core import rules
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.facts import BrokerFacts, Facts, Need

@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import regular_file
+from .. import files
 from ..core.policies.facts import BrokerFacts
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
@@ -60,7 +60,7 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         """``path``: the path of the file, which is read when it is first needed."""
         self._path = path
-        self._stamp: regular_file.Signature | None = None
+        self._stamp: files.Signature | None = None
         self._contents: _Contents | None = None
 
     async def cluster(self) -> ClusterFacts:
@@ -93,9 +93,9 @@ class FileSource:
 
     def _contents_now(self) -> _Contents:
         try:
-            stamp = regular_file.signature(self._path)
+            stamp = files.signature(self._path)
             if self._contents is None or stamp != self._stamp:
-                self._contents, self._stamp = parse(regular_file.read(self._path).decode()), stamp
+                self._contents, self._stamp = parse(files.read(self._path).decode()), stamp
         except (OSError, ValueError) as error:
             raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
         return self._contents
@@ -107,7 +107,7 @@ def parse(text: str) -> _Contents:
     Raises:
         ValueError: the text is no TOML, or something in it has the wrong type.
     """
-    document = regular_file.toml(text)
+    document = files.toml(text)
     unknown = sorted(set(document) - {"cluster", "all_topics", *_TABLES})
     if unknown:
         raise ValueError(f"it has unknown keys: {', '.join(unknown)}")

@@ -22,7 +22,7 @@ from .insecure import insecure
 from .limits import Limits
 from .logs import RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig, Writer
 from .server import (
-    CallRecordConfig,
+    AccessLogConfig,
     CheckpointsConfig,
     GuardConfig,
     HistoryConfig,
@@ -38,10 +38,10 @@ __all__ = [
     "DEFAULT_LISTEN",
     "DEFAULT_PORT",
     "RECALLED_ENTRIES",
+    "AccessLogConfig",
     "Address",
     "AuthenticationConfig",
     "AuthorizationConfig",
-    "CallRecordConfig",
     "CheckpointsConfig",
     "ConfigError",
     "EmbeddedLogConfig",

@@ -18,7 +18,7 @@ from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig
 from .option import ReadBy, options_of
 from .server import (
-    CallRecordConfig,
+    AccessLogConfig,
     CheckpointsConfig,
     GuardConfig,
     HistoryConfig,
@@ -54,8 +54,8 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
         values["guard"] = ()
     if wrong_tls or wrong_ways:
         values["insecure_listen"] = True  # else a wrong option of theirs looks like none
-    if values["call_record_file"] is not None and values["call_record_file"].name == "-":
-        values["call_record_file"] = None
+    if values["access_log_file"] is not None and values["access_log_file"].name == "-":
+        values["access_log_file"] = None
     omitted = _section(Omitted, values)
     with _added_to(in_force.problems + wrong_log + wrong_tls + wrong_ways):
         return _section(
@@ -69,7 +69,7 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
             limits=_section(Limits, values),
             history=_section(HistoryConfig, values) if values["history"] is not None and not omitted.no_history else None,
             checkpoints=_section(CheckpointsConfig, values) if values["checkpoints"] is not None and not omitted.no_checkpoints else None,
-            call_record=_section(CallRecordConfig, values),
+            access_log=_section(AccessLogConfig, values),
             telemetry=_section(TelemetryConfig, values) if values["otlp_endpoint"] else None,
         )
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
-from .. import regular_file
+from .. import files
 
 
 def unreadable(what: str, path: Path | None) -> list[str]:
     """Returns why a file can't be read, as a sentence; empty: it can be, or none is named."""
     try:
         if path is not None:
-            regular_file.read(path, 0)
+            files.read(path, 0)
     except (OSError, ValueError) as error:
         return [f'The {what} file "{path}" can\'t be read: {getattr(error, "strerror", None) or error}.']
     return []

@@ -62,7 +62,7 @@ class Limits:
     """Bytes that keys and documents take in memory, in all namespaces together, by estimate: 800 for each key, and three for each byte
     of a serialized document. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
-    """Namespaces that are loaded at the same time; the others wait. Thirty-two times as many go on besides if they make no progress."""
+    """Namespaces that are loaded at the same time; the others wait. One that makes no progress leaves its place to another."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)
     """Changes of a namespace that are kept for its watches. A watch in mode EVERY that falls further behind goes on from the history, or is
     reset."""

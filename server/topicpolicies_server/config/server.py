@@ -79,12 +79,12 @@ class Recorded(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecordConfig:
-    """The record of calls."""
+class AccessLogConfig:
+    """The access log."""
 
-    which: Recorded = option(Recorded.CHANGES, name="call_record")
+    which: Recorded = option(Recorded.CHANGES, name="access_log")
     """Which calls are recorded, one line each: caller, method, topic, outcome, duration, request id."""
-    path: Path | None = option(None, name="call_record_file", default_text="standard error", example='"calls.log"', metavar="FILE|-")
+    path: Path | None = option(None, name="access_log_file", default_text="standard error", example='"calls.log"', metavar="FILE|-")
     """The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created."""
 
 
@@ -197,7 +197,7 @@ class ServerConfig(ProcessConfig):
     authorization: AuthorizationConfig = field(default=AuthorizationConfig())
     history: HistoryConfig | None = None
     checkpoints: CheckpointsConfig | None = None
-    call_record: CallRecordConfig = field(default=CallRecordConfig(which=Recorded.OFF))
+    access_log: AccessLogConfig = field(default=AccessLogConfig(which=Recorded.OFF))
     telemetry: TelemetryConfig | None = None
     missing_topics: bool = option(False, name="allow_missing_topics", section="Change log")
     """Accept policies of topics that do not exist yet."""
@@ -216,14 +216,14 @@ class ServerConfig(ProcessConfig):
         problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
         if self.checkpoints is not None:
             problems += misplaced("directory of checkpoints", self.checkpoints.path, self.data_folder, folder=True)
-        problems += misplaced("record of calls", self.call_record.path, self.data_folder)
+        problems += misplaced("access log", self.access_log.path, self.data_folder)
         problems += [] if self.telemetry is None else self.telemetry.problems()
         problems += shared(
             {
                 "change log": self.log.path if isinstance(self.log, EmbeddedLogConfig) else None,
                 "history": self.history.path if self.history is not None else None,
                 "checkpoints": self.checkpoints.path if self.checkpoints is not None else None,
-                "record of calls": self.call_record.path,
+                "access log": self.access_log.path,
             }
         )
         if problems:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import regular_file
+from .. import files
 from .errors import ConfigError
 from .option import PREFIX, Option, Value
 from .table import CLIENT_VARIABLES, FILE_VARIABLE, nearest, options
@@ -111,7 +111,7 @@ def read_options(flags: Mapping[str, object], environment: Mapping[str, str], fi
 
 def _read_file(in_force: OptionValues, path: Path, table: Mapping[str, Option]) -> None:
     try:
-        content = regular_file.toml(path.read_bytes().decode())
+        content = files.toml(path.read_bytes().decode())
     except OSError as error:
         in_force.problems.append(f'The configuration file "{path}" can\'t be read: {error.strerror or error}.')
         return

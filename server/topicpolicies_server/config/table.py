@@ -13,7 +13,7 @@ from .limits import Limits
 from .logs import EmbeddedLogConfig, OAuth2Config, PulsarLogConfig
 from .option import PREFIX, Option, ReadBy, options_of
 from .server import (
-    CallRecordConfig,
+    AccessLogConfig,
     CheckpointsConfig,
     GuardConfig,
     HistoryConfig,
@@ -32,7 +32,7 @@ _SECTIONS: dict[str, dict[type, ReadBy]] = {
     "History": {HistoryConfig: ReadBy.SERVE},
     "Checkpoints": {CheckpointsConfig: ReadBy.SERVE},
     "Repairs": {},
-    "Logging and secrets": {CallRecordConfig: ReadBy.SERVE},
+    "Logging and secrets": {AccessLogConfig: ReadBy.SERVE},
     "Traces for a collector": {TelemetryConfig: ReadBy.SERVE},
     "Limits": {Limits: ReadBy.BOTH},
     "": {ProcessConfig: ReadBy.BOTH, ServerConfig: ReadBy.SERVE, GuardConfig: ReadBy.GUARD, Omitted: ReadBy.SERVE},

@@ -1,15 +1,14 @@
 """Finds the namespaces that a guard is to keep loaded: asks brokers which of those that match its patterns have a change log.
 
-A namespace matters once its change log exists. The log comes into being when a broker loads the namespace, because brokers connect to it
-then; Pulsar has no event for that, so the guard has to ask. There are three loops of questions:
+Pulsar has no event for a log that comes into being, so the guard has to ask. There are three loops of questions:
 
 - *What brokers have loaded*, one question for each broker, however many tenants and namespaces there are. Only a superuser may ask.
 - *What tenants have*, one question for each tenant that may match, and for each matching namespace without a log whether it has one by now.
   As long as brokers say what they have loaded, this is asked rarely: it shows what is gone, and finds logs that no broker has loaded.
 - Of a pattern without a wildcard, whether its namespace has a log.
 
-None of these questions loads or creates anything. Brokers are asked one question at a time, in the order in which the loops want to ask, a
-limited number in a second, and for no more than a quarter of the time while answers take less than 1.7 s.
+Brokers are asked one question at a time, in the order in which the loops want to ask, a limited number in a second, and for no more than a
+quarter of the time while answers take less than 1.7 s.
 """
 
 from __future__ import annotations
@@ -67,11 +66,9 @@ class Discovery:
         self._least_seconds = 1.0 / per_second
         self._turn = asyncio.Lock()
         self._next = 0.0
-        """When the next question may be asked, in the event loop's time."""
         self._exact = frozenset(text for text in patterns if "*" not in text)
         self._searched = [text for text in patterns if "*" in text]
         self._matching = _any_of(self._searched)
-        """Matches the namespaces that match a pattern with wildcards."""
         self._tenants_matching = _any_of(text.partition("/")[0] for text in self._searched)
         self._named = frozenset(map(_tenant_of, self._searched))
         """The tenants of the patterns with wildcards, which may have wildcards themselves."""

@@ -15,13 +15,13 @@ from functools import partial
 from ..config import GuardConfig, insecure
 from ..core.errors import PolicyError
 from ..core.fold.fold import FoldContext
+from ..files import Reloader
 from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import ServerCollector
 from ..readiness import LogProbe, Pulse, report
-from ..reloading import Reloader
 from ..tasks import RestartedTask
 from .discovery import Discovery, discovery
 

@@ -22,7 +22,7 @@ from ..core.names import Scope
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.policies.events import LATEST_MS, Event, Placed, Position, Stamp, StampKind
-from ..core.reading.heads import Head
+from ..core.reading.cell import Head
 
 
 class Kind(enum.IntEnum):
@@ -180,20 +180,18 @@ class Entry(NamedTuple):
         return len(self.before or b"") + len(self.after or b"") + len(self.written or b"") + 4 * texts
 
 
+@dataclass(slots=True, eq=False)
 class Stream:
     """One partition of one log of a namespace: the scope in which positions can be compared, and how far it is recorded."""
 
-    __slots__ = ("at", "log", "namespace", "partition", "position")
-
-    def __init__(self, namespace: str, log: str, partition: int, position: Position = "", at: int = 0) -> None:
-        self.namespace = namespace
-        self.log = log
-        """The log's identity."""
-        self.partition = partition
-        self.position = position
-        """The position of the last recorded event; "": nothing is recorded."""
-        self.at = at
-        """The time of the last entry, in milliseconds since 1970."""
+    namespace: str
+    log: str
+    """The log's identity."""
+    partition: int
+    position: Position = ""
+    """The position of the last recorded event; "": nothing is recorded."""
+    at: int = 0
+    """The time of the last entry, in milliseconds since 1970."""
 
 
 class Noted(NamedTuple):
@@ -344,7 +342,6 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
 
 
 def _clusters(event: Event, cluster: str) -> tuple[str, ...]:
-    """Returns the clusters that an event names; a message without a value names none."""
     if event.clusters is not None:
         return event.clusters
     return (cluster,) if event.key.scope is Scope.LOCAL and event.document is not None else ()

@@ -48,7 +48,6 @@ _COLUMNS = {
     "entries": get_type_hints(Entry),
     "gaps": {"id": int, "namespace": int, "since": int | None, "until": int, "reason": int, "stream": int, "position": str},
 }
-"""The columns of each table, but for the checksum."""
 _NAMES = {table: ", ".join(columns) for table, columns in _COLUMNS.items()}
 _TYPES = {int: "INTEGER NOT NULL", str: "TEXT NOT NULL", int | None: "INTEGER", bytes | None: "BLOB"}
 _INDEXES = (

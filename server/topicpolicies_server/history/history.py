@@ -15,12 +15,11 @@ from weakref import WeakSet
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
-from ..core.reading.heads import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
 from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
-from ..tasks import RestartedTask
-from ..threads import DaemonThreads
+from ..tasks import DaemonThreads, RestartedTask
 from . import file, queries
 from .entries import Gap, GapReason, Progress, SetBack
 from .queries import Division, Page, Past, Query, Stretch
@@ -61,7 +60,6 @@ class History:
         self._latest = max((each.latest for each in self._progress.values()), default=0)
         """The time that the clock showed last; at first, the newest one that the file has."""
         self._unreadable = False
-        """Whether the last read failed, and the server's log says so."""
         self._recorders: WeakSet[Recorder] = WeakSet()
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")

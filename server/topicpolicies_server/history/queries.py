@@ -19,8 +19,8 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.heads import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
 from ..core.reasons import Reason
 from . import file
 from .entries import Entry, EntryPlace, Gap, GapReason
@@ -213,7 +213,6 @@ def document_of_version(entry: Entry | None, version: Position, head: Head | Non
 
 
 def _published_by(head: Head, at: int) -> bool:
-    """Whether the event that made a head was in its log at a time; a replicated one came there later than it was published."""
     placed = head.placed
     return placed is not None and placed.published_at <= at and not (placed.event is not None and placed.event.replicated)
 

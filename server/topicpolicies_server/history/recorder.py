@@ -49,9 +49,7 @@ class Recorder:
         self._uncertain: dict[int, _UncertainRange] = {}
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
-        """Where events are missing: streams, each with the position up to which they are."""
         self._known = {stream.log for stream in progress.streams.values() if stream.position}
-        """The identities of the logs that were recorded before this opening."""
         self._followed_until = progress.followed_until
         """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
         self._following = False
@@ -83,7 +81,6 @@ class Recorder:
             raise
 
     def _since(self) -> int:
-        """Returns since when events may not be recorded, in milliseconds since 1970."""
         assert self._log is not None, "opened"
         return min(self._stream(partition).at for partition in range(self._log.partitions))
 
@@ -191,7 +188,6 @@ class Recorder:
             self._writer.tell(overrun._replace(until=max(until, overrun.until)))
 
     def _replaced(self) -> bool:
-        """Whether the history knows logs of this namespace, but not this one."""
         assert self._log is not None, "opened"
         return bool(self._known) and self._log.identity not in self._known
 

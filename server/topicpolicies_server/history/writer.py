@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ..sqlite_file import ERRORS, Damaged, close, flush_wal, transaction, unusable
-from ..tasks import RestartedTask
-from ..threads import DaemonThreads
+from ..tasks import DaemonThreads, RestartedTask
 from . import file
 from .entries import Followed, Gap, GapReason, Noted, SetBack, entry_of
 
@@ -40,7 +39,6 @@ PAUSE_SECONDS = 1.0
 Requests for the history do not wait for this."""
 _RETRY_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
-"""How often it is checked which entries are too old."""
 _TRIMMED, _TRIMMED_AFTER_COMMIT = 1_000, 2 * BATCH
 """The most entries that are dropped at a time; after a commit, more than it added."""
 _FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, UnicodeDecodeError)
@@ -95,21 +93,16 @@ class Writer:
             raise unusable(path, error) from error
         self._waiting: list[Item] = []
         self._waiting_since = 0.0
-        """Since when the first of them has waited, in monotonic seconds."""
         self._bytes = 0
-        """The weight of all events that wait."""
         self._followed: dict[str, Followed] = {}
         """Is written behind all that waits: a log counts as followed once its events are written."""
         self._asking: list[asyncio.Future[Unwritten]] = []
-        """The callers that wait until all that was noted before is written."""
         self._new, self._urgent = asyncio.Event(), asyncio.Event()
         """Set when there is something to write; and when it is to be written at once."""
         # Used by the thread:
         self._failing = False
         self._trim_at = 0.0
-        """When to look for entries that are too old."""
         self._problem = ""
-        """Why trimming failed the last time; "": it did not."""
         self._gaps: Counter[str] = Counter()
         self._thread = DaemonThreads(1, "history-writer")
         self._task = RestartedTask(f"writing the history {path}", self._run, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)

@@ -24,7 +24,7 @@ not appended again here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
@@ -227,22 +227,6 @@ class NamespaceLog(Protocol):
         """Finishes pending appends (bounded in time), then stops. Nothing is reported to the sink afterwards."""
 
 
-@runtime_checkable
-class Reached(Protocol):
-    """A change log whose storage (brokers, or a file) may be out of reach. Health checks probe it."""
-
-    async def reach(self) -> str | None:
-        """Returns when the storage has answered; called every few seconds. The answer is a sentence for operators, if there is one.
-
-        Raises:
-            LogError: the storage can't be reached or used. ``UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: nothing can be
-                appended, and the log itself rejects appends; any other reason: logs can't be opened, or requests to a cluster fail.
-        """
-
-    def cut_off(self, error: LogError) -> None:
-        """Fails, with ``error``, the appends that wait and certainly were not sent, because the storage was out of reach for too long."""
-
-
 class Connections(NamedTuple):
     """How many open logs are connected to their brokers."""
 
@@ -250,14 +234,6 @@ class Connections(NamedTuple):
     """The number of open logs."""
     connected: int
     """The number of open logs whose readers are all connected."""
-
-
-@runtime_checkable
-class Connected(Protocol):
-    """A change log that is read over network connections."""
-
-    def connections(self) -> Connections:
-        """The connections at this moment. Safe to call from other threads."""
 
 
 class ChangeLog(Protocol):
@@ -275,6 +251,22 @@ class ChangeLog(Protocol):
             LogError: the log can't be opened; NOT_FOUND if the namespace is known not to exist, otherwise UNAVAILABLE (or
                 FAILED_PRECONDITION, if it is open already).
         """
+
+    async def reach(self) -> str | None:
+        """Returns when the storage (brokers, or a file) has answered; called every few seconds.
+
+        The answer is a sentence for operators, if there is one.
+
+        Raises:
+            LogError: the storage can't be reached or used. ``UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: nothing can be
+                appended, and the log itself rejects appends; any other reason: logs can't be opened, or requests to a cluster fail.
+        """
+
+    def cut_off(self, error: LogError) -> None:
+        """Fails, with ``error``, the appends that wait and certainly were not sent, because the storage was out of reach for too long."""
+
+    def connections(self) -> Connections | None:
+        """The connections at this moment; None: it needs none. Safe to call from other threads."""
 
     async def close(self) -> None:
         """Closes all open logs and releases connections, files and locks."""

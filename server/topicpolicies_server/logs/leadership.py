@@ -203,7 +203,6 @@ class Candidate(Generic[P]):
             pause = min(2 * pause, _LONGEST_PAUSE) if failure is not None else _FIRST_PAUSE
 
     async def _serve(self) -> NoReturn:
-        """Runs one term (see above); ends only by being cancelled, or with an error."""
         lock, name = await self._lock()
         self._producers.append(lock)
         for partition in range(1, self._partitions):
@@ -221,7 +220,6 @@ class Candidate(Generic[P]):
             await asyncio.Event().wait()
 
     async def _lock(self) -> tuple[P, str]:
-        """Opens the producer of partition 0; returns it with the name that all producers of this term have."""
         name = leader_name(self._cluster, self._address)
         try:
             return await self._leadable.open_exclusively(0, name, wait=False), name

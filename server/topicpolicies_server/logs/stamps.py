@@ -61,7 +61,6 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
 """How many parsed masks are cached, and the most characters of one that is."""
 _COLUMNS = 4
-"""The parts of each request in ``tp-seen``: the fields of ``Remembered``."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
 """Makes a ``Remembered`` of a tuple of its four fields, faster than ``Remembered._make``."""
 
@@ -180,7 +179,6 @@ def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, byte
 
 
 def _list(parts: Sequence[str]) -> str:
-    """Joins parts to one string; escapes them only if a part needs it."""
     text = ",".join(parts)
     if "%" in text or text.count(",") != len(parts) - 1:
         return ",".join([part.replace("%", "%25").replace(",", "%2C") for part in parts])

@@ -1,8 +1,7 @@
 """Namespaces: the life of each, and the only place that opens, reads and appends to logs.
 
 - ``registry``: all namespaces of a server
-- ``common``: what they have in common
-- ``capacity``: how much they may keep in memory together
+- ``common``: what they have in common, and how much they may keep in memory together
 - ``namespace``: one namespace: loaded, and loaded anew when its log is lost; read and watched
 - ``follower``: one opening of its log, folded into a view
 - ``updates``: requests, from their arrival to their answers

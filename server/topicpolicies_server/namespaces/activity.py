@@ -18,22 +18,23 @@ from __future__ import annotations
 
 import json
 import logging
+from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import MessageToDict
 
-from ..core.chains.sequencer import Outcome, Request, Result
+from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
 from ..core.policies import documents
 from ..core.policies.documents import Setting, Settings
 from ..core.policies.events import Event, Placed, Position
-from ..histograms import Histogram
 from ..logs.change_log import LogError
 
 _LOG = logging.getLogger(__name__)
@@ -44,6 +45,8 @@ MOST_MEASURED = 100_000
 _LONGEST = 1_000
 """The most characters of a document or event in words."""
 _CONFIDENTIAL = "offload_policies"
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""The default upper bounds of the buckets, in seconds. Durations above the last one are counted in one more bucket."""
 
 
 class Repair(NamedTuple):
@@ -80,15 +83,39 @@ class Figures(NamedTuple):
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 
 
+class Histogram:
+    """Counts durations in buckets, without a lock: one thread counts, and others may read, and get the counts of a moment ago."""
+
+    __slots__ = ("bounds", "counts", "seconds")
+
+    def __init__(self, bounds: Sequence[float] = BOUNDS) -> None:
+        """Starts with empty buckets. ``bounds``: in seconds, ascending."""
+        self.bounds = tuple(bounds)
+        """The upper bounds of all buckets but the last one, which has none."""
+        self.counts = [0] * (len(self.bounds) + 1)
+        """The number of durations in each bucket."""
+        self.seconds = 0.0
+        """The sum of all durations."""
+
+    def count(self, seconds: float) -> None:
+        """Counts one duration."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.seconds += seconds
+
+    def cumulated(self) -> list[tuple[str, float]]:
+        """Each bucket's upper bound as text, with the number of durations up to it; the last bound, ``+Inf``, counts all of them."""
+        counts, upto, rows = list(self.counts), 0, []
+        for bound, count in zip((*self.bounds, None), counts, strict=True):
+            upto += count
+            rows.append(("+Inf" if bound is None else repr(bound), float(upto)))
+        return rows
+
+
+@dataclass(slots=True)
 class _Times:
-    """When an event reached its stages."""
-
-    __slots__ = ("acknowledged", "sent")
-
-    def __init__(self, sent: float) -> None:
-        self.sent = sent
-        self.acknowledged = 0.0
-        """0: not yet."""
+    sent: float
+    acknowledged: float = 0.0
+    """0: not yet."""
 
 
 class Stages:
@@ -100,7 +127,6 @@ class Stages:
         self.log = Histogram()
         self.readback = Histogram()
         self._under_way: OrderedDict[str, _Times] = OrderedDict()
-        """By event id."""
 
     def by_name(self) -> dict[str, Histogram]:
         """Returns the histograms, by the name of their stage."""

@@ -1,14 +1,10 @@
 """One opening of a namespace's change log: folds what the log reports into a view, and passes it on.
 
 It calls the other parts of the namespace directly: for each event the watch hub, the requests and the repairs, then for all that came at
-once the history, and who waits for a position.
-``namespace`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
+once the history, and who waits for a position. A follower that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
 its batch is taken. If a part fails on a report, the view is ahead of what that part knows, so the log counts as lost and is read anew.
-
-Every entry is folded as soon as it is read, in the order of its partition. How many come at once, and so for how long the event loop is
-busy, is up to the log.
 """
 
 from __future__ import annotations
@@ -22,10 +18,11 @@ from ..checkpoints import Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.cell import key_of
+from ..core.reading.cell import Before, Head, key_of
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.view import Before, Head, View
-from ..core.reading.watch import Token, WatchHub
+from ..core.reading.tokens import Token
+from ..core.reading.view import View
+from ..core.reading.watch import WatchHub
 from ..core.reasons import LogState, Reason
 from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
@@ -78,7 +75,6 @@ class Follower:
         self.unsaved = 0
         """How many events came since the last checkpoint of the view."""
         self._last: dict[int, Placed] = {}
-        """The last entry of each partition."""
         self._anchors: dict[int, tuple[Position, str]] = {}
         """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
         self._events: dict[int, Position] = {}
@@ -101,11 +97,8 @@ class Follower:
         self._restored = restored
         self._retired = self._serves = self._caught_up = False
         self._folded: list[FoldedEntry] = []
-        """Folded events that the recorder has not been given yet."""
         self._logged: set[str] = set()
-        """The problems of entries that are in the server's log."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
-        """Events that came while the log was being opened."""
 
     @property
     def identity(self) -> str:
@@ -288,9 +281,9 @@ class Follower:
 
     # -------------------------------------------------------------------------------------------------------------
 
-    def is_confirmed(self, positions: Sequence[Position]) -> bool:
+    def is_read_back(self, positions: Sequence[Position]) -> bool:
         """Returns whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
-        return self.readback is not None and self.readback.is_confirmed(positions)
+        return self.readback is not None and self.readback.is_read(positions)
 
     def passed(self, positions: Sequence[Position]) -> None:
         """Notes that everything up to these positions of the log, by partition, is known or superseded (``ReadBack.passed``)."""
@@ -344,10 +337,10 @@ class Follower:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
         view, event = self.view, placed.event
         try:
-            folded, change, before, state = view.take(placed)
+            folded, head, before, state = view.take(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
-            folded = change = state = None
+            folded = head = state = None
             before = view.head(event.key) if event is not None else None
             placed, event = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})"), None
         if placed.problem:
@@ -357,9 +350,9 @@ class Follower:
                 self._logged.add(placed.problem)
                 skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
                 _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
-        if change is not None:
-            self.size += change.size - (before.size if before is not None else 0)
-        after = change if change is not None else before
+        if head is not None:
+            self.size += head.size - (before.size if before is not None else 0)
+        after = head if head is not None else before
         if self._recorder is not None:
             self._folded.append((placed, before, folded, after))
         if event is None or folded is None:
@@ -367,14 +360,14 @@ class Follower:
         hub, old = self.hub, before.document if before is not None else None
         if not self._serves:
             self._updates.read_ahead(event, folded, old, after.document if after is not None else None)
-            if change is not None and hub is not None:
-                hub.publish(change)
+            if head is not None and hub is not None:
+                hub.publish(head)
             return
         self._common.activity.folded(placed, folded, old, after.document if after is not None else None)
-        if change is not None:
+        if head is not None:
             assert hub is not None, "it serves"
-            change.before = Before(old) if change.previous else None
-            hub.publish(change)
+            head.before = Before(old) if head.previous else None
+            hub.publish(head)
         sequencer = self._updates.sequencer
         sequencer.folded(event, folded, old, state)
         if sequencer.effects:
@@ -440,9 +433,9 @@ def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> li
     """Returns the changes since the view before, and all behind the watchers' token: the view before may have had them already."""
     changed = {change.key for change in changes}
     view = follower.view
-    found = [trace for trace in view.traces() if key_of(trace.name) in changed or sent.is_before(trace)]
+    found = [place for place in view.places() if key_of(place.name) in changed or sent.is_before(place)]
     found.reverse()
-    return view.traced(found)
+    return view.heads_at(found)
 
 
 def known_behind(complete_after: Callable[[int], Position | None], view: View, positions: Sequence[Position]) -> tuple[Position, ...]:

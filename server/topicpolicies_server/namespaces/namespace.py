@@ -2,18 +2,11 @@
 
 One coroutine is all of its life (``Namespace._run``): open the log, read it, let its view answer, wait until the log is lost; after a
 failed attempt, pause. Callers wait while it loads or pauses, and get the error of an attempt that fails. An attempt that makes progress
-goes on for as long as it takes; one without gives its slot to another namespace after a while, and is ended when nothing came for too long.
+goes on for as long as it takes. The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as
+a caller needs the namespace, but at least ``ASKED_SECONDS`` after the failure.
 
-The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as a caller needs the namespace, but
-at least ``ASKED_SECONDS`` after the failure. So a caller learns how things are now; and however many callers want what does not exist, and
-however soon they leave again, the brokers are asked about it only a few times a second.
-
-A namespace has one open log at a time: before its log is opened anew, the former opening has been closed. Each opening has a follower, and
-only this coroutine lets one answer, or ends it: a superseded one can't. Watchers keep their tokens over an opening, and updates in flight
-are settled by what is then read from the log (``updates``).
-
-Nothing is answered from a view that has not finished loading. Everything between two awaits is one step: nothing awaits or sends while it
-holds shared state.
+A namespace has one open log at a time. Each opening has a follower, and only this coroutine lets one answer, or ends it. Everything between
+two awaits is one step: nothing awaits or sends while it holds shared state.
 """
 
 from __future__ import annotations
@@ -23,17 +16,18 @@ import contextlib
 import enum
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from ..checkpoints import Restored
 from ..core.chains.answers import not_in_time
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.cell import key_of
-from ..core.reading.view import Head, View
-from ..core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
+from ..core.reading.cell import Head, key_of
+from ..core.reading.tokens import Mode, Selection, Token
+from ..core.reading.view import View
+from ..core.reading.watch import Watcher, WatchHub
 from ..core.reasons import LogState, Reason
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start
@@ -53,6 +47,8 @@ _LOSSES = 5
 """The number of losses in a row, while the log is read or right after it began to serve, at which callers get the error."""
 _BRIEF_SECONDS = 1.0
 """A log that is lost so soon after it began to serve counts as one that could not be loaded."""
+_SLOT_SECONDS = 1.0
+"""How long an attempt keeps its slot without any progress."""
 _LOOKS = 4
 """How often progress is checked within the time that an attempt may go without any."""
 _LASTING = Reason.LOG_FILE_UNUSABLE
@@ -106,28 +102,28 @@ class Namespace:
         self._dismiss = dismiss
         self._predecessor = predecessor
         self._loop = asyncio.get_running_loop()
-        self._updates = Updates(name, common, chance)
-        self._progress = self._updates.progress
-        self._repairs = Repairs(name, common, repairs, self._updates, chance)
+        self.updates = Updates(name, common, chance)
+        """The requests that have no answer yet."""
+        self._progress = self.updates.progress
+        self._repairs = Repairs(name, common, repairs, self.updates, chance)
         self._watching: dict[object, Callable[[], None] | None] = {}
         """Watchers and observers, with what notifies those that follow the state of the namespace."""
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self._callers = 0
-        """How many reads wait."""
         self._last_used = self._loop.time()
         self._failed = False
-        """Whether the last attempt has failed, and the next one has not begun."""
         self._ready: asyncio.Future[None] | None = None
         """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
         waits."""
         self._asked = asyncio.Event()
-        """Set when a caller waits."""
         self._longest_pause = common.limits.load_retry_seconds
         self._pause_seconds = self._longest_pause * _FIRST_PAUSE
         self._losses = 0
         """How many attempts in a row have failed, or had their log lost as soon as it served."""
         self._served_at = 0.0
+        self._slot: asyncio.TimerHandle | None = None
+        """Ends the attempt's hold of its slot; None: it has none."""
         self._doubted = False
         """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
         self._closings = TaskSet(name)
@@ -142,19 +138,19 @@ class Namespace:
         Raises:
             PolicyError: as ``submit`` reports it.
         """
-        if request.version and not (self._common.context.sole_writer or self._updates.led_elsewhere or self._common.read_only):
+        if request.version and not (self._common.context.sole_writer or self.updates.led_elsewhere or self._common.read_only):
             try:
                 await self._come_up_to(request)
             except PolicyError as error:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        if self._updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+        if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
             self._asked.set()
         try:
             settled = await answer
         except asyncio.CancelledError:
-            self.give_up(request)
+            self.updates.give_up(request)
             raise
         if isinstance(settled, PolicyError):
             raise settled
@@ -162,16 +158,8 @@ class Namespace:
 
     def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
         """Applies updates and deletes, in this order, and reports the answer to each once to ``on_answer`` (``Updates.submit``)."""
-        if self._updates.submit(requests, on_answer):
+        if self.updates.submit(requests, on_answer):
             self._asked.set()
-
-    def give_up(self, request: Request) -> None:
-        """Forgets a request whose caller does not wait for its answer any more."""
-        self._updates.give_up(request)
-
-    def end(self, request: Request, error: PolicyError) -> None:
-        """Answers a submitted request now, because its caller can't wait longer: with ``error`` if it certainly is not applied."""
-        self._updates.answer_now(request, error)
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
         """Returns the head of a key; None if the log knows no event of it.
@@ -310,22 +298,22 @@ class Namespace:
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
         in_use = self._watching or self._holders or self._callers
-        return bool(in_use or self._updates.open or self._updates.sequencer.chains or self._repairs.due or self._loading)
+        return bool(in_use or self.updates.open or self.updates.sequencer.chains or self._repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
-        return max(self._last_used, self._updates.last_used)
+        return max(self._last_used, self.updates.last_used)
 
     def figures(self) -> Figures:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
-        sequencer, served = self._updates.sequencer, self.served
+        sequencer, served = self.updates.sequencer, self.served
         serves = self.phase is Phase.READY
         readback = served.readback if serves and served is not None else None
         return Figures(
             serves,
             sequencer.chains,
             sequencer.depth,
-            len(self._updates.arrivals) + sequencer.waiting,
+            len(self.updates.arrivals) + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
             self.complete_as_of_ms if self._watching else 0,
@@ -339,7 +327,7 @@ class Namespace:
         An attempt to load goes on.
         """
         self._answer(error)
-        self._updates.turn_away(error)
+        self.updates.turn_away(error)
 
     def forget(self) -> None:
         """Stops counting what the namespace keeps in memory, because it is about to be closed."""
@@ -358,7 +346,7 @@ class Namespace:
         self.phase, self.error = Phase.CLOSED, error
         self._answer(error)
         self._notify()
-        self._updates.end(error)
+        self.updates.end(error)
         self._repairs.close()
         self._progress.stop()
         try:
@@ -373,7 +361,7 @@ class Namespace:
             if self.served is not None:
                 self.served.let_go()
             self.served = self._task = None  # without reference cycles
-            self._updates.close(error)
+            self.updates.close(error)
             if self.hub is not None:
                 self.hub.wake_all()
 
@@ -421,7 +409,7 @@ class Namespace:
         try:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 view, _ = await self._until_ready()
-                if not self._updates.shared():
+                if not self.updates.shared():
                     with self._waiting():
                         await self._progress.reached(view, request.key, request.version)
         except TimeoutError:
@@ -468,7 +456,7 @@ class Namespace:
         follower: Follower | None = None
         try:
             await self._closings.close(cancel=False)
-            async with common.slots.place(self.name, progress=lambda: (follower and tuple(follower.positions)) or None):
+            async with self._in_a_slot():
                 if self.served is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self.name)
                 opened_at = common.now()
@@ -477,7 +465,7 @@ class Namespace:
                 if not self._doubted:
                     start, restored = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
-                older, parts = self.served, (self._updates, self._repairs)
+                older, parts = self.served, (self.updates, self._repairs)
                 follower = self.reading = Follower(self.name, common, context, *parts, older, recorder, restored)
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
@@ -504,6 +492,26 @@ class Namespace:
         except BaseException as failure:
             self._abandon(follower, start, failure)
             raise
+
+    @contextlib.asynccontextmanager
+    async def _in_a_slot(self) -> AsyncIterator[None]:
+        """Occupies one of the slots, until nothing has come for ``_SLOT_SECONDS``."""
+        await self._common.slots.acquire()
+        self._slot = self._loop.call_later(_SLOT_SECONDS, self._look, ())
+        try:
+            yield
+        finally:
+            if self._slot is not None:
+                self._slot.cancel()
+                self._slot = None
+                self._common.slots.release()
+
+    def _look(self, seen: Sequence[Position]) -> None:
+        """Leaves the slot to another namespace, if there is no progress since it was looked at last."""
+        here = tuple(self.reading.positions) if self.reading is not None else ()
+        self._slot = None if here == seen else self._loop.call_later(_SLOT_SECONDS, self._look, here)
+        if self._slot is None:
+            self._common.slots.release()
 
     async def _starting_point(self, recorder: Recorder | None) -> tuple[Start | None, Restored | None]:
         """Returns where the next opening begins (None: at the log's beginning), and the restored checkpoint whose view it begins with.
@@ -579,7 +587,7 @@ class Namespace:
         self._progress.serve(log, follower.positions, opened_at)
         if self._watching:
             self._progress.watched()
-        self._updates.serve(log, follower.view)
+        self.updates.serve(log, follower.view)
         self._repairs.serve(log, follower.view)
         common.capacity.relieve(self.name)
         if common.checkpoints is not None:
@@ -636,7 +644,7 @@ class Namespace:
         self.phase, self.error = Phase.LOADING, error
         self._common.activity.losses[error.reason] += 1
         self._progress.stop()
-        self._updates.pause()
+        self.updates.pause()
         self._repairs.pause()
         self._wake()
 
@@ -646,9 +654,9 @@ class Namespace:
         self._answer(error)
         self._common.activity.load_failed(self.name, error)
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
-            self._updates.abandon(error)
+            self.updates.abandon(error)
             self._repairs.close()
-        self._updates.turn_away(error)
+        self.updates.turn_away(error)
         self._wake()
 
     def _broken(self, _: BaseException) -> None:

@@ -2,15 +2,12 @@
 
 **Versions**: a read that names a version is answered once the view has come to it.
 
-**Confirmations**: an answer that writes nothing has no position in the log that would prove what it was computed from
-(``core/chains/sequencer``). So the log is asked where the partition of its key ends; once the view has come to there, the answer is
-confirmed. Requests of one partition that wait together share a question; those that come later share the next one, which begins when these
-are confirmed.
+**Confirmations** of answers that write nothing (``core/chains/sequencer``): the log is asked where the partition of a request's key ends,
+and the answer is confirmed once the view has come to there. Requests of one partition that wait together share a question.
 
-**Freshness**: watchers are sent as of when what they have is complete. A log that no other process can write is complete whenever it is
-open. Another one is asked where it ends, from time to time while the namespace is watched, also by the process that leads it, which may
-have a successor and not know it yet. Once the view has come to there it is complete as of the time of the question. All namespaces share a
-rate of these questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
+**Freshness**: watchers are sent as of when what they have is complete. A log that other processes can write is asked where it ends, from
+time to time while the namespace is watched, also by the process that leads it, which may have a successor and not know it yet. All
+namespaces share a rate of these questions (``max_confirmations_per_second``).
 
 An end that the view does not come to is asked for again from time to time: the log may know by then that nothing is left to be read before
 it (``NamespaceLog.end``).
@@ -26,7 +23,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ..core.chains.sequencer import Request
+from ..core.chains.request import Request
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Position
@@ -64,7 +61,6 @@ class Progress:
         self._between = limits.bookmark_interval_seconds / 2
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        """Where the view stands, by partition."""
         self.waits: list[_Wait] = []
         """The callers, and questions, that wait for a position, in order."""
         self._numbers = itertools.count(1)

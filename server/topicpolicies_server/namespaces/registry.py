@@ -17,23 +17,17 @@ from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import PolicyError, stopping, too_much
 from ..core.fold.fold import FoldContext
-from ..fair_limit import FairLimiter
 from ..history import History
 from ..logs.change_log import ChangeLog
 from ..readiness import Readiness, Transition
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
-from .capacity import Capacity
-from .common import Common, Rate
+from .common import Capacity, Common, Rate
 from .namespace import Namespace
 from .repairs import RepairQueue
 
-_LOAD_PATIENCE_SECONDS = 1.0
-"""How long a load keeps its slot without any progress."""
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
-_SLOW_LOADS = 32
-"""How many loads without progress go on, for each slot."""
 
 
 class Registry:
@@ -67,7 +61,7 @@ class Registry:
             log,
             limits,
             context,
-            slots=FairLimiter(limits.max_concurrent_loads, _SLOW_LOADS * limits.max_concurrent_loads, _LOAD_PATIENCE_SECONDS),
+            slots=asyncio.Semaphore(limits.max_concurrent_loads),
             now=now,
             activity=Activity(),
             capacity=Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict),

@@ -1,8 +1,8 @@
 """Repairs: events that make the raw document of a key equal to its head, so that brokers show it (``core/fold/fold``).
 
 All sidecars see at the same moment that one is due. Each waits a little, at random, so that mostly one of them publishes it and the others
-find nothing left to do; copies do no harm. All repairs of a server share a rate: a broker that falls far behind, or a program that rewrites
-documents, must not become a storm of repairs. An operator who wants to look first may pause them; no repair is lost meanwhile.
+find nothing left to do; copies do no harm. All repairs of a server share a rate. An operator who wants to look first may pause them; no
+repair is lost meanwhile.
 
 If events of its key are in flight their outcome decides whether one is still due. If the log takes nothing, all repairs of the namespace
 are held, one is tried after a while, and the others follow if that succeeds.
@@ -121,7 +121,6 @@ class Repairs:
         self._failures = 0
         """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried."""
         self._tried: PolicyKey | None = None
-        """The key whose repair is tried next, while the log takes nothing."""
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.

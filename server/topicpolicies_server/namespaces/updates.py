@@ -2,20 +2,11 @@
 
 An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
 (``perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
-that is: this process then takes them, or names the other. When another process becomes the writer, what was on its way is answered at
-once: its outcome is not known here, and a repeat of the request, wherever the writer is, settles it.
+that is: this process then takes them, or names the other.
 
-A request:
-
-=========  ==================================================  ===========================================================================
-state      how it gets there                                   how it is answered when its time is over, or the namespace is closed
-=========  ==================================================  ===========================================================================
-ARRIVED    the view does not answer yet, or it is not known    nothing was done
-           which process writes the log
-CHAINED    the sequencer has it, without an event              nothing was done
-SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id gets the answer
-ANSWERED   ``_settle``, once
-=========  ==================================================  ===========================================================================
+A request has only *arrived* while the view does not answer yet, or the writer is not known; then the sequencer has it, without an event at
+first. If its time is over by then, or the namespace is closed, nothing was done. Once the log has its event, or may have, the answer is
+``OUTCOME_UNKNOWN`` then, and a repeat with the same id gets the right one.
 """
 
 from __future__ import annotations
@@ -28,8 +19,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
-from ..core.chains.sequencer import Append, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
+from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, outcome_not_known
+from ..core.chains.request import Request, Result
+from ..core.chains.sequencer import Append, FoundEvent, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded
 from ..core.policies.documents import Settings
@@ -68,11 +60,8 @@ class Updates:
         self.leads = False
         """Whether this process may append to the log that serves."""
         self._log: NamespaceLog | None = None
-        """The log that serves, or served last; None: none has."""
         self._serves = False
-        """Whether the view answers."""
         self._closed: PolicyError | None = None
-        """Why the namespace is closed; None: it is not."""
         self.sequencer = Sequencer(
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
             self.shared,
@@ -108,7 +97,7 @@ class Updates:
             elif read_only and not request.validate_only:
                 self._settle(request, nothing_is_written(self._name))
             elif self._serves:
-                self._admit(request)
+                self._pass_on(request)
             else:
                 self.arrivals[request] = None
         if self.open and self._timer is None:
@@ -179,23 +168,23 @@ class Updates:
         self.perform()
 
     def serve(self, log: NamespaceLog, view: View) -> None:
-        """Goes on with a view that answers from now on, and admits the requests that have arrived."""
+        """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
         self._log, self.sequencer.view, self._serves = log, view, True
         self.leads = log.leadership.leads
         found, self._found = self._found, {}
         self.sequencer.reopened(found)
         self.perform()
-        self._admit_arrivals()
+        self._pass_on_arrivals()
 
     def pause(self) -> None:
         """Has requests wait until a log serves again."""
         self._serves = False
 
     def led(self) -> None:
-        """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
+        """Notes that the writer of the log may have changed, and passes the requests on that have arrived."""
         if self._serves:
             self.leads = self._leadership.leads
-            self._admit_arrivals()
+            self._pass_on_arrivals()
 
     # --- who may append -------------------------------------------------------------------------------------------
 
@@ -210,7 +199,7 @@ class Updates:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
         return self._log.leadership if self._serves and self._log is not None else _NOT_KNOWN
 
-    def _admit(self, request: Request) -> None:
+    def _pass_on(self, request: Request) -> None:
         """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
         A failure of one request concerns no other.
@@ -237,10 +226,10 @@ class Updates:
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))  # its event may be in the log
 
-    def _admit_arrivals(self) -> None:
+    def _pass_on_arrivals(self) -> None:
         arrivals, self.arrivals = self.arrivals, {}
         for request in arrivals:
-            self._admit(request)
+            self._pass_on(request)
 
     # --- effects --------------------------------------------------------------------------------------------------
 

@@ -28,17 +28,15 @@ from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
-from ..histograms import Histogram
 from ..history import History
 from ..history.entries import GapReason
-from ..logs.change_log import Connected
-from ..namespaces.activity import Figures
+from ..namespaces.activity import Figures, Histogram
 from ..namespaces.registry import Registry
 from ..readiness import Readiness, State, Transition
 
 if TYPE_CHECKING:
     from ..access.issuers import KeysKnown
-    from ..reloading import Reloader
+    from ..files import Reloader
 
 MOST_NAMED = 20
 """How many namespaces are labels of a metric at most."""
@@ -159,7 +157,7 @@ class ServerSources:
     caches: Sequence[CacheSizes] = ()
     issuers: Callable[[], KeysKnown | None] = lambda: None
     unrecorded: Callable[[], int] | None = None
-    """Returns how many lines are missing in the record of calls."""
+    """Returns how many lines are missing in the access log."""
     spans_lost: Callable[[], int] | None = None
     """Returns how many spans could not be sent."""
     certificate_ends: Callable[[], float | None] = lambda: None
@@ -181,7 +179,7 @@ class ServerSources:
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
         yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
-            yield _counter("call_record_lost", "Calls and changes that are missing in the record of calls.", self.unrecorded())
+            yield _counter("access_log_lost", "Calls and changes that are missing in the access log.", self.unrecorded())
         if self.spans_lost is not None:
             yield _counter("spans_lost", "Spans of calls that could not be sent to the collector.", self.spans_lost())
         if (ends := self.certificate_ends()) is not None:
@@ -237,8 +235,7 @@ class ServerCollector(Collector):
         if self._calls is not None:
             yield from self._calls.families()
         yield from _of_readiness(common.readiness, self._transitions)
-        if isinstance(common.log, Connected):
-            connections = common.log.connections()
+        if (connections := common.log.connections()) is not None:
             yield _gauge("logs_open", "Change logs that are open.", connections.open)
             yield _gauge("logs_connected", "Open change logs of which all readers are connected to their brokers.", connections.connected)
         named = {namespace.name: namespace.figures() for namespace in self._registry.namespaces()}

@@ -3,21 +3,19 @@
 The server and its life:
 
 - ``server``: opens everything in order, and closes it in reverse order
-- ``listening``: the gRPC server, its options and its address
-- ``certificates``: the server's certificate and the clients' authorities, read again while the server runs
+- ``listening``: the gRPC server, its options, its address, and its certificates, which are read again while it runs
 
 Every call:
 
 - ``calls``: the one way of every call, from its arrival to its status; ``handlers``: the methods as gRPC calls them
 - ``quotas``: what each principal may use
-- ``errors``, ``deadline_errors``: maps errors to gRPC statuses; why there is no answer when the deadline is near
+- ``errors``: maps errors to gRPC statuses
 
 The methods:
 
-- ``servicer``: the methods of both services
-- ``permitting``: checks permissions
+- ``servicer``: the methods of both services, and why a call has no answer when its deadline is near
 - ``requests``, ``problems``: reads and validates the requests that change documents
-- ``answers``: serializes answers
+- ``answers``: serializes answers, with or without what the caller may not see
 - ``batches``: BatchUpdatePolicies
 - ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
 - ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies, and the tokens of pages
@@ -26,6 +24,6 @@ The methods:
 
 Observers, and what operators see:
 
-- ``access_log``: the record of calls
+- ``access_log``: the access log
 - ``tracing``: traces calls, and sends their spans to a collector
 """

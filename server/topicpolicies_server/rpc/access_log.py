@@ -1,4 +1,4 @@
-"""The record of calls: which caller did what to which topic, with which outcome, as lines of fields.
+"""The access log: which caller did what to which topic, with which outcome, as lines of fields.
 
 Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
 of the following fields as apply:
@@ -33,7 +33,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ..access import Caller
-from ..config import CallRecordConfig, LogFormat, Recorded
+from ..config import AccessLogConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..ops.log import Structured, Writer, line_maker
@@ -49,9 +49,9 @@ _MODE = 0o600
 
 
 class AccessLog:
-    """Records calls and the changes of batches (``calls.Observer``, ``calls.ChangeObserver``), on a thread of its own."""
+    """Records calls (``calls.Observer``) and the changes of batches (``Calls.changed``), on a thread of its own."""
 
-    def __init__(self, config: CallRecordConfig, form: LogFormat) -> None:
+    def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
         """Opens the file, and starts the thread.
 
         Args:
@@ -67,7 +67,7 @@ class AccessLog:
         self._handler: logging.Handler = self._file or Writer(2)
         self._handler.setFormatter(Structured(line_maker(form)))
         self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST)
-        self._thread = threading.Thread(target=self._run, name="record of calls", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="access log", daemon=True)
         self._thread.start()
 
     @property
@@ -91,10 +91,10 @@ class AccessLog:
             fields["changes"] = call.changes
         self._note("call", fields)
 
-    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """Records a change of a batch (see ``calls.ChangeObserver.changed``)."""
+    def changed(self, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
+        """Records a change of a batch (``calls.Changed``)."""
         error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
-        fields = _fields(method, seconds, error, outcome)
+        fields = _fields("BatchUpdatePolicies", seconds, error, outcome)
         if answer is None:
             fields["outcome"] = "GIVEN_UP"
         fields |= _caller(caller)
@@ -142,7 +142,7 @@ class _File(WatchedFileHandler):
             self.handleError(record)
         if self._failing and self.unwritten == before:
             self._failing = False
-            _LOG.warning("the record of calls can be written again; %d calls are missing in it", self.unwritten)
+            _LOG.warning("the access log can be written again; %d calls are missing in it", self.unwritten)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
         """Counts a record that could not be written."""
@@ -150,7 +150,7 @@ class _File(WatchedFileHandler):
         self.unwritten += 1
         if not self._failing:
             self._failing = True
-            _LOG.exception("the record of calls can't be written")
+            _LOG.exception("the access log can't be written")
 
     def _open(self) -> TextIOWrapper:
         file = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)

@@ -14,22 +14,43 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1 import policies_pb2, service_pb2
 
-from ..core.chains.sequencer import Request, Result
-from ..core.errors import PolicyError
+from ..access import Caller, Granted, Permission
+from ..core.chains.request import Request, Result
+from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
+from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Head
-from ..core.reading.watch import Token
+from ..core.reading.cell import Head
+from ..core.reading.tokens import Token
+from ..core.reasons import Reason
 from . import resume_tokens
 from .errors import status
 
 Wire: TypeAlias = Callable[[Settings], bytes]
 """Serializes a document, with or without secrets, as ``TopicPolicies``."""
-
-
 Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
 """What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
+
+
+def permitted(granted: Granted, caller: Caller, namespace: str, *permissions: Permission) -> Wire:
+    """Checks what a caller is granted in a namespace, and returns what serializes its documents for the caller, with or without secrets.
+
+    Raises:
+        PolicyError: PERMISSION_DENIED, one of the permissions is not granted.
+    """
+    for permission in permissions:
+        if permission not in granted:
+            raise _denied(caller, namespace, permission)
+    return documents.wire if Permission.SECRETS in granted else secrets.wire
+
+
+def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyError:
+    who = f'"{caller.role}"' if caller.role else "An unauthenticated caller"
+    through = f', for whom "{caller.principal}" calls,' if caller.speaks_for else ""
+    metadata = {"permission": permission.value, "namespace": namespace}
+    sentence = f'{who}{through} may not do this in {namespace}: it needs the permission "{permission.value}" there.'
+    return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
 
 
 def number(message: type[Message], field: str) -> int:
@@ -67,8 +88,8 @@ def change_answer(request: Request, result: Result, wire: Wire, room: int | None
         request_id=request.request_id,
         replayed=result.replayed,
     ).SerializeToString()
-    documents = _documents(request, result, wire)
-    return documents + rest if room is None or len(documents) <= room else rest
+    with_documents = _documents(request, result, wire)
+    return with_documents + rest if room is None or len(with_documents) <= room else rest
 
 
 def _documents(request: Request, result: Result, wire: Wire) -> bytes:

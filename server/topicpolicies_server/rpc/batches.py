@@ -15,7 +15,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
 from ..cluster.admission import Admission
-from ..core.chains.sequencer import Request, Result
+from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.policies import secrets
@@ -25,7 +25,7 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .calls import Call, ChangeObserver
+from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
 MOST_CHANGES = 1_000
@@ -39,10 +39,10 @@ Shown: TypeAlias = Callable[[str], Awaitable[answers.Wire]]
 """Checks the caller's permission to change a namespace, and returns what serializes its documents."""
 
 
-class _Change:
+class _Item:
     """A change of a batch."""
 
-    __slots__ = ("answer", "index", "led", "message", "namespace", "request", "served", "wire")
+    __slots__ = ("answer", "index", "message", "namespace", "request", "seconds", "served", "wire")
 
     def __init__(self, index: int, message: service_pb2.PolicyChangeRequest) -> None:
         self.index = index
@@ -54,33 +54,34 @@ class _Change:
         """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
         self.served: Namespace | None = None
         """The namespace that it was submitted to; None: it was not, or has its result."""
-        self.led: NotLeader | None = None
-        """Set while another sidecar has to make it."""
         self.answer: answers.Answer | None = None
+        """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
+        self.seconds = 0.0
+        """How long after the beginning of the batch it was answered."""
 
 
-class Batch:
+class ChangeBatch:
     """The changes of one call, and their results."""
 
     def __init__(
         self,
         changes: Sequence[service_pb2.PolicyChangeRequest],
-        context: Call,
+        call: Call,
         registry: Registry,
         admission: Admission | None,
         shown: Shown,
-        observers: Sequence[ChangeObserver],
+        changed: Changed | None,
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
 
         Args:
             changes: the changes.
-            context: the call.
+            call: the call.
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
-            observers: are notified of each change.
+            changed: called with each change (``Calls.changed``).
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -89,22 +90,22 @@ class Batch:
         if len(changes) > MOST_CHANGES:
             problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
-        self._changes = [_Change(index, message) for index, message in enumerate(changes)]
-        self._by_request: dict[Request, _Change] = {}
-        self._context = context
+        self._changes = [_Item(index, message) for index, message in enumerate(changes)]
+        self._by_request: dict[Request, _Item] = {}
+        self._call = call
         self._forwarding = forwarding
-        self._author = requests.author_of(context)
+        self._author = requests.author_of(call)
         self._registry = registry
         self._admission = admission
         self._shown = shown
-        self._observers = observers
+        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
         self._led: dict[str, NotLeader] = {}
         """By namespace that another sidecar leads, what the first change was refused with."""
         self._left = len(changes)
-        """How many changes have no result, without those that another sidecar has to make."""
+        """How many changes have no answer."""
         self._complete = asyncio.Event()
         """Set when none is left."""
         self._making: asyncio.Task[None] | None = None
@@ -121,7 +122,8 @@ class Batch:
             return answers.batch_answer([(each.request, each.answer, each.wire or secrets.wire) for each in self._changes])
         finally:
             self._making.cancel()
-            self._give_up()
+            self._withdraw(self._changes)
+            self._notify()
             self._changes.clear()
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
@@ -136,10 +138,10 @@ class Batch:
             self._making.cancel()
         for change in self._changes:
             if change.request is not None and change.served is not None:
-                change.served.end(change.request, refusal(change.request, None))
-            elif change.answer is None:
+                change.served.updates.answer_now(change.request, refusal(change.request, None))
+            elif change.answer is None or self._is_led(change):
                 unpermitted = change.namespace if change.request is not None and change.wire is None else None
-                self._answer(change, refusal(change.request, unpermitted))
+                self._conclude(change, refusal(change.request, unpermitted))
 
     async def _make_all(self) -> None:
         """Makes the changes, no faster than the bucket allows. Those that others lead are forwarded when all others have their results."""
@@ -154,7 +156,7 @@ class Batch:
 
     async def _granted(self, wanted: int) -> int:
         """Waits until some of ``wanted`` changes may be begun, and returns how many: at least one."""
-        bucket = self._context.usage.bucket if self._context.usage is not None else None
+        bucket = self._call.usage.bucket if self._call.usage is not None else None
         if bucket is None:
             return wanted
         count, seconds = bucket.portion(wanted, self._loop.time())
@@ -165,9 +167,9 @@ class Batch:
             raise
         return count
 
-    async def _make(self, changes: Iterable[_Change]) -> None:
+    async def _make(self, changes: Iterable[_Item]) -> None:
         """Reads changes and submits them, all namespaces at once."""
-        by_namespace: dict[str, list[_Change]] = {}
+        by_namespace: dict[str, list[_Item]] = {}
         over = self._loop.time() + TURN_SECONDS
         for change in changes:
             if self._read(change):
@@ -177,7 +179,7 @@ class Batch:
                 over = self._loop.time() + TURN_SECONDS
         await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
 
-    def _read(self, change: _Change) -> bool:
+    def _read(self, change: _Item) -> bool:
         try:
             change.namespace, request = requests.read_change(change.message, self._author, change.index)
         except PolicyError as error:
@@ -192,7 +194,7 @@ class Batch:
         self._by_request[request] = change
         return True
 
-    async def _submit(self, name: str, together: Sequence[_Change]) -> None:
+    async def _submit(self, name: str, together: Sequence[_Item]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
             wire = await self._shown(name)
@@ -206,8 +208,8 @@ class Batch:
                     await asyncio.sleep(0)
                 part = {change.request: change for change in admitted[first : first + _TOGETHER] if change.request is not None}
                 if (led := self._led.get(name)) is not None:  # a change must not be made before an earlier one that is forwarded
-                    for request, change in part.items():
-                        self._set_aside(change, request, led)
+                    for change in part.values():
+                        self._answer(change, led)
                     continue
                 namespace = self._registry.get(name)
                 for change in part.values():
@@ -222,9 +224,9 @@ class Batch:
             self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, admission: Admission, namespace: str, together: Sequence[_Change]) -> None:
+    async def _admit(self, admission: Admission, namespace: str, together: Sequence[_Item]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
-        waiting: list[_Change] = []
+        waiting: list[_Item] = []
         facts: list[Awaitable[None]] = []
         for change in together:
             assert change.request is not None, "it was read"
@@ -243,25 +245,28 @@ class Batch:
     async def _forward(self, forwarding: Forwarding) -> None:
         """Forwards changes to their leaders. Those that leaders certainly did not make are made here, or forwarded, after a pause."""
         until = self._loop.time() + forwarding.seconds
-        while refused := {change.index: change.led for change in self._changes if change.led is not None}:
+        while led := {change.index: change for change in self._changes if self._is_led(change)}:
+            refused = {index: change.answer for index, change in led.items() if isinstance(change.answer, NotLeader)}
             if self._loop.time() >= until:
                 for index, error in refused.items():
-                    self._answer(self._changes[index], error)
+                    self._conclude(led[index], error)
                 return
-            messages = {index: self._changes[index].message for index in refused}
-            for index, answer in (await forwarding.batch(self._context, messages, refused)).items():
-                self._answer(self._changes[index], answer)
-            again = [change for change in self._changes if change.led is not None]
-            if not again:
+            for index, answer in (await forwarding.batch(self._call, {each: led[each].message for each in led}, refused)).items():
+                self._conclude(led.pop(index), answer)
+            if not led:
                 return
             await asyncio.sleep(PAUSE_SECONDS)
-            for change in again:
-                change.led = None
+            for change in led.values():
+                change.answer = None
             self._led.clear()
-            self._left = len(again)
+            self._left = len(led)
             self._complete.clear()
-            await self._make(again)
+            await self._make(led.values())
             await self._complete.wait()
+
+    def _is_led(self, change: _Item) -> bool:
+        """Returns whether another sidecar has to make a change."""
+        return self._forwarding is not None and isinstance(change.answer, NotLeader) and forwarded_to(change.answer, self._call) != ""
 
     def _settled(self, request: Request, answer: Result | PolicyError) -> None:
         """Takes the result of a change that was submitted."""
@@ -269,53 +274,40 @@ class Batch:
         if change is None or change.served is None:
             return
         change.served = None
-        if self._forwarding is not None and isinstance(answer, NotLeader) and forwarded_to(answer, self._context):
-            self._set_aside(change, request, answer)
-        else:
-            self._answer(change, answer)
+        self._answer(change, answer)
 
-    def _set_aside(self, change: _Change, request: Request, led: NotLeader) -> None:
-        """Has a change forwarded, with its request id, once all others have their results."""
-        message = change.message
-        (message.update if message.HasField("update") else message.delete).request_id = request.request_id
-        change.led = led
-        self._led.setdefault(change.namespace, led)
-        self._one_less()
-
-    def _refuse(self, together: Sequence[_Change], error: PolicyError) -> None:
+    def _refuse(self, together: Sequence[_Item], error: PolicyError) -> None:
         for change in together:
-            if change.answer is None and change.served is None and change.led is None:
+            if change.answer is None and change.served is None:
                 self._answer(change, error)
 
-    def _answer(self, change: _Change, answer: answers.Answer) -> None:
-        request = change.request
-        if isinstance(answer, PolicyError) and request is not None:
-            answer = self._context.of_all_attempts(answer, request.request_id)
-        change.answer = answer
-        if change.led is None:
-            self._one_less()
-        change.led = None
-        self._context.changes += 1
-        self._notify(request, result_of(answer) if isinstance(answer, ChangeResult) else answer)
-
-    def _one_less(self) -> None:
+    def _answer(self, change: _Item, answer: answers.Answer) -> None:
+        """Takes what became of a change that had no answer."""
         self._left -= 1
         if not self._left:
             self._complete.set()
+        change.answer = answer
+        if isinstance(answer, NotLeader) and change.request is not None and self._is_led(change):
+            (change.message.update if change.message.HasField("update") else change.message.delete).request_id = change.request.request_id
+            self._led.setdefault(change.namespace, answer)
+        else:
+            self._conclude(change, answer)
 
-    def _withdraw(self, changes: Iterable[_Change]) -> None:
+    def _conclude(self, change: _Item, answer: answers.Answer) -> None:
+        """Takes what became of a change in the end."""
+        if isinstance(answer, PolicyError) and change.request is not None:
+            answer = self._call.of_all_attempts(answer, change.request.request_id)
+        change.answer, change.seconds = answer, self._loop.time() - self._began
+
+    def _withdraw(self, changes: Iterable[_Item]) -> None:
         for change in changes:
             if change.request is not None and change.served is not None:
                 served, change.served = change.served, None
-                served.give_up(change.request)
+                served.updates.give_up(change.request)
 
-    def _give_up(self) -> None:
-        """Forgets the changes without a result: the call has ended without an answer."""
-        self._withdraw(self._changes)
+    def _notify(self) -> None:
         for change in self._changes:
-            if change.request is not None and change.answer is None:
-                self._notify(change.request, None)
-
-    def _notify(self, request: Request | None, answer: Result | PolicyError | None) -> None:
-        for observer in self._observers:
-            observer.changed("BatchUpdatePolicies", self._context.caller, request, answer, self._loop.time() - self._began)
+            answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
+            self._call.changes += answer is not None
+            if self._changed is not None and (answer is not None or change.request is not None):
+                self._changed(self._call.caller, change.request, answer, change.seconds or self._loop.time() - self._began)

@@ -69,6 +69,9 @@ Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 """A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
+Changed: TypeAlias = Callable[[Caller, Request | None, Result | PolicyError | None, float], None]
+"""Takes the caller, the change (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made
+all the same), and how many seconds it took."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
@@ -108,8 +111,6 @@ class Call:
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
         self.changes = 0
         """How many changes of a batch have their outcome."""
-        self.on_deadline: Callable[[], None] | None = None
-        """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""
         self.trace: TraceContext | None = None
@@ -263,21 +264,6 @@ class Observer(Protocol):
         """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Its caller may not have been identified."""
 
 
-class ChangeObserver(Protocol):
-    """Is notified of each change of a batch, under the same conditions as an ``Observer``."""
-
-    def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """Notes that a change has its outcome, or that its call ended before.
-
-        Args:
-            method: the method of the call.
-            caller: the caller.
-            request: the change; None: it is invalid.
-            answer: the outcome; None: the call ended before there was one. The change may have been made all the same.
-            seconds: how long the change took, from when it was read.
-        """
-
-
 class Calls:
     """The calls in progress of one server. It belongs to one event loop."""
 
@@ -293,8 +279,8 @@ class Calls:
         """Called with each call that has arrived."""
         self.observers: Sequence[Observer] = ()
         """The observers that are notified of each call."""
-        self.change_observers: Sequence[ChangeObserver] = ()
-        """The observers that are notified of each change of a batch."""
+        self.changed: Changed | None = None
+        """Called with each change of a batch when its call ends; must return at once and must not raise. None: nothing is called."""
         self.on_deadline: Callable[[Call], None] = _nothing
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}

@@ -40,7 +40,7 @@ from ..core.traces import PARENT_KEY, STATE_KEY
 from ..logs.change_log import NotLeader
 from . import errors
 from .calls import Call
-from .certificates import read_pem
+from .listening import read_pem
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"

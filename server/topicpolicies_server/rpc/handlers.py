@@ -10,8 +10,7 @@ import grpc
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from .calls import Call, Calls, Method
-from .deadline_errors import UNCONFIRMED_KEY, unconfirmed_since
-from .servicer import Servicer
+from .servicer import UNCONFIRMED_KEY, Servicer, unconfirmed_since
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name

@@ -1,23 +1,23 @@
-"""The gRPC server, its options, and the address that it listens on.
+"""The gRPC server, its options and its address; and its certificate, its key and the authorities of client certificates.
 
-=========  ==========  =========  ===============================================================================
-state      event       next       what is done
-=========  ==========  =========  ===============================================================================
-NEW        bind        BOUND      the system reserves the address: clients can connect from now on
-BOUND      start       BEGUN      calls are accepted
-NEW        close       CLOSED     nothing
-BOUND      close       CLOSED     the server is started and stopped: gRPC gives an address back in no other way
-BEGUN      close       CLOSED     calls that are left are ended at once
-=========  ==========  =========  ===============================================================================
+gRPC asks for certificates at each handshake, on threads of its own, and is given what has been read and checked already. An open connection
+keeps what it was made with; where clients have certificates it is closed after ten minutes, so that its client shows one again.
 """
 
 from __future__ import annotations
 
 import logging
+import ssl
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import grpc
 
-from ..config import Address, Limits
+from .. import files
+from ..config import Address, Limits, TlsConfig
+from ..files import Reloader
 
 RECEIVED_TIMES = 4
 """A message of up to so many times the limit is received, to be refused with a reason; gRPC itself refuses larger ones, without one."""
@@ -25,57 +25,20 @@ _LEAST_PENDING = 3_000
 """The least number of calls that may have arrived and not begun; it is the default of gRPC's hard limit."""
 HANDSHAKE_SECONDS = 10.0
 """How long a peer may take to make a connection: TLS, and the beginning of HTTP/2. By default it has two minutes, and a file descriptor."""
-
-
 CONNECTION_SECONDS, LAST_SECONDS = 600.0, 30.0
 """How long a connection of a client with a certificate is open, and how long its calls may take then: the client connects again, and its
 certificate is checked against the authorities that are trusted by then."""
+_TRIES = 3
+"""How often files are read that change while they are read."""
 
 
-class Listening:
-    """One gRPC server. It belongs to the event loop that creates it."""
+def grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
+    """Returns a server that does not listen yet.
 
-    def __init__(self, limits: Limits, *, mutual_tls: bool = False) -> None:
-        """Creates the server; it does not listen before ``bind``.
-
-        Args:
-            limits: bound the size of messages and the number of calls.
-            mutual_tls: whether clients have certificates.
-        """
-        self.server = _grpc_server(limits, mutual_tls=mutual_tls)
-        """The gRPC server, to which handlers are added."""
-        self._bound = False
-        self._begun = False
-
-    def bind(self, address: Address, credentials: grpc.ServerCredentials | None = None) -> Address:
-        """Binds an address, with TLS if there are credentials. Returns the address, with the port that the system chose.
-
-        Raises:
-            OSError: the server can't listen on the address.
-        """
-        try:
-            if credentials is None:
-                port = self.server.add_insecure_port(str(address))
-            else:
-                port = self.server.add_secure_port(str(address), credentials)
-        except RuntimeError as error:  # gRPC gives the reason only in a log line of its own
-            raise OSError(f"{address} can't be listened on") from error
-        self._bound = True
-        return address if address.path else address._replace(port=port)
-
-    async def start(self) -> None:
-        """Begins to accept calls."""
-        self._begun = True
-        await self.server.start()
-
-    async def close(self) -> None:
-        """Gives back the address, and ends calls that are left at once."""
-        if self._bound and not self._begun:
-            await self.start()
-        await self.server.stop(None)
-
-
-def _grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
+    Args:
+        limits: bound the size of messages and the number of calls.
+        mutual_tls: whether clients have certificates.
+    """
     lasting = [
         ("grpc.max_connection_age_ms", int(CONNECTION_SECONDS * 1000)),
         ("grpc.max_connection_age_grace_ms", int(LAST_SECONDS * 1000)),
@@ -98,6 +61,22 @@ def _grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
     )
 
 
+def bind(server: grpc.aio.Server, address: Address, credentials: grpc.ServerCredentials | None) -> Address:
+    """Binds an address, with TLS if there are credentials. Returns the address, with the port that the system chose.
+
+    The server must be started then: gRPC gives an address back in no other way than by stopping a server that was started.
+
+    Raises:
+        OSError: the server can't listen on the address.
+    """
+    where = str(address)
+    try:
+        port = server.add_secure_port(where, credentials) if credentials is not None else server.add_insecure_port(where)
+    except RuntimeError as error:  # gRPC gives the reason only in a log line of its own
+        raise OSError(f"{address} can't be listened on") from error
+    return address if address.path else address._replace(port=port)
+
+
 def keep_quiet() -> None:
     """Keeps gRPC's server from logging that a peer has gone while its answer was sent, with a traceback, for the whole process.
 
@@ -108,3 +87,110 @@ def keep_quiet() -> None:
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], grpc.aio.InternalError)
+
+
+class Pem(NamedTuple):
+    """The contents of the files. ``authority``: None where client certificates are not asked for."""
+
+    certificate: bytes
+    key: bytes
+    authority: bytes | None
+
+    def __repr__(self) -> str:
+        return "Pem(...)"  # the key must not get into logs
+
+
+def read_pem(tls: TlsConfig) -> Pem:
+    """Reads the files, and checks that they can be used: the key fits the certificate, and the authorities can be read.
+
+    Raises:
+        OSError: the files can't be read or used. Its message contains nothing of what they hold.
+    """
+    for _ in range(_TRIES):
+        pem = _content(tls)
+        _check_pair(tls.certificate_file, tls.key_file)
+        if tls.client_ca_file is not None:
+            _check_authority(tls.client_ca_file, pem.authority or b"")
+        if pem == _content(tls):  # what was checked is what was read
+            return pem
+    raise OSError(f"{tls.certificate_file} and {tls.key_file} change while they are read")
+
+
+class Certificates:
+    """The certificate that a server presents, and the authorities whose client certificates it accepts."""
+
+    def __init__(self, tls: TlsConfig) -> None:
+        """Reads the files.
+
+        Raises:
+            OSError: as ``read_pem``.
+        """
+        self._tls = tls
+        self._first = read_pem(tls)
+        self.ends_at = _end_of(self._first.certificate)
+        """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
+        self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
+        """The configuration that gRPC has not fetched yet, if there is one. Its threads take it in one atomic step."""
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Returns the credentials for one address of a server."""
+        strict = self._tls.client_ca_file is not None
+        fetch: Callable[[], Any] = self._fetch  # gRPC's types do not say that it may be None
+        return grpc.dynamic_ssl_server_credentials(_configuration(self._first), fetch, require_client_authentication=strict)
+
+    def follow(self, reloader: Reloader) -> None:
+        """Has ``reloader`` read the files again from now on."""
+        tls = self._tls
+        files = [each for each in (tls.certificate_file, tls.key_file, tls.client_ca_file) if each is not None]
+        reloader.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
+
+    def _take(self, pem: Pem) -> None:
+        self._next.append(_configuration(pem))
+        self.ends_at = _end_of(pem.certificate)
+
+    def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
+        """Returns the new configuration; None: there is none. A thread of gRPC calls this, and must not be blocked."""
+        try:
+            return self._next.pop()
+        except IndexError:
+            return None
+
+
+def _configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.authority)
+
+
+def _end_of(chain: bytes) -> float | None:
+    from cryptography import x509  # noqa: PLC0415 - it takes a tenth of a second to import, and servers without TLS need none of it
+
+    try:
+        return min(each.not_valid_after_utc.timestamp() for each in x509.load_pem_x509_certificates(chain))
+    except ValueError:  # OpenSSL accepts some certificates that this library does not
+        return None
+
+
+def _content(tls: TlsConfig) -> Pem:
+    read = files.read
+    return Pem(read(tls.certificate_file), read(tls.key_file), read(tls.client_ca_file) if tls.client_ca_file is not None else None)
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("DEFAULT@SECLEVEL=0")  # clients decide how strong key and certificate have to be
+    try:
+        context.load_cert_chain(certificate, key, password=str)  # never asked for at a terminal
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise OSError(f"the key {key} does not belong to the certificate {certificate}") from None
+        raise OSError(f"{certificate} and {key} are not a certificate and key in PEM without a password ({_reason(error)})") from None
+
+
+def _check_authority(path: Path, content: bytes) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=content.decode("ascii", errors="replace"))
+    except (ssl.SSLError, ValueError) as error:
+        raise OSError(f"{path} has no certificates of an authority in PEM ({_reason(error)})") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or error).lower().replace("_", " ")

@@ -20,7 +20,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents, resolution
 from ..core.policies.events import ABSENT
-from ..core.reading.view import Head
+from ..core.reading.cell import Head
 from ..core.reasons import Reason, ViolationReason
 from ..namespaces.registry import Registry
 from . import answers
@@ -109,7 +109,7 @@ def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
 
 
 async def effective_policy(
-    registry: Registry, admission: Admission | None, target: EffectiveTarget, wire: answers.Wire, context: Call
+    registry: Registry, admission: Admission | None, target: EffectiveTarget, wire: answers.Wire, call: Call
 ) -> bytes:
     """Returns a serialized ``EffectivePolicy``: the policies that are in effect for a topic, and the level that each value comes from.
 
@@ -120,7 +120,7 @@ async def effective_policy(
         admission: gathers facts about the cluster; None: the cluster is not known.
         target: the request.
         wire: serializes the policies.
-        context: the call; its ``at_least`` is set to the version that is waited for.
+        call: the call; its ``at_least`` is set to the version that is waited for.
 
     Raises:
         PolicyError: the policies of the namespace or of the brokers are not known or can't be found out; the topic does not exist; the log
@@ -139,7 +139,7 @@ async def effective_policy(
     if not levels.disabled:
         served = registry.get(topic.namespace)
         for scope in Scope:
-            context.at_least = target.at_least[scope]
+            call.at_least = target.at_least[scope]
             heads[scope] = await served.get(PolicyKey(topic.full, scope), target.at_least[scope])
     local, global_ = (_policies(heads[scope]) for scope in Scope)
     found = resolution.effective(local, global_, levels.namespace, levels.broker)

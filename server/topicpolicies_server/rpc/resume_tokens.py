@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from functools import lru_cache
 
-from ..core.reading.watch import Token
+from ..core.reading.tokens import Token
 
 NOTHING_READ = Token("", (), "*")
 """The place of a client that sees nothing of a namespace's log, because its topic policies are disabled. A watch that resumes from it

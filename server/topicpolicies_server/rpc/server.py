@@ -27,6 +27,7 @@ from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.fold.fold import FoldContext
+from ..files import Reloader
 from ..guard import Guard, tell_of_healing
 from ..guard.discovery import discovery
 from ..history import Bounds, check_history, open_history
@@ -35,14 +36,12 @@ from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
-from ..reloading import Reloader
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls
-from .certificates import Certificates
 from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
-from .listening import Listening, keep_quiet
+from .listening import Certificates, bind, grpc_server, keep_quiet
 from .servicer import Servicer
 
 if TYPE_CHECKING:
@@ -132,9 +131,8 @@ class Server:
             show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
-        listening = Listening(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
-        parts.push_async_callback(listening.close)
-        server = listening.server
+        credentials = self._follow_certificates()
+        server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         server.add_generic_rpc_handlers(handlers(servicer, calls))
         others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
@@ -142,12 +140,12 @@ class Server:
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
-        self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
-        await listening.start()
+        self.address = str(bind(server, config.listen, credentials))
+        await server.start()
         self.reloader.start()
 
     async def stop(self) -> None:
@@ -212,11 +210,11 @@ class Server:
             calls.identify = partial(_identify, identification)
         if calls.quotas is not None:
             self._adds_cache(calls.quotas.kept)
-        if config.call_record.which is not Recorded.OFF:
-            access_log = AccessLog(config.call_record, config.log_format)
+        if config.access_log.which is not Recorded.OFF:
+            access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers = calls.change_observers = (access_log,)
+            calls.observers, calls.changed = (access_log,), access_log.changed
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -269,13 +267,13 @@ class Server:
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
-    def _listen(self, listening: Listening) -> None:
-        config = self.config
-        certificates = Certificates(config.tls) if config.tls is not None else None
-        self.address = str(listening.bind(config.listen, certificates.credentials() if certificates is not None else None))
-        if certificates is not None:
-            certificates.follow(self.reloader)
-            self._sources.certificate_ends = lambda: certificates.ends_at
+    def _follow_certificates(self) -> grpc.ServerCredentials | None:
+        if self.config.tls is None:
+            return None
+        certificates = Certificates(self.config.tls)
+        certificates.follow(self.reloader)
+        self._sources.certificate_ends = lambda: certificates.ends_at
+        return certificates.credentials()
 
     def _adds_cache(self, sizes: CacheSizes) -> None:
         """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
@@ -317,7 +315,7 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:
         await calls.drained(seconds)
-        servicer.give_up()
+        servicer.end_changes()
         await calls.drained(LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
         await calls.end_all()

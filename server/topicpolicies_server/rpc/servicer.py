@@ -7,8 +7,10 @@ even whether it exists.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -19,26 +21,32 @@ from ..access.grants import Grants
 from ..cluster.admission import Admission
 from ..cluster.disabled_watching import DisabledWatching
 from ..config import Limits
-from ..core.chains.sequencer import Request
-from ..core.errors import PolicyError, stopping
+from ..core.chains.answers import not_in_time
+from ..core.chains.request import Request
+from ..core.errors import Kind, PolicyError, stopping
+from ..core.names import parse_namespace, parse_topic
 from ..core.policies import documents, secrets
-from ..core.policies.events import ABSENT
+from ..core.policies.events import ABSENT, Position
+from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
-from ..namespaces.namespace import Namespace
+from ..namespaces.namespace import Namespace, Phase
+from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
-from . import answers, deadline_errors, histories, reads, requests
-from .batches import Batch
+from ..readiness import Readiness
+from . import answers, histories, reads, requests
+from .batches import ChangeBatch
 from .calls import Call, Calls
 from .forwarding import Forwarding
-from .permitting import permitted
 from .requests import Author, author_of
-from .watching.copying import Copying
-from .watching.part import Part, WatchResources
+from .watching.history_part import HistoryPart
+from .watching.policy_part import PolicyPart, WatchResources
 from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
-_Change = TypeVar("_Change", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
-_Read: TypeAlias = Callable[[_Change, Author], tuple[str, Request]]
+UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
+"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
+_Message = TypeVar("_Message", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
+_Read: TypeAlias = Callable[[_Message, Author], tuple[str, Request]]
 
 
 class Servicer:
@@ -83,76 +91,90 @@ class Servicer:
         self._info = info
         self._changes: dict[Request, Namespace] = {}
         """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
-        self._batches: dict[Batch, None] = {}
+        self._batches: dict[Call, ChangeBatch] = {}
         self.calls = calls
         """Every call in progress on the server."""
         calls.on_deadline = self._on_deadline
 
-    def give_up(self) -> None:
+    def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for request, namespace in list(self._changes.items()):
-            namespace.end(request, stopping())
-        for batch in list(self._batches):
+            namespace.updates.answer_now(request, stopping())
+        for batch in list(self._batches.values()):
             batch.end(lambda *_: stopping())
 
     def _on_deadline(self, call: Call) -> None:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
-        if call.on_deadline is not None:
-            call.on_deadline()
+        if (batch := self._batches.get(call)) is not None:
+            batch.end(self._not_in_time)
             return
         request = call.request
         if call.unpermitted:
-            call.end(deadline_errors.not_permitted_yet(call.unpermitted))
+            call.end(_not_permitted_yet(call.unpermitted))
         elif request is None or (namespace := self._changes.get(request)) is None or not request.submitted:
             target = request.key.topic if request is not None else call.target
-            call.end(deadline_errors.no_answer(self.registry, target, call.at_least))
+            call.end(_no_answer(self.registry, target, call.at_least))
         else:
-            namespace.end(request, deadline_errors.no_outcome(self._readiness, request))
+            namespace.updates.answer_now(request, _no_outcome(self._readiness, request))
 
     def _not_in_time(self, request: Request | None, unpermitted: str | None) -> PolicyError:
-        """Returns the error of a change of a batch that certainly was not made when the deadline is near (``Batch.end``)."""
+        """Returns the error of a change of a batch that certainly was not made when the deadline is near (``ChangeBatch.end``)."""
         if unpermitted is not None:
-            return deadline_errors.not_permitted_yet(unpermitted)
+            return _not_permitted_yet(unpermitted)
         if request is not None and request.submitted:
-            return deadline_errors.no_outcome(self._readiness, request)
-        return deadline_errors.no_answer(self.registry, request.key.topic if request is not None else "")
+            return _no_outcome(self._readiness, request)
+        return _no_answer(self.registry, request.key.topic if request is not None else "")
 
-    async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Call) -> bytes:
+    async def update_policy(self, message: service_pb2.UpdatePolicyRequest, call: Call) -> bytes:
         """Serves UpdatePolicy."""
-        context.target = message.topic
-        try:
-            return await self._change(*requests.read_update(message, author_of(context)), context)
-        except NotLeader as refused:
-            return await self._forwarded(message, requests.read_update, context, refused)
+        return await self._change(message, requests.read_update, call)
 
-    async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Call) -> bytes:
+    async def delete_policy(self, message: service_pb2.DeletePolicyRequest, call: Call) -> bytes:
         """Serves DeletePolicy."""
-        context.target = message.topic
-        try:
-            return await self._change(*requests.read_delete(message, author_of(context)), context)
-        except NotLeader as refused:
-            return await self._forwarded(message, requests.read_delete, context, refused)
+        return await self._change(message, requests.read_delete, call)
 
-    async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, context: Call) -> bytes:
+    async def _change(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
+        """Makes the change of an UpdatePolicy or DeletePolicy call, here or at the leader of the namespace, and returns the answer."""
+        call.target = message.topic
+        try:
+            return await self._change_here(message, read, call)
+        except NotLeader as refused:
+            if self._forwarding is None:
+                raise
+            return await self._forwarding.change(call, message, refused, lambda: self._change_here(message, read, call))
+
+    async def _change_here(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
+        name, request = read(message, author_of(call))
+        wire = await self.shown(call, name, Permission.CHANGE)
+        call.request = request
+        if self._admission is not None and (waiting := self._admission.admit(name, request)) is not None:
+            await waiting
+        self._changes[request] = namespace = self.registry.get(name)
+        self._stages.waiting.count(time.perf_counter() - call.started)
+        try:
+            result = await namespace.update(request)
+            call.outcome = result.outcome
+            return answers.change_answer(request, result, wire)
+        finally:
+            del self._changes[request]
+
+    async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
         """Serves BatchUpdatePolicies."""
-        batch = Batch(
+        batch = self._batches[call] = ChangeBatch(
             message.changes,
-            context,
+            call,
             self.registry,
             self._admission,
-            partial(self.shown, context, permission=Permission.CHANGE),
-            self.calls.change_observers,
+            partial(self.shown, call, permission=Permission.CHANGE),
+            self.calls.changed,
             self._forwarding,
         )
-        self._batches[batch] = None
-        context.on_deadline = partial(batch.end, self._not_in_time)
         try:
             return await batch.run()
         finally:
-            context.on_deadline = None
-            del self._batches[batch]
+            del self._batches[call]
 
-    async def shown(self, context: Call, namespace: str, permission: Permission) -> answers.Wire:
+    async def shown(self, call: Call, namespace: str, permission: Permission) -> answers.Wire:
         """Checks a permission of the caller and returns how documents are serialized for it.
 
         Raises:
@@ -160,94 +182,73 @@ class Servicer:
         """
         if self._grants is None:
             return self._resources.wire
-        granted = self._grants(context.caller, namespace)
+        granted = self._grants(call.caller, namespace)
         if not isinstance(granted, frozenset):
-            context.unpermitted = namespace
+            call.unpermitted = namespace
             granted = await granted
-            context.unpermitted = ""
-        return permitted(granted, context.caller, namespace, permission)
+            call.unpermitted = ""
+        return answers.permitted(granted, call.caller, namespace, permission)
 
-    async def _change(self, name: str, request: Request, context: Call) -> bytes:
-        """Makes the change of an UpdatePolicy or DeletePolicy call in the namespace ``name``, and returns the answer."""
-        wire = await self.shown(context, name, Permission.CHANGE)
-        context.request = request
-        if self._admission is not None and (waiting := self._admission.admit(name, request)) is not None:
-            await waiting
-        self._changes[request] = namespace = self.registry.get(name)
-        self._stages.waiting.count(time.perf_counter() - context.started)
-        try:
-            result = await namespace.update(request)
-            context.outcome = result.outcome
-            return answers.change_answer(request, result, wire)
-        finally:
-            del self._changes[request]
-
-    async def _forwarded(self, message: _Change, read: _Read[_Change], context: Call, refused: NotLeader) -> bytes:
-        """Returns the answer of the leader to an UpdatePolicy or DeletePolicy call."""
-        if self._forwarding is None:
-            raise refused
-        return await self._forwarding.change(context, message, refused, lambda: self._change(*read(message, author_of(context)), context))
-
-    async def get_policy(self, message: service_pb2.GetPolicyRequest, context: Call) -> bytes:
+    async def get_policy(self, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
         """Serves GetPolicy."""
-        context.target = message.topic
+        call.target = message.topic
         topic, key, at_least = reads.read_get(message)
-        wire = await self.shown(context, topic.namespace, Permission.READ)
+        wire = await self.shown(call, topic.namespace, Permission.READ)
         if self._admission is not None and await self._admission.disabled(topic.namespace, topic.full):
             return answers.document(key, ABSENT, None, disabled=True)
-        context.at_least = at_least
+        call.at_least = at_least
         return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), wire)
 
-    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, context: Call) -> bytes:
+    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
         """Serves GetEffectivePolicy."""
-        context.target = message.topic
+        call.target = message.topic
         target = reads.read_effective(message)
-        wire = await self.shown(context, target.topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self._admission, target, wire, context)
+        wire = await self.shown(call, target.topic.namespace, Permission.READ)
+        return await reads.effective_policy(self.registry, self._admission, target, wire, call)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
         return self._info().SerializeToString()
 
-    async def list_policies(self, message: service_pb2.ListPoliciesRequest, context: Call) -> bytes:
+    async def list_policies(self, message: service_pb2.ListPoliciesRequest, call: Call) -> bytes:
         """Serves ListPolicies."""
-        context.target = message.namespace
+        call.target = message.namespace
         page = reads.read_list(message)
-        wire = await self.shown(context, page.namespace, Permission.READ)
+        wire = await self.shown(call, page.namespace, Permission.READ)
         return await reads.policies_of(self.registry, self._admission, page, wire)
 
-    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Call) -> None:
+    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
         """Serves WatchPolicies."""
         limits = self._limits
         watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
-        context.target = next(iter((*message.namespaces, *message.topics)), "")
-        part_of = partial(Part, self._resources, watch)
-        await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, context)
+        call.target = next(iter((*message.namespaces, *message.topics)), "")
+        part_of = partial(PolicyPart, self._resources, watch)
+        await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, call)
 
-    async def list_history(self, message: history_pb2.ListHistoryRequest, context: Call) -> bytes:
+    async def list_history(self, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
         """Serves ListHistory."""
-        context.target = message.topic or message.namespace
+        call.target = message.topic or message.namespace
         query = histories.read_query(message)
-        await self.shown(context, query.namespace, Permission.HISTORY)
+        await self.shown(call, query.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(query.namespace, query.topic)
         return await histories.list_history(self.registry, query, followed=followed)
 
-    async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, context: Call) -> bytes:
+    async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, call: Call) -> bytes:
         """Serves GetPolicyAsOf."""
-        context.target = message.topic
+        call.target = message.topic
         topic, key, moment = histories.read_moment(message)
-        await self.shown(context, topic.namespace, Permission.HISTORY)
+        await self.shown(call, topic.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(topic.namespace, topic.full)
         return await histories.past_document(self.registry, topic.namespace, key, moment, followed=followed)
 
-    async def watch_history(self, message: history_pb2.WatchHistoryRequest, context: Call) -> None:
+    async def watch_history(self, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
         """Serves WatchHistory."""
         limits = self._limits
         watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         histories.of(self.registry)
-        context.target = message.namespaces[0]
-        part_of = partial(Copying, self.registry, watch)
-        await self.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), context)
+        call.target = message.namespaces[0]
+        part_of = partial(HistoryPart, self.registry, watch)
+        await self.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), call)
 
     async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
         """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""
@@ -257,3 +258,56 @@ class Servicer:
             return not await (self._admission.disabled(namespace, topic) if topic else self._admission.namespace_disabled(namespace))
         except PolicyError:
             return False
+
+
+def _no_answer(registry: Registry, target: str, at_least: Position = "") -> PolicyError:
+    """Returns the error of a call that certainly made no change and has no answer when its deadline is near: as far as is known, why.
+
+    Args:
+        registry: the namespaces.
+        target: the topic or namespace that the call concerns; "": not known.
+        at_least: the version that its answer must have reached; "": any.
+    """
+    problem = registry.common.readiness.problem
+    if problem is not None:
+        return _within(problem.reason, problem.message)
+    name = _namespace_of(target)
+    namespace = registry.find(name) if name else None
+    if name and (namespace is None or namespace.phase is not Phase.READY):
+        why = namespace.problem if namespace is not None else ""
+        return _timed_out(f"{name} has not been read yet{f' ({why})' if why else ''}.")
+    if name and at_least:
+        return not_reached(name, at_least)
+    return _timed_out("What the call waited for has not happened.")
+
+
+def _not_permitted_yet(namespace: str) -> PolicyError:
+    """Returns the UNAVAILABLE of a call whose permission is not known when its deadline is near. It reveals nothing of the namespace."""
+    return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")
+
+
+def _no_outcome(readiness: Readiness, request: Request) -> PolicyError:
+    """Returns the UNAVAILABLE of a submitted change whose deadline is near, for the case that it certainly was not made."""
+    problem = readiness.problem
+    return not_in_time(request) if problem is None else _within(problem.reason, problem.message)
+
+
+def unconfirmed_since(readiness: Readiness, now: float) -> str:
+    """Returns since when the log is out of reach, for the metadata ``UNCONFIRMED_KEY``. ``now``: seconds by ``time.monotonic``."""
+    return (datetime.now(UTC) - timedelta(seconds=now - readiness.since)).isoformat(timespec="milliseconds")
+
+
+def _within(reason: Reason, why: str, kind: Kind = Kind.UNAVAILABLE) -> PolicyError:
+    return PolicyError(kind, reason, f"There was no answer within the time of this call: {why.rstrip('.')}. Nothing was done: try again.")
+
+
+def _timed_out(why: str) -> PolicyError:
+    return _within(Reason.TIMEOUT, why, Kind.DEADLINE_EXCEEDED)
+
+
+def _namespace_of(target: str) -> str:
+    """Returns the namespace that a text names, or whose topic it names; "" if it names neither."""
+    for read in (parse_namespace, lambda text: parse_topic(text).namespace):
+        with contextlib.suppress(PolicyError):
+            return read(target)
+    return ""

@@ -35,7 +35,7 @@ from topicpolicies.v1 import history_pb2, service_pb2
 from ..config import TelemetryConfig
 from ..core.traces import NO_TRACE, PARENT_KEY, TraceContext
 from .calls import Call
-from .requests import context_of
+from .requests import trace_of
 
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 """OpenTelemetry's environment variable for the service name under which a collector knows the server."""
@@ -76,7 +76,7 @@ class Tracing:
         trace = NO_TRACE
         for key, _ in call.metadata:
             if key == PARENT_KEY:
-                trace = context_of(call)
+                trace = trace_of(call)
                 break
         parent = trace.parent
         if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:

@@ -8,18 +8,17 @@ from collections.abc import Callable
 import pytest
 
 from topicpolicies.addresses import Place
-from topicpolicies_server.cli.doctor.checks import Check, Finding, Level, counts, examine, failed, ok
-from topicpolicies_server.cli.doctor.sidecar import resolved
+from topicpolicies_server.cli.checks import Doctor, Problem, resolved
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
 
-def check(name: str, run: Callable[[], Finding], needs: str = "") -> Check:
-    return Check(name, "it holds", "Mend it.", run, needs)
+def check(doctor: Doctor, name: str, run: Callable[[], str], needs: str = "") -> None:
+    doctor.check(name, "it holds", "Mend it.", run, needs)
 
 
-def raising(error: Exception) -> Callable[[], Finding]:
-    def run() -> Finding:
+def raising(error: Exception) -> Callable[[], str]:
+    def run() -> str:
         raise error
 
     return run
@@ -34,43 +33,35 @@ def raising(error: Exception) -> Callable[[], Finding]:
     ],
 )
 def test_a_check_that_raises_fails_and_the_others_are_run(error: Exception, told: str) -> None:
-    found = list(examine([check("a", raising(error)), check("b", lambda: ok("well"))]))
-    assert [result.finding for result in found] == [failed(told), ok("well")]
-    assert [result.remedy for result in found] == ["Mend it.", ""]
+    doctor = Doctor(silent=True)
+    check(doctor, "a", raising(error))
+    check(doctor, "b", lambda: "well")
+    assert [(each["level"], each["told"], each["remedy"]) for each in doctor.findings] == [("failed", told, "Mend it."), ("ok", "well", "")]
 
 
 def test_a_check_that_needs_a_failed_or_skipped_one_is_skipped_and_names_it() -> None:
-    warning = Finding(Level.WARNING, "soon", "Hurry.")
-    found = list(
-        examine(
-            [
-                check("failed", lambda: failed("no")),
-                check("above", ok, "failed"),
-                check("higher", ok, "above"),
-                check("warned", lambda: warning),
-                check("on_it", ok, "warned"),
-            ]
-        )
-    )
-    assert [result.finding.level.value for result in found] == ["failed", "skipped", "skipped", "warning", "ok"]
-    assert "failed" in found[1].finding.told and found[3].remedy == "Hurry."
-    assert counts(found) == {"ok": 1, "warning": 1, "failed": 1, "skipped": 2}
+    doctor = Doctor(silent=True)
+    check(doctor, "failed", raising(Problem("no")))
+    check(doctor, "above", lambda: "", "failed")
+    check(doctor, "higher", lambda: "", "above")
+    check(doctor, "warned", raising(Problem("soon", "Hurry.", level="warning")))
+    check(doctor, "on_it", lambda: "", "warned")
+    found = doctor.findings
+    assert [each["level"] for each in found] == ["failed", "skipped", "skipped", "warning", "ok"]
+    assert "failed" in found[1]["told"] and found[3]["remedy"] == "Hurry."
+    assert doctor.counts == {"ok": 1, "warning": 1, "failed": 1, "skipped": 2}
 
 
-def test_lines_fit_80_columns_and_json_has_the_remedy() -> None:
-    (found,) = examine([check("a.failed", lambda: failed("no " * 90 + "\x1b[1m"))])
-    lines = list(found.lines())
+def test_lines_fit_80_columns_and_json_has_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor = Doctor(silent=False)
+    check(doctor, "a.failed", raising(Problem("no " * 90 + "\x1b[1m")))
+    lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80 or "\x1b" in line] == []
     assert lines[0].startswith("failed   it holds: no") and lines[-1] == "         remedy: Mend it."
-    assert json.loads(json.dumps(found.json())) | {"told": ""} == {
-        "check": "a.failed",
-        "level": "failed",
-        "holds": "it holds",
-        "told": "",
-        "remedy": "Mend it.",
-    }
+    expected = {"check": "a.failed", "level": "failed", "holds": "it holds", "told": "", "remedy": "Mend it."}
+    assert json.loads(json.dumps(doctor.findings)) == [expected | {"told": doctor.findings[0]["told"]}]
 
 
 def test_a_host_that_can_not_be_resolved_is_named() -> None:
-    found = resolved([Place("127.0.0.1", 1), Place("nowhere.invalid", 6680)])
-    assert found.level is Level.FAILED and found.told.startswith("nowhere.invalid: ")
+    with pytest.raises(Problem, match=r"^nowhere\.invalid: "):
+        resolved([Place("127.0.0.1", 1), Place("nowhere.invalid", 6680)])

@@ -12,9 +12,9 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.test_avro_schemas import newer_schema
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.pulsar import entries as entries_module
+from topicpolicies_server.logs.pulsar.entries import Entries
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
-from topicpolicies_server.logs.pulsar.reading import entries as entries_module
-from topicpolicies_server.logs.pulsar.reading.entries import Entries
 
 KEY = a_key("public/default")
 

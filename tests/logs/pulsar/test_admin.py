@@ -23,8 +23,8 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_file
+from topicpolicies_server.logs.pulsar import admin as admin_module
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin import api as admin_module
 
 
 class Answer(NamedTuple):
@@ -189,8 +189,8 @@ async def test_a_host_at_which_several_requests_fail_at_once_is_skipped_only_onc
 async def test_reached_finds_a_working_host_while_many_requests_wait_for_one_that_hangs() -> None:
     async with silence() as (port, connections), serving(Answer(200, '"4.2.4"')) as good:
         async with admin_of(f"http://{port},{good.url.removeprefix('http://')}") as admin:
-            questions = [asyncio.create_task(admin.get("x", str(number), seconds=0.0)) for number in range(40)]
-            await eventually(lambda: len(connections) == 16)
+            questions = [asyncio.create_task(admin.get("x", str(number), seconds=0.0)) for number in range(80)]
+            await eventually(lambda: len(connections) == admin_module.PLACES)
             began = time.monotonic()
             await admin.reached(3.0)
             assert time.monotonic() - began < 3.0

@@ -19,9 +19,9 @@ from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.access import Access
-from topicpolicies_server.logs.pulsar.admin.topics import Layout
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reading.reader import LogReader
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import LogReader
+from topicpolicies_server.logs.pulsar.topics import Layout
 
 NAMESPACE = "public/default"
 UNFORESEEN = pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])

@@ -13,10 +13,10 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reading.reader import LogReader
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import LogReader
+from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 TOPIC = "persistent/public/default/__change_events"
 GONE = LogError(Reason.LOG_UNAVAILABLE, "It was deleted.")

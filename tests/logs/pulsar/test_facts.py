@@ -15,9 +15,9 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts, dialect_of, learn, unread_logs
-from topicpolicies_server.logs.pulsar.admin.topics import NOT_REGISTERED, Compaction, Gap, Layout, Schemas, State, Topics, throttling
+from topicpolicies_server.logs.pulsar.facts import PulsarFacts, dialect_of, learn, unread_logs
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId
+from topicpolicies_server.logs.pulsar.topics import NOT_REGISTERED, Compaction, Gap, Layout, Schemas, State, Topics, throttling
 
 REFUSED = LogError(LogState.ADMIN_REFUSED, "superusers only")
 SERVICES = "org.apache.pulsar.broker.service"
@@ -378,13 +378,6 @@ def a_rate(messages: int = -1, size: int = -1, period: int = 1, kind: str = "dis
         ({"clusterDispatchRate": {"east": a_rate(2)}}, Dialect.SHARED_KEY, "The dispatch rate of a/b (2 messages in 1 s)"),
     ],
 )
-async def test_a_rate_of_the_namespace_that_slows_its_change_log_down_is_named(
-    policies: dict[str, Any], dialect: Dialect, named: str
-) -> None:
+def test_a_rate_of_the_namespace_that_slows_its_change_log_down_is_named(policies: dict[str, Any], dialect: Dialect, named: str) -> None:
     told = throttling("a/b", policies, dialect)
     assert named in told and bool(named) is bool(told)
-    admin = FakeAdmin({"namespaces/a/b": policies})
-    topics = Topics(cast("Admin", admin))
-    assert await topics.throttled("a/b", dialect) == told
-    admin.answers["namespaces/a/b"] = LogError(LogState.ADMIN_UNREACHABLE, "no")
-    assert await topics.throttled("a/b", dialect) == ""

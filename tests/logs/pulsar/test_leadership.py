@@ -14,7 +14,7 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting, leader_name, leader_of, origin_of
-from topicpolicies_server.logs.pulsar.refusals import holder_of
+from topicpolicies_server.logs.pulsar.client import holder_of
 from topicpolicies_server.logs.pulsar.writer import OpenProducer
 
 TAKEN = ProducerTaken()

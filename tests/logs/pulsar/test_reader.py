@@ -18,14 +18,14 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar import partition as reader
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Gap, Schemas, State
 from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
+from topicpolicies_server.logs.pulsar.entries import Entries, ResumePoint
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.reading import partition as reader
-from topicpolicies_server.logs.pulsar.reading.entries import Entries, ResumePoint
-from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.topics import Compaction, Gap, Schemas, State
 from topicpolicies_server.namespaces.activity import event_in_words
 
 NAMESPACE = "public/default"

@@ -16,11 +16,11 @@ from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
-from topicpolicies_server.logs.pulsar.admin.topics import Layout, Schemas, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
+from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.reading.reader import LogReader
+from topicpolicies_server.logs.pulsar.reader import LogReader
+from topicpolicies_server.logs.pulsar.topics import Layout, Schemas, Topics
 
 NAMESPACE, LOCAL = "public/default", "__change_events"
 TOPIC = f"persistent/{NAMESPACE}/{LOCAL}"

@@ -11,8 +11,7 @@ import pytest
 
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.api import QUICK, QUICK_SECONDS
+from topicpolicies_server.logs.pulsar.admin import OF_A_KIND, PLACES, Admin
 
 HERE = "acme/orders"
 
@@ -80,7 +79,7 @@ async def test_the_number_of_concurrent_requests_is_limited_and_waiting_ones_cos
         few = min([await _all(admin, 100) for _ in range(3)])
         broker.asked.clear()
         many = await _all(admin, 1_500)
-    assert broker.most == QUICK
+    assert broker.most <= PLACES
     assert len(broker.asked) == 1_500
     assert many < 3 * few, "with the library's own queue it is many times as long"
 
@@ -88,8 +87,8 @@ async def test_the_number_of_concurrent_requests_is_limited_and_waiting_ones_cos
 async def test_a_request_without_a_connection_in_time_fails_and_a_cancelled_one_leaves_the_queue() -> None:
     broker = Broker()
     async with asking(broker) as admin:
-        hanging = [asyncio.create_task(admin.get("a", str(number))) for number in range(QUICK)]
-        while len(broker.asked) < QUICK:  # noqa: ASYNC110
+        hanging = [asyncio.create_task(admin.get("a", str(number))) for number in range(PLACES)]
+        while len(broker.asked) < PLACES:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         with pytest.raises(LogError, match="too many other requests wait before it") as refused:
             await admin.get("a", "late", seconds=0.2)
@@ -99,22 +98,22 @@ async def test_a_request_without_a_connection_in_time_fails_and_a_cancelled_one_
         await asyncio.sleep(0.05)
         gone.cancel()
         broker.answering.set()
-        assert await asyncio.gather(*hanging) == [{}] * QUICK
+        assert await asyncio.gather(*hanging) == [{}] * PLACES
         assert await last == {}
-    assert broker.asked[QUICK:] == ["last"]
+    assert broker.asked[PLACES:] == ["last"]
 
 
 async def test_waiting_requests_fail_when_the_client_is_closed() -> None:
     broker = Broker()
     async with asking(broker) as admin:
-        tasks = [asyncio.create_task(admin.get("a", str(number))) for number in range(3 * QUICK)]
-        while len(broker.asked) < QUICK:  # noqa: ASYNC110
+        tasks = [asyncio.create_task(admin.get("a", str(number))) for number in range(3 * PLACES)]
+        while len(broker.asked) < PLACES:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         async with asyncio.timeout(10):
             await admin.close()
             for had in await asyncio.gather(*tasks, return_exceptions=True):
                 assert isinstance(had, LogError) and "was closed" in had.message
-    assert len(broker.asked) == QUICK
+    assert len(broker.asked) == PLACES
 
 
 async def _answer_seconds(admin: Admin, name: str, seconds: float = 15.0) -> float:
@@ -133,13 +132,11 @@ async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -
     broker.answering.set()
     broker.hanging.add("bad")
     async with asking(broker) as admin:
-        hanging = _hang(admin, "bad", 3 * QUICK)
+        hanging = _hang(admin, "bad", 3 * PLACES)
         await asyncio.sleep(0.1)
-        assert await _answer_seconds(admin, "first") < 3 * QUICK_SECONDS + 5.0, "it waited 15 s, until each had had its 5 s, three times"
+        assert await _answer_seconds(admin, "first") < 1.0
         hanging += _hang(admin, "bad", 100)
-        assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 4.0, (
-            "other requests waited for hanging ones, which have 5 s"
-        )
+        assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 4.0
         broker.release()
         await asyncio.gather(*hanging)
 
@@ -148,7 +145,7 @@ async def test_the_error_of_a_request_behind_a_hanging_one_names_the_cause() -> 
     broker = Broker()
     broker.hanging.add("bad")
     async with asking(broker) as admin:
-        hanging = _hang(admin, "bad", QUICK // 2)
+        hanging = _hang(admin, "bad", OF_A_KIND)
         await asyncio.sleep(0.1)
         with pytest.raises(LogError, match="earlier requests of the same kind are not answered"):
             await _answer_seconds(admin, "bad", 0.2)

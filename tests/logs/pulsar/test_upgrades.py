@@ -21,7 +21,7 @@ from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar import log as log_module
-from topicpolicies_server.logs.pulsar.admin.facts import CurrentFacts, PulsarFacts
+from topicpolicies_server.logs.pulsar.facts import CurrentFacts, PulsarFacts
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
 
 NAMESPACE = "public/default"

@@ -16,8 +16,7 @@ from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError, LogSink
-from topicpolicies_server.logs.pulsar.client import Result
-from topicpolicies_server.logs.pulsar.refusals import refusal
+from topicpolicies_server.logs.pulsar.client import Result, refusal
 from topicpolicies_server.logs.pulsar.writer import OpenProducer, PartitionWriter
 
 NAMESPACE = "public/default"

@@ -118,7 +118,7 @@ def test_policies_move_between_brokers_and_sidecars(broker: Broker, admin: Admin
 def without_secrets(policies: TopicPolicies) -> TopicPolicies:
     found = comparable(policies)
     for name in ("s3_managed_ledger_offload_credential_id", "s3_managed_ledger_offload_credential_secret"):
-        if found.offload_policies.HasField(name):  # type: ignore[arg-type]
+        if found.offload_policies.HasField(name):
             setattr(found.offload_policies, name, "")
     return found
 

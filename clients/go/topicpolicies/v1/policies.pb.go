@@ -483,7 +483,7 @@ type TopicPolicies struct {
 	// Whether delayed messages are held back until they are due. Set over the admin API together with the two fields below; the three
 	// are one setting. Unset: as the namespace or broker says (broker: true).
 	DelayedDeliveryEnabled *bool `protobuf:"varint,6,opt,name=delayed_delivery_enabled,json=delayedDeliveryEnabled,proto3,oneof" json:"delayed_delivery_enabled,omitempty"`
-	// Longest delay that a message may request, in milliseconds; 0 is no limit. Unset: as the namespace or broker says.
+	// Longest delay that a message may request, in milliseconds; 0 is no limit, negative is none too. Unset: as the namespace or broker says.
 	DelayedDeliveryMaxDelayInMillis *int64 `protobuf:"varint,7,opt,name=delayed_delivery_max_delay_in_millis,json=delayedDeliveryMaxDelayInMillis,proto3,oneof" json:"delayed_delivery_max_delay_in_millis,omitempty"`
 	// How often due messages are looked for, in milliseconds. Unset: as the namespace or broker says (broker: 1000).
 	DelayedDeliveryTickTimeMillis *int64 `protobuf:"varint,8,opt,name=delayed_delivery_tick_time_millis,json=delayedDeliveryTickTimeMillis,proto3,oneof" json:"delayed_delivery_tick_time_millis,omitempty"`
@@ -1431,7 +1431,7 @@ type PersistencePolicies struct {
 	BookkeeperEnsemble *int32 `protobuf:"varint,2,opt,name=bookkeeper_ensemble,json=bookkeeperEnsemble,proto3,oneof" json:"bookkeeper_ensemble,omitempty"`
 	// Copies of each entry, a count. Must be given in an update.
 	BookkeeperWriteQuorum *int32 `protobuf:"varint,3,opt,name=bookkeeper_write_quorum,json=bookkeeperWriteQuorum,proto3,oneof" json:"bookkeeper_write_quorum,omitempty"`
-	// Most mark-deletes per second; 0 is no limit. Left out in an update: 0.
+	// Most mark-deletes per second; 0 is no limit, negative is the broker's default. Left out in an update: 0.
 	ManagedLedgerMaxMarkDeleteRate *float64 `protobuf:"fixed64,4,opt,name=managed_ledger_max_mark_delete_rate,json=managedLedgerMaxMarkDeleteRate,proto3,oneof" json:"managed_ledger_max_mark_delete_rate,omitempty"`
 	// Storage class of the managed ledger. Unset: the broker's default.
 	ManagedLedgerStorageClassName *string `protobuf:"bytes,5,opt,name=managed_ledger_storage_class_name,json=managedLedgerStorageClassName,proto3,oneof" json:"managed_ledger_storage_class_name,omitempty"`

@@ -346,7 +346,7 @@ class TopicPolicies(_message.Message):
     are one setting. Unset: as the namespace or broker says (broker: true).
     """
     delayed_delivery_max_delay_in_millis: _builtins.int
-    """Longest delay that a message may request, in milliseconds; 0 is no limit. Unset: as the namespace or broker says."""
+    """Longest delay that a message may request, in milliseconds; 0 is no limit, negative is none too. Unset: as the namespace or broker says."""
     delayed_delivery_tick_time_millis: _builtins.int
     """How often due messages are looked for, in milliseconds. Unset: as the namespace or broker says (broker: 1000)."""
     dispatcher_pause_on_ack_state_persistent_enabled: _builtins.bool
@@ -1082,7 +1082,7 @@ class PersistencePolicies(_message.Message):
     bookkeeper_write_quorum: _builtins.int
     """Copies of each entry, a count. Must be given in an update."""
     managed_ledger_max_mark_delete_rate: _builtins.float
-    """Most mark-deletes per second; 0 is no limit. Left out in an update: 0."""
+    """Most mark-deletes per second; 0 is no limit, negative is the broker's default. Left out in an update: 0."""
     managed_ledger_storage_class_name: _builtins.str
     """Storage class of the managed ledger. Unset: the broker's default."""
     def __init__(

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -26,7 +27,6 @@ from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.cli.interrupts import INTERRUPTED, TERMINATED
 from topicpolicies_server.cli.moments import parse_time
 from topicpolicies_server.cli.settings import Output
-from topicpolicies_server.cli.showing.rendering import console
 from topicpolicies_server.escaping import printable
 from topicpolicies_server.logs.change_log import LogError
 
@@ -393,7 +393,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, 
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    console().print(table)
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    console.print(table)
 
 
 def _cell(value: object) -> str:

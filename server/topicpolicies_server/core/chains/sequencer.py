@@ -7,12 +7,9 @@ chain does not wait for the log. The result of the update is known when its even
 Four things make a request wait in its chain: a precondition on a version or on absence (the one before it must be known), a full pipeline,
 earlier changes of its batch, and an answer that writes nothing (it holds only if the events in flight before it succeed).
 
-**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no position in the log that would prove what it
-was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
-lose an update. So such an answer is *confirmed* first: the view has to come to where the log ended after the request arrived. Then the
-request is computed again, and written if the document now calls for it. No confirmation is needed where this process is the only writer,
-nor for a conflict with a version that the key has left behind, since versions only grow. Meanwhile the chain goes on, but no later
-request of the same batch is written.
+**An answer that writes nothing** is *confirmed* first where others write the log too: once the view has come to where the log ended after
+the request arrived, the request is computed again, and written if the document now calls for it. A conflict with a version that the key has
+left behind needs no confirmation, since versions only grow. Meanwhile the chain goes on, but no later request of the same batch is written.
 
 **A failed append** does not prove that the event is not in the log. Events of one key stand in the log in the order in which they were
 appended, so the next later event that is folded decides: what was not folded before it is not in the log. If no append is outstanding
@@ -22,13 +19,8 @@ A request whose event does not count (it is not in the log, or was rejected beca
 again, behind what was computed meanwhile. Requests of one batch are applied in their order: if a later request of the batch has an
 event by then, the request fails instead.
 
-**A chain.** A request waits in the queue, becomes a link when it is computed (``link``), and leaves the chain with its answer. The chain
-computes requests while fewer than ``most_in_flight`` events are in flight. A request with a version waits for everything before it, and a
-request of a batch for those before it in that batch that may still have to be written. A chain exists only while it has a request.
-
 The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
-each report to the chain of the key, and adds to its ``effects``: events to append, requests to confirm, and requests that are settled. It
-does no I/O and keeps no time.
+each report to the chain of the key, and adds to its ``effects``. It does no I/O and keeps no time.
 """
 
 from __future__ import annotations
@@ -58,20 +50,6 @@ from .answers import (
 )
 from .link import OUTSTANDING, EventReport, Link, State, event_of
 from .request import Outcome, Request, Result
-
-__all__ = [
-    "ATTEMPTS",
-    "Append",
-    "Confirm",
-    "Effect",
-    "FoundEvent",
-    "Outcome",
-    "Request",
-    "Result",
-    "Sequencer",
-    "Settled",
-    "outcome_not_known",
-]
 
 ATTEMPTS = 16
 """How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
@@ -131,7 +109,6 @@ class Sequencer:
         self._ids, self._number = ids, 0
         self._chains: dict[PolicyKey, Chain] = {}
         self._dry: dict[Request, None] = {}
-        """Dry runs that wait to be confirmed."""
         self._submitted = 0
 
     @property
@@ -211,7 +188,7 @@ class Sequencer:
                 left.setdefault(request.key, []).append(request)
         for key, unconfirmed in left.items():
             if (chain := self._chains.get(key)) is not None:
-                chain.give_up(unconfirmed, why)
+                chain.fail_unconfirmed(unconfirmed, why)
         self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
@@ -287,7 +264,6 @@ class Sequencer:
             self.effects.append(Settled(request, self._validated(request, chain)))
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
-        """Returns the answer to a dry run: what the request would do at the end of its chain."""
         state = self.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
@@ -317,15 +293,11 @@ class Chain:
         self._key = key
         self._sequencer = sequencer
         self._links: deque[Link] = deque()
-        """The requests that were computed, in order."""
         self._appended: dict[str, Link] = {}
         """The links that have an event, by its id, in order."""
         self._queue: OrderedDict[Request, None] = OrderedDict()
-        """The requests that are to be computed, in order."""
         self._requests: dict[str, Request] = {}
-        """Queued requests and requests with a link, by request id."""
         self._newest: Settings | None = None
-        """The document after all links, if ``_newest_valid``."""
         self._newest_valid = False
 
     # --- requests and queries -----------------------------------------------------------------------------------
@@ -445,7 +417,7 @@ class Chain:
             self._append_again(link)
         self.advance(state)
 
-    def give_up(self, requests: Iterable[Request], why: str) -> None:
+    def fail_unconfirmed(self, requests: Iterable[Request], why: str) -> None:
         """Settles those of ``requests`` that are links without an event: they are not confirmed."""
         unconfirmed = set(requests)
         left = [link for link in self._links if link.state is State.WAITING and link.request in unconfirmed]
@@ -516,7 +488,6 @@ class Chain:
         return True
 
     def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
-        """Settles a request that must not be computed any more. Returns whether it is one."""
         if version != request.submitted_at and (remembered := self._sequencer.known(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
@@ -552,7 +523,6 @@ class Chain:
         return any(each.batch is request.batch and each.number < request.number and each.unconfirmed for each in waiting)
 
     def _put_behind(self, request: Request) -> None:
-        """Moves the links without an event of a request's batch behind the request, so that the batch's order is kept."""
         waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
         later = [link for link in waiting if link.request.batch is request.batch]
         if later:
@@ -620,7 +590,6 @@ class Chain:
         return any(link.request is request for link in self._appended.values())
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
-        """Adds the effects that answer a request and its repeats."""
         effects = self._sequencer.effects
         effects.append(Settled(request, answer))
         if request.repeats:

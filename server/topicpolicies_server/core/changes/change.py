@@ -118,7 +118,6 @@ class Change:
         return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
 
     def _edited(self, setting: Setting, old: bytes, violations: list[Violation]) -> bytes | None:
-        """Returns a setting's value after the change, which needs the setting to be parsed."""
         part = TopicPolicies.FromString(old)
         mask = self._masks.get(setting) or paths_of(setting)
         masks.apply(mask, part, self.given)

@@ -114,7 +114,6 @@ def _unknown(segment: str, message: Descriptor) -> str:
 
 
 def _absorbed(paths: Sequence[Path]) -> Mask:
-    """Returns the paths in sorted order, without those that another path contains."""
     kept: list[Path] = []
     for path in sorted(paths):
         if not kept or path[: len(kept[-1])] != kept[-1]:
@@ -219,7 +218,6 @@ def _apply(path: Path, target: Message, source: Message) -> None:
 
 
 def _put(field: Field, target: Message, source: Message) -> None:
-    """Makes a field of the target equal to that of the source."""
     name = field.name
     ours, theirs = getattr(target, name), getattr(source, name)
     if not is_set((name,), source):
@@ -239,7 +237,6 @@ def _put(field: Field, target: Message, source: Message) -> None:
 
 
 def _put_entry(field: Field, ours: Any, theirs: Any, key: str) -> None:
-    """Makes an entry of the target's map equal to that of the source's."""
     if key not in theirs:
         ours.pop(key, None)
     elif field.object is None:
@@ -257,6 +254,5 @@ def _replace(target: Message, source: Message) -> None:
 
 
 def _copy(target: Message, source: Message) -> None:
-    """Copies all known fields to an object that has just been created."""
     target.CopyFrom(source)
     target.DiscardUnknownFields()

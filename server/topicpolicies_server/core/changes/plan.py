@@ -18,7 +18,6 @@ from . import masks
 from .masks import Mask
 
 _REMEMBERED = 4_096
-"""How many masks have their plans cached."""
 _REMEMBERED_LENGTH = 1_024
 """Most characters and paths, added up, of a mask that is cached: long ones would take too much memory."""
 
@@ -102,7 +101,6 @@ def _plan(paths: tuple[str, ...]) -> Plan:
 
 
 def _names_all(setting: Setting, named: Sequence[Path]) -> bool:
-    """Returns whether paths name a whole setting, or each of its leaves."""
     return all(masks.covers(named, path) for path in paths_of(setting))
 
 

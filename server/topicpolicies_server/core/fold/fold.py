@@ -194,7 +194,6 @@ def _lacks(known: set[str], stamp: Stamp) -> bool:
 
 
 def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
-    """Folds a REPAIR or TOMBSTONE: a head as its writer knew it."""
     document = event.document
     claimed = None if stamp.kind is StampKind.TOMBSTONE else document
     head, version = state.document, state.version

@@ -133,11 +133,9 @@ def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozens
 
 
 def _apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting]:
-    """Returns the settings in which a document differs from a raw one, among those that its writer knows."""
     return [name for name in differing(raw, document) if compares(name, known)]
 
 
 def _effect(changed: list[Setting], document: Settings, head: Settings | None) -> list[Setting]:
-    """Returns the settings of a change whose values differ from the head's."""
     present: Settings = head or {}
     return [name for name in changed if document.get(name) != present.get(name)]

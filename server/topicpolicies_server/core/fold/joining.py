@@ -64,7 +64,6 @@ from .operation import Folded, apply, changed_by, judge, move, pipelined
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
 _TRAIL_SLACK = 64
-"""How many events a trail grows by before the ones that are too old are dropped."""
 
 
 def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int = WINDOW_MS) -> None:
@@ -231,7 +230,6 @@ def without_versions(requests: Sequence[Remembered]) -> tuple[Remembered, ...]:
 
 
 def _fold_again(state: KeyState, later: Sequence[TrailEvent]) -> None:
-    """Folds again the events that a writer had not seen, on top of the head that it restated."""
     for noted in later:
         placed, event = noted.placed, noted.placed.event
         assert event is not None, "only events are noted"

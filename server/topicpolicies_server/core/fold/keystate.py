@@ -7,6 +7,7 @@ idle key is small: fields that are of use only for a window W after an event are
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -59,76 +60,57 @@ class TrailEvent(NamedTuple):
     """Whether a sidecar that has seen more of the history would infer the same change."""
 
 
+@dataclass(slots=True, eq=False)
 class Joined:
     """What the state of a key keeps for a while if the key's history was not seen from its beginning (``core/fold/joining``)."""
 
-    __slots__ = ("dropped", "first", "first_at", "trail")
-
-    def __init__(self, first: Position = "", first_at: int = 0, dropped: Position = "") -> None:
-        self.first = first
-        """The position of the first event that was seen: events before it may be missing. Empty: so long ago that these do not matter."""
-        self.first_at = first_at
-        """When the first event that was seen was published, in milliseconds since 1970; 0 with an empty ``first``."""
-        self.dropped = dropped
-        """The position after which the trail is complete: that of the first event that was seen, or of the newest that was dropped."""
-        self.trail: list[TrailEvent] = []
-        """The events of the last W that may have to be folded again, oldest first."""
+    first: Position = ""
+    """The position of the first event that was seen: events before it may be missing. Empty: so long ago that these do not matter."""
+    first_at: int = 0
+    """When the first event that was seen was published, in milliseconds since 1970; 0 with an empty ``first``."""
+    dropped: Position = ""
+    """The position after which the trail is complete: that of the first event that was seen, or of the newest that was dropped."""
+    trail: list[TrailEvent] = field(default_factory=list)
+    """The events of the last W that may have to be folded again, oldest first."""
 
 
 ALONE = Joined()
 """The ``KeyState.joined`` of every key whose head is a guess in a log with one writer: that writer's next event confirms or corrects it."""
 
 
+@dataclass(slots=True, eq=False)
 class KeyState:
     """One policy key after a prefix of the log. Changed only by the fold."""
 
-    __slots__ = (
-        "contradictions",
-        "document",
-        "due",
-        "head_event",
-        "joined",
-        "newest",
-        "older",
-        "owed",
-        "raw",
-        "remembered",
-        "since",
-        "superseded_ids",
-        "upto",
-        "version",
-    )
-
-    def __init__(self) -> None:
-        self.document: Settings | None = None
-        """H, the head; None: there is no document."""
-        self.version: Position = ABSENT
-        """V, the position of the event that made the head. Different sidecars may hold different versions of the same *absence*."""
-        self.head_event = ""
-        """The id of the event that made the head; its position, if a broker wrote that event or it is known only from a restatement."""
-        self.remembered: tuple[Remembered, ...] = ()
-        """The last ``REMEMBERED_REQUESTS`` requests that were applied, newest last."""
-        self.raw: Settings | None = None
-        """The raw document: what a broker that has read this far shows."""
-        self.newest: str | None = None
-        """The id of the newest event, empty if a broker wrote it; None: no event of the key was seen."""
-        self.older: list[Superseded] | None = None
-        """Superseded events, oldest first: those within W, and some more; None if there are none, or the log has one writer."""
-        self.owed: Owed | None = None
-        """Events still to come whose changes were already carried; None: there are none, or brokers clone what they change."""
-        self.superseded_ids: dict[str, None] | None = None
-        """The ids of superseded events, oldest first; None if there are none."""
-        self.due = False
-        """Whether a repair is due: brokers, or readers that see only the newest event, get something else than the head."""
-        self.since: Position = ""
-        """The event since which the head rests on all of the key's history; empty: since the history's beginning. This sidecar saw that
-        itself, or took it from a writer that had seen more (``core/fold/joining``)."""
-        self.upto: Position = ""
-        """The position of the newest event that was folded; empty in a log with one writer, where it is not needed."""
-        self.joined: Joined | None = None
-        """For a key with a ``since``: the events seen lately; None: none for a while, or the history was seen from its beginning."""
-        self.contradictions = 0
-        """How often this version was restated as something else by a writer that had seen as much."""
+    document: Settings | None = None
+    """H, the head; None: there is no document."""
+    version: Position = ABSENT
+    """V, the position of the event that made the head. Different sidecars may hold different versions of the same *absence*."""
+    head_event: str = ""
+    """The id of the event that made the head; its position, if a broker wrote that event or it is known only from a restatement."""
+    remembered: tuple[Remembered, ...] = ()
+    """The last ``REMEMBERED_REQUESTS`` requests that were applied, newest last."""
+    raw: Settings | None = None
+    """The raw document: what a broker that has read this far shows."""
+    newest: str | None = None
+    """The id of the newest event, empty if a broker wrote it; None: no event of the key was seen."""
+    older: list[Superseded] | None = None
+    """Superseded events, oldest first: those within W, and some more; None if there are none, or the log has one writer."""
+    owed: Owed | None = None
+    """Events still to come whose changes were already carried; None: there are none, or brokers clone what they change."""
+    superseded_ids: dict[str, None] | None = None
+    """The ids of superseded events, oldest first; None if there are none."""
+    due: bool = False
+    """Whether a repair is due: brokers, or readers that see only the newest event, get something else than the head."""
+    since: Position = ""
+    """The event since which the head rests on all of the key's history; empty: since the history's beginning. This sidecar saw that
+    itself, or took it from a writer that had seen more (``core/fold/joining``)."""
+    upto: Position = ""
+    """The position of the newest event that was folded; empty in a log with one writer, where it is not needed."""
+    joined: Joined | None = None
+    """For a key with a ``since``: the events seen lately; None: none for a while, or the history was seen from its beginning."""
+    contradictions: int = 0
+    """How often this version was restated as something else by a writer that had seen as much."""
 
     @property
     def base(self) -> str:

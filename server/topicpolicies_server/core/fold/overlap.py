@@ -190,7 +190,6 @@ def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | N
 
 
 def _alike(one: _Story, other: _Story, document: Settings, head: Settings | None) -> bool:
-    """Returns whether two stories have the same effect on the head."""
     present: Settings = head or {}
 
     def effect(story: _Story) -> set[Setting]:

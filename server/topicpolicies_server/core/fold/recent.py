@@ -1,13 +1,8 @@
 """The requests applied lately in a namespace, many more than its events carry, so that a repeated request gets its first answer.
 
-The requests that the fold remembers of a key (``keystate.REMEMBERED_REQUESTS``) are part of what a log means, and few, because they travel
-in every event of the key. A busy key applies more in milliseconds, sooner than a client whose connection broke can connect again and repeat
-its request. So each view also keeps the requests that it has seen applied, up to a bound; the oldest are dropped first. It has those of the
-events that it was built from when the log was opened, unless they were compacted away, and of all events since. So a restart forgets no
-request whose event is still in the log.
-
-Each request is kept as two strings, its name (which includes its key) and its answer: a namespace may have tens of thousands, and objects
-took half as much memory again.
+The requests that the fold remembers of a key (``keystate.REMEMBERED_REQUESTS``) are few, because they travel in every event of the key: a
+busy key applies more in milliseconds. So each view also keeps the requests that it has seen applied, up to a bound; the oldest are dropped
+first. Each is kept as two strings, its name (which includes its key) and its answer: objects took half as much memory again.
 """
 
 from __future__ import annotations

@@ -129,8 +129,6 @@ def _has(message: Message, name: str) -> bool:
 
 
 class _Result:
-    """Collects resolved values and the levels that they come from."""
-
     def __init__(self) -> None:
         self._policies = TopicPolicies()
         self._sources: dict[str, Source] = {}

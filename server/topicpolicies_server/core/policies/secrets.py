@@ -85,7 +85,6 @@ def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
 
 
 def _present(policies: OffloadPolicies) -> Iterator[Path]:
-    """Yields the paths of the secrets that are set, below the offload policies."""
     for name in _NAMES:
         if policies.HasField(cast("Any", name)):
             yield (name,)

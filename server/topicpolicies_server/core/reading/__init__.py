@@ -1,7 +1,6 @@
 """Reading: the heads of a namespace, built from the events of its log, and the watchers that follow their changes.
 
-- ``heads``: what callers and watchers are shown of a policy key
-- ``cell``: all that a view keeps of a policy key, as an object in use or as bytes at rest
+- ``cell``: all that a view keeps of a policy key, in use or at rest, and the key's head: what callers and watchers are shown
 - ``orders``: the keys of a view by name, for pages; and those that had events lately
 - ``view``: the heads of one namespace; built from the modules above
 - ``readback``: one order for the events that are acknowledged and those that are read

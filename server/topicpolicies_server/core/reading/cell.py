@@ -15,6 +15,7 @@ import marshal
 import re
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from ..fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
@@ -22,7 +23,6 @@ from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import Action, Event, ListChange, Placed, Position, Remembered, Seen, Stamp, StampKind
-from .heads import Head
 
 _HEADER = struct.Struct(">BQHHqIB")
 _DUE, _DOCUMENT, _OWED = 1, 2, 4
@@ -43,6 +43,75 @@ LOCAL_FROM = "\x03"
 """Less than all names of LOCAL keys, and greater than all names of GLOBAL keys."""
 
 
+class Before(NamedTuple):
+    """The state of a key before a change."""
+
+    document: Settings | None
+    """None: there was no document."""
+
+
+class Head:
+    """A head, and the event that made it. Immutable, but for cached values and ``before``."""
+
+    __slots__ = (
+        "before",
+        "document",
+        "encoded",
+        "key",
+        "number",
+        "partition",
+        "placed",
+        "previous",
+        "size",
+        "version",
+        "with_before",
+    )
+
+    def __init__(
+        self,
+        key: PolicyKey,
+        document: Settings | None,
+        version: Position,
+        previous: Position,
+        placed: Placed | None,
+        number: int,
+        partition: int = 0,
+    ) -> None:
+        self.key = key
+        self.document = document
+        self.version = version
+        self.previous = previous
+        """The version before this one; "" if unknown, as for the first event seen of a key whose log was compacted."""
+        self.placed = placed
+        """The event that made this head; None for an absence of which there is no event."""
+        self.size = 0 if document is None else documents.size(document)
+        """The size of the document's settings in bytes; 0 if there is no document."""
+        self.number = number
+        """The number of the change that made this head: the view counts its changes. 0: no change made it."""
+        self.partition = partition if placed is None else placed.partition
+        """The partition of the event that made this head."""
+        self.before: Before | None = None
+        """The document before this one, as long as it may be needed; None: it is not known (any more)."""
+        self.encoded: bytes | None = None
+        """The change as watchers are sent it, serialized once for all of them."""
+        self.with_before: bytes | None = None
+        """The change as watchers are sent it that want the document before too."""
+
+    @property
+    def event(self) -> Event | None:
+        """The decoded event that made this head; None for an absence of which there is no event."""
+        return self.placed.event if self.placed is not None else None
+
+    @property
+    def position(self) -> Position:
+        """The position of the event that made this head; of an absence without an event, where the view stood that found it."""
+        return self.placed.position if self.placed is not None else self.version
+
+    def forget_before(self) -> None:
+        """Drops the document before this one: heads are kept for long."""
+        self.before = self.with_before = None
+
+
 class Damaged(ValueError):
     """Raised for bytes that are no cell at rest."""
 
@@ -57,23 +126,20 @@ def key_of(name: str) -> PolicyKey:
     return PolicyKey(name[1:], Scope.GLOBAL) if name.startswith(_GLOBAL) else PolicyKey(name, Scope.LOCAL)
 
 
+@dataclass(slots=True, eq=False)
 class Cell:
     """One policy key of a view, while it is in use: the fold's state, and the head that watchers were sent. Only the view changes it."""
 
-    __slots__ = ("head", "key", "name", "partition", "state", "touched_at")
-
-    def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
-        self.key = key
-        self.name = name
-        """The key as one string (``name_of``)."""
-        self.partition = partition
-        """The partition of the key's last event, which may not be that of earlier events: a log may get more partitions."""
-        self.state = state
-        """The fold's state of the key."""
-        self.head: Head | None = None
-        """None: no event of the key has made a head."""
-        self.touched_at = 0
-        """When the key's last event was published, in milliseconds since 1970."""
+    key: PolicyKey
+    name: str
+    """The key as one string (``name_of``)."""
+    partition: int
+    """The partition of the key's last event, which may not be that of earlier events: a log may get more partitions."""
+    state: KeyState
+    head: Head | None = None
+    """None: no event of the key has made a head."""
+    touched_at: int = 0
+    """When the key's last event was published, in milliseconds since 1970."""
 
 
 Kept: TypeAlias = "Cell | bytes"
@@ -210,7 +276,6 @@ def to_bytes(cell: Cell) -> bytes:
 
 
 def _leftovers(state: KeyState, found: _Documents) -> bytes:
-    """Returns what is needed only for a while after the key's events; no bytes for nothing."""
     joined, owed, older, seen = state.joined, state.owed, state.older, state.superseded_ids
     if joined is ALONE:
         joined = None

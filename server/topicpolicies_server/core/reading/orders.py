@@ -29,7 +29,6 @@ class Order:
         self._blocks: list[list[str]] = []
         """Sorted, non-empty blocks; all names of a block are less than those of the next."""
         self._lasts: list[str] = []
-        """The last name of each block."""
         self._size = 0
 
     def __len__(self) -> int:

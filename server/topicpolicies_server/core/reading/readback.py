@@ -1,10 +1,8 @@
 """Read-back: takes acknowledged events before they are read back, if their positions prove that nothing comes before them.
 
-An event may be taken into the view once all events before it in its partition are known. Usually the log's reader delivers them. But if
-positions prove that nothing stands between the last event taken and an acknowledged event of ours, that event is taken at once, without
-waiting for the reader. The reader still delivers the event later, and must agree.
-
-(A stock broker wakes its readers every 10 ms, ``managedLedgerNewEntriesCheckDelayInMillis``; a publish takes 3 ms.)
+An event may be taken into the view once all events before it in its partition are known. Usually the log's reader delivers them, but a
+stock broker wakes its readers every 10 ms (``managedLedgerNewEntriesCheckDelayInMillis``). If positions prove that nothing stands between
+the last event taken and an acknowledged event of ours, that event is taken at once. The reader still delivers it later, and must agree.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ class ReadBack:
         """How many acknowledged events wait for the reader."""
         return sum(map(len, self._waiting))
 
-    def is_confirmed(self, positions: Iterable[Position]) -> bool:
+    def is_read(self, positions: Iterable[Position]) -> bool:
         """Returns whether the reader has delivered all events that were taken by proof up to some positions, by partition."""
         return not any(next(iter(proven), end + "~") <= end for proven, end in zip(self._proven, positions, strict=True))
 

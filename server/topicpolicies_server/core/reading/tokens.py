@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
-from .heads import Head
-from .view import Trace
+from .cell import Head
+from .view import HeadPlace
 
 MOST_GAPS = 16
 """How many gaps are kept for each partition; of more, the oldest is dropped, and ``since`` moves to its end."""
@@ -59,11 +59,11 @@ class Token(NamedTuple):
         pairs = zip_longest(self.positions, other.positions, fillvalue="")
         return self._replace(positions=tuple(max(pair) for pair in pairs))
 
-    def moved(self, changes: Iterable[Head]) -> Token:
+    def moved(self, heads: Iterable[Head]) -> Token:
         """Returns the place after some changes."""
         positions = list(self.positions)
-        for change in changes:
-            placed = change.placed
+        for head in heads:
+            placed = head.placed
             if placed is not None:
                 positions += [""] * (placed.partition + 1 - len(positions))
                 positions[placed.partition] = max(positions[placed.partition], placed.position)
@@ -75,9 +75,9 @@ class Token(NamedTuple):
         positions[partition] = max(positions[partition], position)
         return self._replace(positions=tuple(positions))
 
-    def is_before(self, change: Head | Trace) -> bool:
+    def is_before(self, head: Head | HeadPlace) -> bool:
         """Returns whether a change stands after this place."""
-        return change.partition >= len(self.positions) or change.position > self.positions[change.partition]
+        return head.partition >= len(self.positions) or head.position > self.positions[head.partition]
 
 
 class Selection(NamedTuple):
@@ -131,7 +131,6 @@ class Horizon:
         """``since``: by partition, the position after which every key that changed has a head."""
         self._since = list(since)
         self._gaps: list[tuple[int, Position, Position]] = []
-        """Partition, beginning and end of each gap; the oldest first."""
 
     def serves(self, positions: Sequence[Position]) -> bool:
         """Returns whether a watcher can resume from a place."""

@@ -1,17 +1,8 @@
 """The view: the heads of one namespace, built from the events of its log in order, and from nothing else.
 
-There is one cell for each key, in use or as bytes (``cell``), and the cells stand in the order of their last change. What a key costs does
-not depend on how many other keys there are:
-
-===============================  ====================================  ===============================================================
-order of the keys                what it is for                        what removes a key from it
-===============================  ====================================  ===============================================================
-by last change                   changes since a place                 only forgetting the key
-by last event, per partition     dropping what matters only for a      so many windows W without an event (``orders.ActiveKeys``)
-                                 while after an event
-absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
-with a document, by their names  pages, snapshots                      its deletion
-===============================  ====================================  ===============================================================
+There is one cell for each key, in use or as bytes (``cell``). The cells stand in the order of their last change. What a key costs does not
+depend on how many other keys there are: keys with a document have an order by name, absent ones one by last change, and those that had
+events lately one by the time of these (``orders``).
 
 **Deleted keys are forgotten**: the longest deleted first, and none for which an event may still come. A forgotten key is like one without
 any event in the log, as after a start after a compaction, which erases the key too. The view knows up to which position of each partition
@@ -34,11 +25,8 @@ from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from .cell import Cell, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
-from .heads import Before, Head
+from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
 from .orders import WINDOWS, ActiveKeys, Order, names_of
-
-__all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Trace", "View", "ViewStep"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
@@ -49,7 +37,7 @@ _RUN = 2_048
 """How many names are sorted at a time, roughly: no other thread runs during a sort."""
 
 
-class Trace(NamedTuple):
+class HeadPlace(NamedTuple):
     """Number and place of a head, by which a caller selects heads without reading all of a cell at rest."""
 
     number: int
@@ -81,7 +69,7 @@ class ViewStep(NamedTuple):
 
     folded: Folded | None
     """What the fold did; None: the entry is no event."""
-    change: Head | None
+    head: Head | None
     """The new head; None: it did not change."""
     before: Head | None
     """The head before it; None: there was none."""
@@ -113,23 +101,6 @@ class CellsInUse:
 class View:
     """The heads of one namespace."""
 
-    __slots__ = (
-        "__weakref__",
-        "_absences",
-        "_absent",
-        "_active",
-        "_cells",
-        "_heads",
-        "_in_use",
-        "_me",
-        "_present",
-        "complete",
-        "context",
-        "forgotten",
-        "number",
-        "recent",
-    )
-
     def __init__(
         self,
         context: FoldContext,
@@ -154,16 +125,13 @@ class View:
         self.recent = RecentRequests()
         """Requests that were applied lately."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
-        """The cells by the names of their keys."""
         self._active: defaultdict[int, ActiveKeys] = defaultdict(lambda: ActiveKeys(context.window_ms))
         """The keys that had events lately, by partition, but for those at rest with a document and nothing to be dropped."""
         self._heads = 0
-        """How many cells have a head."""
         self._absent: OrderedDict[str, None] = OrderedDict()
         self.forgotten: dict[int, Position] = {}
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
         self._present = Order()
-        """The names of the keys with a document."""
         self.share(CellsInUse() if in_use is None else in_use)
 
     def share(self, in_use: CellsInUse) -> None:
@@ -190,19 +158,19 @@ class View:
         head = self.head(key)
         return head.version if head is not None else ABSENT
 
-    def traces(self) -> Iterator[Trace]:
-        """Yields the traces of all heads, the newest change first, for a caller that needs few of the heads."""
+    def places(self) -> Iterator[HeadPlace]:
+        """Yields the places of all heads, the newest change first, for a caller that needs few of the heads."""
         for name, kept in reversed(self._cells.items()):
             if isinstance(kept, bytes):
                 header = Header.of(kept)
                 if header.number:
-                    yield Trace(header.number, header.head_partition, header.position(kept), name)
+                    yield HeadPlace(header.number, header.head_partition, header.position(kept), name)
             elif kept.head is not None:
-                yield Trace(kept.head.number, kept.head.partition, kept.head.position, name)
+                yield HeadPlace(kept.head.number, kept.head.partition, kept.head.position, name)
 
-    def traced(self, traces: Iterable[Trace]) -> list[Head]:
-        """Returns the heads of some traces."""
-        return [head for trace in traces if (head := self._head(trace.name)) is not None]
+    def heads_at(self, places: Iterable[HeadPlace]) -> list[Head]:
+        """Returns the heads at some places."""
+        return [head for place in places if (head := self._head(place.name)) is not None]
 
     def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
         """Returns the heads without a document that ``since`` accepts, the oldest change first."""
@@ -265,14 +233,14 @@ class View:
         active = self._active[placed.partition]
         for name in active.touch(cell.name, placed.published_at):
             self._trim(name, active.now or 0)
-        before, change = cell.head, None
+        before, head = cell.head, None
         if folded.changed:
             if event.stamp is not None:
                 self.recent.note(event.key, event.stamp, folded, state)
-            change = self._put(cell, state.document, folded.version, folded.previous, placed)
+            head = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
-        return ViewStep(folded, change, before, state)
+        return ViewStep(folded, head, before, state)
 
     def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
@@ -309,7 +277,7 @@ class View:
                 told = None if before is None else _head_of(name, before)
                 if not _same_head(head, told):
                     fresh.append((head, told))
-        changes: list[Head] = []
+        changed: list[Head] = []
         self.forgotten = dict(older.forgotten)
         for name, before in older._cells.items():
             if _number_of(self._cells.get(name)) or (head := _head_of(name, before)) is None:
@@ -321,14 +289,14 @@ class View:
             else:  # a version greater than all before, and less than all to come
                 here = positions[cell.partition] if cell.partition < len(positions) else ABSENT
                 absent_since(max(head.version, here), cell.state)
-                changes.append(self._put(cell, None, cell.state.version, head.version, None))
+                changed.append(self._put(cell, None, cell.state.version, head.version, None))
         for head, told in fresh:
             mine = self._use(name_of(head.key))
             assert mine is not None, "it has a head"
-            change = self._put(mine, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
+            renewed = self._put(mine, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
             if told is not None or head.document is not None or head.position > older.forgotten.get(head.partition, ""):
-                changes.append(change)  # else it is an absence that the older view had forgotten
-        return changes
+                changed.append(renewed)  # else it is an absence that the older view had forgotten
+        return changed
 
     def copy(self) -> Copy:
         """Returns what another process needs to continue this view."""
@@ -406,19 +374,18 @@ class View:
         return cell
 
     def _head(self, name: str) -> Head | None:
-        """Returns the head of a name; None: there is none. A cell at rest stays so."""
         kept = self._cells.get(name)
         return _head_of(name, kept) if kept is not None else None
 
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
         self.number += 1
-        change = Head(cell.key, document, version, previous, placed, self.number, cell.partition)
-        self._show(cell, change)
-        return change
+        head = Head(cell.key, document, version, previous, placed, self.number, cell.partition)
+        self._show(cell, head)
+        return head
 
-    def _show(self, cell: Cell, change: Head) -> None:
+    def _show(self, cell: Cell, head: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        there, was_there = change.document is not None, cell.head is not None and cell.head.document is not None
+        there, was_there = head.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
                 self._present.add(cell.name)
@@ -430,11 +397,10 @@ class View:
             self._absent.move_to_end(cell.name)
         if cell.head is None:
             self._heads += 1
-        cell.head = change
+        cell.head = head
         self._cells.move_to_end(cell.name)
 
     def _trim(self, name: str, now: int) -> None:
-        """Drops what an idle key keeps only for a while (``KeyState.trim``)."""
         kept = self._cells[name]
         if isinstance(kept, bytes) and not (header := Header.of(kept)).is_owed:
             self._cells[name] = kept[: header.end]
@@ -463,7 +429,6 @@ def _head_of(name: str, kept: Kept) -> Head | None:
 
 
 def _number_of(kept: Kept | None) -> int:
-    """Returns the number of a cell's head; 0: there is none."""
     if isinstance(kept, bytes):
         return Header.of(kept).number
     return kept.head.number if kept is not None and kept.head is not None else 0

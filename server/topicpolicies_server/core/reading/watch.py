@@ -1,18 +1,11 @@
 """Watching: each watcher gets the state of its namespace, then SYNCED, then the changes, and none that is slow delays another.
 
-The hub sends nothing. It notifies watchers of changes, and they take what they are owed when their streams can send. The cost of a change
-depends on the watchers that want it, not on the number of keys or topics. What watchers of a whole namespace take, a page of heads or a
-run of the ring, is made and serialized once for all that take the same.
+The hub sends nothing. It notifies watchers of changes, and they take what they are owed when their streams can send. What watchers of a
+whole namespace take, a page of heads or a run of the ring, is made and serialized once for all that take the same. A watcher is synced,
+once, when it has taken everything that it is owed: that is the state of that moment.
 
-A watcher begins with a snapshot, or resumes from a token. When it has taken everything that it is owed, it is synced, once: what it has
-taken is the state of that moment.
-
-**A watcher of a whole namespace** reads its snapshot page after page in the order of the keys. A change of a key that the pages have not
-reached yet is not owed: a page will have the newer head. Every other change since it began is in the ring, from which it goes on. From
-then on its place in the ring is all that it keeps. In the mode LATEST it passes over changes that newer ones have superseded. If it has
-fallen out of the ring, it goes on as from a token.
-
-**A watcher of topics** keeps what it is owed: at first all of its keys, whose heads it looks up when they are taken; then the changes.
+A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there; if it has
+fallen out of the ring, it goes on as from a token. A watcher of topics keeps what it is owed.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring, or may have been compacted away
 before the log was opened anew. LATEST: deletions are forgotten, events up to where it stands may be gone (``tokens.Horizon``), or a head
@@ -32,12 +25,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cell import key_of
-from .heads import Head
+from .cell import Head, key_of
 from .tokens import Horizon, Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from .view import Trace, View
-
-__all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
+from .view import HeadPlace, View
 
 RING = 8192
 """How many changes a ring keeps, by default."""
@@ -49,10 +39,10 @@ LOOKS = 1_024
 """How many heads are looked at in one turn, at most."""
 
 
-class Batch(NamedTuple):
+class Taken(NamedTuple):
     """What one call of ``Watcher.take`` returns."""
 
-    changes: Sequence[Head]
+    heads: Sequence[Head]
     synced: bool
     """Whether the SYNCED bookmark is due after these changes (once)."""
     more: bool
@@ -70,11 +60,11 @@ class Batch(NamedTuple):
 class Page(NamedTuple):
     """Heads in the order of their keys."""
 
-    changes: Sequence[Head]
+    heads: Sequence[Head]
     last: PolicyKey | None
     """The last key that was looked at; None: there are no more."""
     made: dict[Hashable, Any]
-    """See ``Batch``."""
+    """See ``Taken``."""
 
 
 class Ring:
@@ -83,9 +73,8 @@ class Ring:
     def __init__(self, most: int, positions: Sequence[Position]) -> None:
         """``positions``: by partition, the position after which the ring will get every change."""
         self._most = most
-        self._changes: deque[Head] = deque()
+        self._heads: deque[Head] = deque()
         self._newest: dict[PolicyKey, int] = {}
-        """The place of each key's newest change."""
         self._bytes = 0
         self.first = 0
         """The place of the oldest change."""
@@ -95,15 +84,15 @@ class Ring:
         """By partition, the position after which the ring has every change."""
 
     def __iter__(self) -> Iterator[Head]:
-        return iter(self._changes)
+        return iter(self._heads)
 
-    def append(self, change: Head) -> None:
+    def append(self, head: Head) -> None:
         """Adds the next change. Changes that are dropped for it forget the document before them, because heads are kept for long."""
-        while self._changes and (len(self._changes) >= self._most or self._bytes + change.size > RING_BYTES):
+        while self._heads and (len(self._heads) >= self._most or self._bytes + head.size > RING_BYTES):
             self._drop()
-        self._newest[change.key] = self.end
-        self._changes.append(change)
-        self._bytes += change.size
+        self._newest[head.key] = self.end
+        self._heads.append(head)
+        self._bytes += head.size
         self.end += 1
 
     def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[list[Head], int]:
@@ -111,31 +100,31 @@ class Ring:
 
         ``every``: also those that newer changes of the same key have superseded.
         """
-        changes, newest, first = self._changes, self._newest, self.first
+        heads, newest, first = self._heads, self._newest, self.first
         taken: list[Head] = []
         for place in range(at, self.end):
-            change = changes[place - first]
-            if change.key.scope in scopes and (every or newest[change.key] == place):
+            head = heads[place - first]
+            if head.key.scope in scopes and (every or newest[head.key] == place):
                 if len(taken) == most:
                     return taken, place
-                taken.append(change)
+                taken.append(head)
         return taken, self.end
 
-    def has_lost(self, change: Head) -> bool:
+    def has_lost(self, head: Head) -> bool:
         """Returns whether a change was dropped."""
-        return not self._changes or change.number < self._changes[0].number
+        return not self._heads or head.number < self._heads[0].number
 
     def clear(self) -> None:
         """Drops all changes."""
-        self._changes.clear()
+        self._heads.clear()
         self._newest.clear()
         self._bytes = 0
         self.first = self.end
 
     def _drop(self) -> None:
-        if self._newest[self._changes[0].key] == self.first:
-            del self._newest[self._changes[0].key]
-        gone = self._changes.popleft()
+        if self._newest[self._heads[0].key] == self.first:
+            del self._newest[self._heads[0].key]
+        gone = self._heads.popleft()
         self._bytes -= gone.size
         self.first += 1
         gone.forget_before()
@@ -171,7 +160,7 @@ class WatchHub:
         self.reading: set[Watcher] = set()
         """The watchers that take pages."""
 
-    def publish(self, change: Head) -> None:
+    def publish(self, head: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
         A head may correct one that watchers were sent with the same version, or a greater one: a reader that compares versions would ignore
@@ -179,24 +168,24 @@ class WatchHub:
 
         ``token`` must still say where the view stood before it.
         """
-        key = change.key
-        self.ring.append(change)
+        key = head.key
+        self.ring.append(head)
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
-        if change.version <= change.previous and not _is_still_absent(change):
-            self._horizon.begin(change.partition, change.position)
+        if head.version <= head.previous and not _is_still_absent(head):
+            self._horizon.begin(head.partition, head.position)
             for watcher in self._watchers:
-                watcher.correct(change)
+                watcher.correct(head)
         for scopes, waiting in self._waiting.items():
             if waiting and key.scope in scopes:
                 for watcher in waiting:
-                    watcher.owe(change)
+                    watcher.owe(head)
                 waiting.clear()
         for watcher in self._by_topic.get(key.topic, ()):
-            watcher.owe(change)
+            watcher.owe(head)
 
-    def succeed(self, view: View, token: Token, changes: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
+    def succeed(self, view: View, token: Token, heads: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
         """Replaces the view by another one, after the log was opened anew.
 
         LATEST watchers get the changes (``View.succeed``), and go on. Changes that EVERY watchers are owed may have been compacted away, so
@@ -223,10 +212,10 @@ class WatchHub:
                 watcher.end(Lagged)
         self.view = view
         self._began = token, view.number
-        for change in changes:
-            self.publish(change)
-            if same_log and self._was_told_otherwise(change):
-                self._horizon.begin(change.partition, token.positions[change.partition])
+        for head in heads:
+            self.publish(head)
+            if same_log and self._was_told_otherwise(head):
+                self._horizon.begin(head.partition, token.positions[head.partition])
         self.token = token
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
@@ -277,7 +266,7 @@ class WatchHub:
             self._pages.clear()
 
     def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[Sequence[Head], int, dict[Hashable, Any]]:
-        """Returns the run of the ring from a place on (``Ring.run``), and what was made of it (``Batch.made``)."""
+        """Returns the run of the ring from a place on (``Ring.run``), and what was made of it (``Taken.made``)."""
         wanted = at, most, scopes, every
         run = self._runs.get(wanted)
         if run is None:
@@ -291,9 +280,9 @@ class WatchHub:
         wanted = scopes, after, most, since
         page = self._pages.get(wanted)
         if page is None:
-            heads, more = self.view.page(scopes, after, most)
-            changes = heads if since is None else [head for head in heads if since.is_before(head)]
-            page = self._pages[wanted] = Page(changes, heads[-1].key if more else None, {})
+            looked_at, more = self.view.page(scopes, after, most)
+            heads = looked_at if since is None else [head for head in looked_at if since.is_before(head)]
+            page = self._pages[wanted] = Page(heads, looked_at[-1].key if more else None, {})
             if len(self._pages) > KEPT:
                 self._pages.popitem(last=False)
         return page
@@ -320,19 +309,19 @@ class WatchHub:
         ends = self.token.positions
         behind = zip(token.widened(len(ends)).positions, ends, strict=True)
         going_on = {partition for partition, (at, end) in enumerate(behind) if at < end}
-        changes: list[Trace] = []
-        for looked, trace in enumerate(self.view.traces()):
-            if in_order and (trace.number <= number or not going_on):
+        places: list[HeadPlace] = []
+        for looked, place in enumerate(self.view.places()):
+            if in_order and (place.number <= number or not going_on):
                 break
             if looked == looks:
                 return None
-            if token.is_before(trace):
-                if key_of(trace.name).scope in scopes:
-                    changes.append(trace)
+            if token.is_before(place):
+                if key_of(place.name).scope in scopes:
+                    places.append(place)
             else:
-                going_on.discard(trace.partition)
-        changes.reverse()
-        return self.view.traced(changes)
+                going_on.discard(place.partition)
+        places.reverse()
+        return self.view.heads_at(places)
 
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self.token.log or len(token.positions) != len(self.token.positions):
@@ -343,10 +332,10 @@ class WatchHub:
         if self.view.context.sole_writer and not self.token.reaches(token):
             raise OutOfRange("the token is ahead of the log")
 
-    def _was_told_otherwise(self, change: Head) -> bool:
+    def _was_told_otherwise(self, head: Head) -> bool:
         """Returns whether a change comes without a new event: it corrects the view before. A change between two absences does not count."""
-        is_news = change.document is not None or change.previous != ABSENT
-        return is_news and change.placed is not None and not self.token.is_before(change)
+        is_news = head.document is not None or head.previous != ABSENT
+        return is_news and head.placed is not None and not self.token.is_before(head)
 
     def knows_since(self, token: Token) -> bool:
         """Returns whether every key that has changed after a place of this log has a head. Deletions may have been forgotten."""
@@ -363,8 +352,8 @@ class WatchHub:
         return self.view.context.sole_writer and not self.token.reaches(token)
 
 
-def _is_still_absent(change: Head) -> bool:
-    return change.document is None and change.before is not None and change.before.document is None
+def _is_still_absent(head: Head) -> bool:
+    return head.document is None and head.before is not None and head.before.document is None
 
 
 class Watcher(ABC):
@@ -405,12 +394,11 @@ class Watcher(ABC):
 
     @property
     def _stands(self) -> Token:
-        """Where a reader stands that has everything up to the view's place."""
         return self._hub.token if self.ahead is None else self._hub.token.furthest(self.ahead)
 
-    def correct(self, change: Head) -> None:
+    def correct(self, head: Head) -> None:
         """Notes a correction, before it is owed as a change."""
-        if self.mode is Mode.LATEST and self.selection.includes(change.key) and (self.ahead is None or self.ahead.is_before(change)):
+        if self.mode is Mode.LATEST and self.selection.includes(head.key) and (self.ahead is None or self.ahead.is_before(head)):
             self.end(Lagged)
 
     def end(self, why: type[Lagged | Replaced]) -> None:
@@ -423,10 +411,10 @@ class Watcher(ABC):
             self.wake()
 
     @abstractmethod
-    def owe(self, change: Head) -> None:
+    def owe(self, head: Head) -> None:
         """Notes the newest change of the ring, if it is wanted. The hub's token is still that of before the change."""
 
-    def take(self, most: int) -> Batch:
+    def take(self, most: int) -> Taken:
         """Returns the next changes, at most ``most``.
 
         Raises:
@@ -437,18 +425,18 @@ class Watcher(ABC):
             raise self._ended
         if self.has_all:
             token = self._stands
-            return Batch([], False, False, {}, token, token, token)
+            return Taken([], False, False, {}, token, token, token)
         place = self._base if self._resumable else None
         stood = None if self._scans else place
-        changes, made, self.has_all = self._take(most)
+        heads, made, self.has_all = self._take(most)
         if not self.has_all:
-            return Batch(changes, False, True, made, stood, place, self.token)
+            return Taken(heads, False, True, made, stood, place, self.token)
         synced, self._synced = not self._synced, True
         self._resumable, self._every = True, self.mode is Mode.EVERY
         self._hub.wait(self)
         if self.ahead is not None and self._hub.token.reaches(self.ahead):
             self.ahead = None
-        return Batch(changes, synced, False, made, stood, place, self._stands)
+        return Taken(heads, synced, False, made, stood, place, self._stands)
 
     @abstractmethod
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
@@ -471,28 +459,27 @@ class NamespaceWatcher(Watcher):
         self._next = hub.ring.end
         """The place in the ring from which on changes are owed."""
         self._owed: deque[Head] = deque()
-        """Changes that are owed before everything else."""
         self._scan: _Scan | None = None
         """The pages that are owed before the changes in the ring; kept until these are taken."""
         if token is None:
             self._begin_scan(None)
         elif self._every:
-            self._owed.extend(change for change in hub.ring if selection.includes(change.key) and token.is_before(change))
+            self._owed.extend(head for head in hub.ring if selection.includes(head.key) and token.is_before(head))
         else:
             self._catch_up()
 
-    def owe(self, change: Head) -> None:  # noqa: ARG002 (it is in the ring)
+    def owe(self, head: Head) -> None:  # noqa: ARG002 (it is in the ring)
         """See ``Watcher.owe``; to be called when everything was taken."""
         self._next, self._base, self.has_all = self._hub.ring.end - 1, self._stands, False
         self._scan, self._scans = None, False
         self.wake()
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        changes, made = self._next_changes(most)
+        heads, made = self._next_heads(most)
         waits = not self._owed and (self._scan is None or self._scan.complete) and self._next == self._hub.ring.end
-        return changes, made, waits
+        return heads, made, waits
 
-    def _next_changes(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+    def _next_heads(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
         hub, scan = self._hub, self._scan
         if self._owed:
             owed = [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
@@ -506,30 +493,30 @@ class NamespaceWatcher(Watcher):
             if scan.note(page.last, hub.view.number):
                 hub.release(self)
                 self._base = scan.began
-            return page.changes, page.made
+            return page.heads, page.made
         if self._next < hub.ring.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
             self._catch_up()
             return [], {}
-        changes, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
+        heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
         if scan is not None or self.ahead is not None:
-            changes, made = [change for change in changes if self._is_wanted(change)], {}
+            heads, made = [head for head in heads if self._is_wanted(head)], {}
         if self._next < hub.ring.end:
             base = made.get(self._base)
-            self._base = made[self._base] = self._base.moved(changes) if base is None else base
-        return changes, made
+            self._base = made[self._base] = self._base.moved(heads) if base is None else base
+        return heads, made
 
-    def _is_wanted(self, change: Head) -> bool:
-        return not (self._scan is not None and self._scan.has_met(change)) and (self.ahead is None or self.ahead.is_before(change))
+    def _is_wanted(self, head: Head) -> bool:
+        return not (self._scan is not None and self._scan.has_met(head)) and (self.ahead is None or self.ahead.is_before(head))
 
     def _catch_up(self) -> None:
         """Begins with the newest change of each key that has changed since ``_base``. The hub knows all keys that have."""
-        changes = self._hub.changed_since(self._base, self.selection.scopes, LOOKS)
-        if changes is None:
+        heads = self._hub.changed_since(self._base, self.selection.scopes, LOOKS)
+        if heads is None:
             self._begin_scan(self._base)
         else:
-            self._owed.extend(filter(self._is_wanted, changes))
+            self._owed.extend(filter(self._is_wanted, heads))
             self._next, self._scan, self._scans = self._hub.ring.end, None, False
 
     def _begin_scan(self, since: Token | None) -> None:
@@ -563,11 +550,11 @@ class _Scan:
             self._lasts.append(last)
         return self.complete
 
-    def has_met(self, change: Head) -> bool:
+    def has_met(self, head: Head) -> bool:
         """Returns whether the page with a change's key was read after the change."""
-        if change.document is None and self.since is not None:
+        if head.document is None and self.since is not None:
             return False  # pages don't have it, and the reader may know the key
-        return change.number <= self._numbers[bisect_left(self._lasts, change.key)]
+        return head.number <= self._numbers[bisect_left(self._lasts, head.key)]
 
 
 class TopicsWatcher(Watcher):
@@ -576,30 +563,28 @@ class TopicsWatcher(Watcher):
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
         super().__init__(hub, selection, mode, token, wake)
         self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
-        """The owed changes, the oldest first; by key or, if all are owed, by number. None: the head of the key is looked up when it is
-        taken."""
         self._unread = 0
         """How many heads are not looked up yet; they are the first ones."""
         self._since = token
         self._began = hub.token
         if self._every:
             assert token is not None, "it resumes"
-            self._owed.update((change.number, change) for change in hub.ring if selection.includes(change.key) and token.is_before(change))
+            self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
         else:
             self._owed.update((key, None) for key in selection.keys() or ())
             self._unread = len(self._owed)
             self._scans = self._unread > 0
 
-    def owe(self, change: Head) -> None:
+    def owe(self, head: Head) -> None:
         """See ``Watcher.owe``."""
-        if change.key.scope not in self.selection.scopes or self._ended is not None:
+        if head.key.scope not in self.selection.scopes or self._ended is not None:
             return
-        if self.ahead is not None and not self.ahead.is_before(change):
+        if self.ahead is not None and not self.ahead.is_before(head):
             return
-        key = change.number if self._every else change.key
-        if self._owed.get(key, change) is None:
+        key = head.number if self._every else head.key
+        if self._owed.get(key, head) is None:
             return  # the newer head will be looked up
-        self._owed[key] = change
+        self._owed[key] = head
         self._owed.move_to_end(key)
         if self.has_all:
             self._base, self.has_all = self._stands, False
@@ -622,17 +607,17 @@ class TopicsWatcher(Watcher):
             self._lag()
         if self._scans:
             keys = list(islice(self._owed, min(most, self._unread)))
-            changes = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
+            heads = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
             self._unread -= len(keys)
             if not self._unread:
                 self._base, self._scans = self._began, False
         else:
             keys = list(islice(self._owed, most))
-            changes = [change for key in keys if (change := self._owed[key]) is not None]
-            self._base = self._base.moved(changes)
+            heads = [head for key in keys if (head := self._owed[key]) is not None]
+            self._base = self._base.moved(heads)
         for key in keys:
             del self._owed[key]
-        return changes, {}, not self._owed
+        return heads, {}, not self._owed
 
     def _look_up(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: it has not changed since the token."""

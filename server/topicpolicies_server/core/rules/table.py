@@ -103,7 +103,6 @@ def _rule(
 
 
 def _blamed(*path: str) -> str:
-    """Returns the request's field of a path in the document, for a violation."""
     return f"policies.{format_path(path)}"
 
 

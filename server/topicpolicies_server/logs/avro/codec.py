@@ -84,8 +84,6 @@ class Unreadable(ValueError):
 
 
 class _Frame(NamedTuple):
-    """The bytes of an event around its document, for one topic, scope and action."""
-
     message_key: str
     before: bytes
     after: bytes

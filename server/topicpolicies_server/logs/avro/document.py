@@ -28,8 +28,6 @@ CACHED_BYTES = 1_024
 
 
 class _Place(NamedTuple):
-    """A field of the record, as it is read."""
-
     field: Field
     leaf: Leaf | None
     """None: the field is ``isGlobal``, or one of a newer broker."""

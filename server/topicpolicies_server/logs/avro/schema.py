@@ -345,11 +345,8 @@ _PRIMITIVES: Mapping[str, Type] = {
 
 
 class _Compiler:
-    """Compiles the types of one schema."""
-
     def __init__(self) -> None:
         self._named: dict[str, Type | None] = {}
-        """The named types by full name; None while a type is compiled."""
 
     def compile(self, avro: Any, namespace: str) -> Type:
         """Compiles a type; ``namespace``: that of the type around it."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from ...config import RECALLED_ENTRIES
 from .admin import Admin
-from .admin.facts import PulsarFacts
-from .admin.topics import Topics
 from .client import PulsarClient
+from .facts import PulsarFacts
+from .topics import Topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

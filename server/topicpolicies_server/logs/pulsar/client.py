@@ -1,4 +1,4 @@
-"""The boundary to pulsar-client, a C++ library: the client, its readers and producers, its threads and its log.
+"""The boundary to pulsar-client, a C++ library: the client, its readers and producers, its result codes, its threads and its log.
 
 The library's public Python API blocks a thread per call, or wakes the event loop once per message. So this module uses the extension's own
 asynchronous calls (``_pulsar``) one level below, which ``pulsar.asyncio`` wraps as well; ``tests/logs/pulsar/test_client.py`` checks that
@@ -35,8 +35,9 @@ from typing import Any, Generic, TypeVar
 
 import _pulsar
 
+from ...core.errors import Kind
 from ...core.names import SYSTEM_READER
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from ..avro import Encoded
 from ..change_log import LogError
 from .credentials import Identity, OAuth2, TlsOptions, TokenSource
@@ -62,6 +63,37 @@ OK = Result.Ok
 SHARED = _pulsar.ProducerAccessMode.Shared
 EXCLUSIVE = _pulsar.ProducerAccessMode.Exclusive
 WAIT_FOR_EXCLUSIVE = _pulsar.ProducerAccessMode.WaitForExclusive
+_PASSING = frozenset(
+    {
+        Result.BrokerMetadataError,
+        Result.BrokerPersistenceError,
+        Result.ConnectError,
+        Result.LookupError,
+        Result.NotConnected,
+        Result.ReadError,
+        Result.ServiceUnitNotReady,
+        Result.Timeout,
+        Result.TooManyLookupRequestException,
+        Result.UnknownError,
+    }
+)
+_MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
+    Result.AuthenticationError: (LogState.ACCESS_DENIED, Kind.UNAVAILABLE, "the brokers do not know the sidecar"),
+    Result.AuthorizationError: (LogState.ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar lacks the permission"),
+    Result.ErrorGettingAuthenticationData: (LogState.ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar has no credentials"),
+    Result.MemoryBufferIsFull: (
+        Reason.LIMIT_REACHED,
+        Kind.RESOURCE_EXHAUSTED,
+        "more bytes are in flight than the client library allows, send fewer at once, or lower max_in_flight_per_namespace",
+    ),
+    Result.MessageTooBig: (Reason.NOT_EXPRESSIBLE, Kind.FAILED_PRECONDITION, "the event is larger than brokers accept"),
+    Result.ProducerBusy: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
+    Result.ProducerFenced: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
+    Result.ProducerQueueIsFull: (Reason.LIMIT_REACHED, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
+}
+_HOLDER = re.compile(r"existing exclusive producer: (.+)")
+_SHARED = "existing shared producers"
+_NOBODY = "null"
 
 
 class PulsarClientError(Exception):
@@ -306,6 +338,29 @@ def _calling(loop: asyncio.AbstractEventLoop, settle: Callable[..., None]) -> Ca
             loop.call_soon_threadsafe(settle, *arguments)
 
     return call
+
+
+def holder_of(message: str) -> str | None:
+    """Returns which exclusive producer a broker names when it refuses another one; None if it does not say.
+
+    It is "" if the message says that there is none, because other producers are there, or others wait for their end.
+    """
+    if (match := _HOLDER.search(message)) is not None:
+        return "" if match[1] == _NOBODY else match[1]
+    return "" if _SHARED in message else None
+
+
+def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
+    """Returns a result code as an error of the log.
+
+    ``what``: what failed, as the subject of a sentence; ``outcome_unknown``: for an append, whether it may have succeeded all the same.
+    """
+    default: tuple[Reason | LogState, str] = (
+        (LogState.UNREACHABLE, "no answer in time") if result in _PASSING else (LogState.REFUSED, "the brokers refused it")
+    )
+    why, kind, meaning = _MEANINGS.get(result, (default[0], Kind.UNAVAILABLE, default[1]))
+    said = f"{result.name}: {message}" if message else result.name
+    return LogError(why, f"{what} failed, {meaning} ({said}).", kind=kind, outcome_unknown=outcome_unknown)
 
 
 def secure(configuration: Any, service_url: str, token: Identity | None, tls: TlsOptions) -> None:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import certifi
 import httpx
 
-from ... import regular_file
+from ... import files
 from ...config import PulsarLogConfig
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def token_from_file(path: Path) -> TokenSource:
     """Returns a source that reads the token from a file each time; spaces and line ends around it are ignored."""
 
     def read() -> str:
-        content = regular_file.read(path, _MOST_CHARACTERS + 2)
+        content = files.read(path, _MOST_CHARACTERS + 2)
         return checked_token(content.decode("ascii", errors="replace").strip(), f"the file {path}")
 
     return read
@@ -123,7 +123,7 @@ class TlsOptions:
             return _of_the_system(self.check_hostname)
         for each in (self.trust_certs, self.certificate, self.key):
             if each is not None:
-                regular_file.checked(each)
+                files.checked(each)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key, password=str)  # an empty password, so that OpenSSL never prompts for one
@@ -161,8 +161,8 @@ class LiveContext:
         _LOG.info("TLS to Pulsar: read again, and in force")
         return True
 
-    def _look(self) -> list[regular_file.Signature | None]:
-        return [regular_file.signature(each) for each in self._files]
+    def _look(self) -> list[files.Signature | None]:
+        return [files.signature(each) for each in self._files]
 
 
 def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:
@@ -252,7 +252,7 @@ def _read_now(source: TokenSource) -> str:
 
 def _credentials(path: Path) -> dict[str, str]:
     try:
-        read = json.loads(regular_file.read(path))
+        read = json.loads(files.read(path))
         return {name: str(read[name]) for name in ("client_id", "client_secret")}
     except (ValueError, TypeError, LookupError, RecursionError):
         raise OSError(f"the file {path} is not JSON with client_id and client_secret") from None

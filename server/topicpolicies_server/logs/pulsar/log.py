@@ -24,12 +24,12 @@ from ...core.reasons import LogState, Reason
 from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .access import Access, PulsarLimits
 from .admin import Admin
-from .admin.facts import CurrentFacts, PulsarFacts, learn
-from .admin.topics import Topics
 from .client import PulsarClient
 from .credentials import Identity, TlsOptions, identity_of, tls_of
+from .facts import CurrentFacts, PulsarFacts, learn
 from .health_checks import HealthChecks
 from .namespace_log import PulsarNamespaceLog
+from .topics import Topics
 
 _CHECK_SECONDS = 1.0
 _REMARK_SECONDS = 0.4
@@ -109,7 +109,7 @@ class PulsarLog:
         return log
 
     async def reach(self) -> str:
-        """Returns when the cluster has answered (see ``change_log.Reached``), and why brokers do not read all change logs."""
+        """Returns when the cluster has answered (see ``change_log.ChangeLog.reach``), and why brokers do not read all change logs."""
         self._make_sure_it_is_open()
         answers = await asyncio.gather(self._reach_brokers(), self._admin.reached(_ANSWER_SECONDS), return_exceptions=True)
         for answer in answers:
@@ -126,7 +126,7 @@ class PulsarLog:
             log.cut_off(error)
 
     def connections(self) -> Connections:
-        """How many open logs have their connections (see ``change_log.Connected``)."""
+        """How many open logs have their connections."""
         connected = self._connected().values()
         return Connections(len(connected), sum(all(each) for each in connected))
 
@@ -169,7 +169,6 @@ class PulsarLog:
     # Whether the cluster can be reached
 
     def _connected(self) -> dict[PulsarNamespaceLog, tuple[bool, ...]]:
-        """Returns, for each open log that exists, which of its readers have their connections."""
         found = {log: log.reader.connected for log in self._open_logs()}
         return {log: connected for log, connected in found.items() if connected}
 
@@ -192,7 +191,6 @@ class PulsarLog:
 
 
 async def _connect(hosts: Sequence[tuple[str, int]]) -> str:
-    """Connects to the first broker that listens; returns "", or why no broker does."""
     problems = []
     for host, port in hosts:
         try:

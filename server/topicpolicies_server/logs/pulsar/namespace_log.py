@@ -8,7 +8,7 @@ that brokers would give it.
 process stands for leadership when it is told to, and by itself if the log shows that there was a leader before. So a lost leader's log is
 taken over by any process that has it open, and reading alone locks no writer out of a log.
 
-**A log that was deleted** is lost (``reading/reader``). Its identity says when its topics were created: the next log has another.
+**A log that was deleted** is lost (``reader``). Its identity says when its topics were created: the next log has another.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Star
 from ..leadership import Candidate, ProducerTaken, StillWaiting
 from ..stamps import ANNOUNCEMENT
 from .access import Access
-from .admin.topics import NOT_REGISTERED, Layout, Schemas
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, begin_closing, message_of, send
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, begin_closing, holder_of, message_of, refusal, send
 from .ids import MessageId, position_of
-from .reading.reader import LogReader
-from .refusals import holder_of, refusal
+from .reader import LogReader
+from .topics import NOT_REGISTERED, Layout, Schemas
 from .writer import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
@@ -76,7 +75,6 @@ class PulsarNamespaceLog:
         self._settled = asyncio.Event()
         self._ending = TaskSet(f"the change log of {layout.namespace}")
         self._candidate: Candidate[OpenProducer] | None = None
-        """Set if the log has one writer at a time."""
         if access.advertised is not None:
             self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
         self._writers = [
@@ -103,7 +101,7 @@ class PulsarNamespaceLog:
         return self.reader.follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended, or one that the initial replay noticed (``reading/partition``)."""
+        """Where the last compaction before the opening ended, or one that the initial replay noticed (``partition``)."""
         return self.reader.complete_after(partition)
 
     @property
@@ -331,7 +329,6 @@ class PulsarNamespaceLog:
         self._ending.begin(self._close_connections(), "closing its connections")
 
     def _fail(self, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
-        """Reports events that are left without an outcome as failed; each comes with whether it may be in the log all the same."""
         for event, sent in left:
             failed = LogError(error.state or error.reason, error.message, kind=error.kind, outcome_unknown=sent)
             try:

@@ -26,9 +26,8 @@ from ...core.reasons import LogState
 from ...tasks import RestartedTask
 from ..avro import Codec
 from ..change_log import LogError, LogSink
-from .client import OK, Inbox, Result, begin_closing, close_handle, message_of
+from .client import OK, Inbox, Result, begin_closing, close_handle, message_of, refusal
 from .ids import MessageId, position_of
-from .refusals import refusal
 
 _log = logging.getLogger(__name__)
 

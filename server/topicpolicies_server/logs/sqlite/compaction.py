@@ -1,11 +1,8 @@
-"""The log does not grow for ever: superseded events are deleted in the background, in short steps.
+"""The log does not grow for ever: superseded events are deleted in the background, in short steps, the oldest first.
 
-What is left of a key is always the end of its history without a gap: its newest event from before the retention window, and every event
-since. So a reader that starts on a compacted log gets the same document as one that followed the log from its beginning. That is why rows
-are deleted oldest first.
-
-Each event is compared with its checksum before any is deleted: a damaged key column could make the only event of another key look
-superseded.
+So what is left of a key is always the end of its history without a gap, and a reader that starts on a compacted log gets the same document
+as one that followed it from its beginning. Each event is compared with its checksum before any is deleted: a damaged key column could make
+the only event of another key look superseded.
 """
 
 from __future__ import annotations
@@ -152,7 +149,6 @@ def newest_old(connection: sqlite3.Connection, namespace_id: int, last: int, now
 
 
 def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[KeyRow]:
-    """Up to ``PAGE`` events of a range, newest first, each compared with its checksum."""
     page = connection.execute(
         f"SELECT {file.EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",  # noqa: S608 (ours)
         (first, last, PAGE),

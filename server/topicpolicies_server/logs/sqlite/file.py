@@ -321,7 +321,6 @@ class Reader:
         self.compacted = 0
         """The last row that a compaction may have deleted before the snapshot; set by ``begin``."""
         self._at = 0
-        """The last row that was read."""
         self._floor = 0
         self._missing = 0
         """How many events up to the floor were not read yet."""

@@ -19,8 +19,7 @@ from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...sqlite_file import ERRORS, FileLock
-from ...tasks import RestartedTask, TaskSet, asked_to_end
-from ...threads import DaemonThreads
+from ...tasks import DaemonThreads, RestartedTask, TaskSet, asked_to_end
 from ..avro import Codec
 from ..avro.codec import EMBEDDED_CLUSTER
 from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, closed
@@ -287,7 +286,6 @@ class SqliteLog:
         self._writer: Writer | None = None
         self._namespaces: dict[str, NamespaceRecord] = {}
         self._logs: dict[str, SqliteNamespaceLog] = {}
-        """The open logs, by namespace."""
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
         self._closed = False
 
@@ -368,7 +366,7 @@ class SqliteLog:
             )
 
     async def reach(self) -> None:
-        """Returns when the file can be written (see ``change_log.Reached``); opens the file anew after a loss.
+        """Returns when the file can be written (see ``change_log.ChangeLog.reach``); opens the file anew after a loss.
 
         The last commit's outcome tells; only if that was refused, a small write is tried.
         """
@@ -383,6 +381,9 @@ class SqliteLog:
 
     def cut_off(self, error: LogError) -> None:
         """Does nothing: appends to a file that can't be written are refused at once, so none of them waits."""
+
+    def connections(self) -> None:
+        """There are none."""
 
     async def close(self) -> None:
         """Commits pending appends, closes the file and releases its lock; takes three times ``close_seconds`` at the most."""

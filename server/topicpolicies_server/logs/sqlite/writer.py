@@ -176,7 +176,6 @@ class Writer:
         self._queue: queue.SimpleQueue[NewRow | _Job | _Stop] = queue.SimpleQueue()
         self._committing: list[NewRow] = []
         self._job: _Job | None = None
-        """The job that was taken from the queue last; its caller gets an error if the writer ends before or in it."""
         self._pages = 0
         self._refused_at: float | None = None
         """When a commit was refused last (monotonic seconds); None: the server's log says that the file can be written."""
@@ -294,7 +293,6 @@ class Writer:
         self._report(_reject, Counter(row.log for row in group), error)
 
     def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
-        """The columns of the group's rows, one after the other; adds the rows' places to ``places``."""
         values: list[int | str | bytes | None] = []
         for row in group:
             namespace = row.namespace

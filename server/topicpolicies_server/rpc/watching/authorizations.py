@@ -8,7 +8,7 @@ Records that were taken while the caller was permitted, but could not be written
 changed: the stream ends. It ends with ``AUTHORIZATION_UNKNOWN`` if only the permission to see secrets has changed. When a namespace is
 permitted again, its part goes on where it stood. The client keeps what it has: a status is no ``reset``.
 
-How long a watch may go on after its permission was withdrawn: until that is noticed (a file: ``reloading.LOOK_SECONDS``; brokers:
+How long a watch may go on after its permission was withdrawn: until that is noticed (a file: ``files.LOOK_SECONDS``; brokers:
 ``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
@@ -25,7 +25,6 @@ from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
 from ...tasks import RestartedTask, TaskSet
 from .. import answers, errors
-from ..permitting import permitted
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks."""
@@ -44,7 +43,7 @@ class _Needs(NamedTuple):
 
     def wire(self, granted: Granted) -> answers.Wire:
         """Returns what serializes documents for the caller. Raises PERMISSION_DENIED if it lacks a permission."""
-        return permitted(granted, self.caller, self.namespace, *self.permissions)
+        return answers.permitted(granted, self.caller, self.namespace, *self.permissions)
 
 
 class Authorization:

@@ -2,7 +2,7 @@
 
 The record of a change is made once, and shared by all watchers that want it in the same form. A resume token is added behind it, which
 Protobuf allows, so that only the last record of a namespace in a message is copied. Watchers of a whole namespace often take the same
-changes (``Batch.made``): the joined records are kept with these, so that all that want them in the same form share them.
+changes (``Taken.made``): the joined records are kept with these, so that all that want them in the same form share them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from ...core.names import PolicyKey
 from ...core.policies.documents import record
 from ...core.policies.events import ABSENT, Placed, Stamp
 from ...core.policies.secrets import SETTING
-from ...core.reading.heads import Head
-from ...core.reading.watch import Batch, Token
+from ...core.reading.cell import Head
+from ...core.reading.tokens import Token
+from ...core.reading.watch import Taken
 from ...core.reasons import Reason
 from .. import resume_tokens
 from ..answers import Wire, document, number, present
@@ -171,12 +172,12 @@ class Piece:
     __slots__ = ("_whole", "before", "last", "upto")
 
     def __init__(self, before: bytes, last: bytes, upto: int) -> None:
-        """A piece of a batch.
+        """A piece of what was taken.
 
         Args:
             before: all records but the last, joined.
             last: the last record.
-            upto: how many changes of the batch come before the end of this piece.
+            upto: how many of its changes come before the end of this piece.
         """
         self.before = before
         self.last = last
@@ -192,22 +193,22 @@ class Piece:
 
 
 def change_pieces(
-    name: str, batch: Batch, wire: Wire, disabled: frozenset[str], *, with_before: bool, own: bool = False
+    name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool, own: bool = False
 ) -> Sequence[Piece]:
-    """Returns the change records of a batch in pieces, without those of topics whose policies are disabled.
+    """Returns the change records of what was taken, in pieces, without those of topics whose policies are disabled.
 
     Args:
         name: ``tenant/namespace``.
-        batch: what was taken.
+        taken: what was taken.
         wire: serializes documents.
         disabled: the topics whose policies are disabled.
         with_before: whether each change has the document before it, too.
         own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
     way = (wire, with_before, disabled)
-    pieces: Sequence[Piece] | None = batch.made.get(way)
+    pieces: Sequence[Piece] | None = taken.made.get(way)
     if pieces is None:
-        pieces = batch.made[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
+        pieces = taken.made[way] = _made(name, taken.heads, wire, disabled, with_before=with_before, own=own)
     return pieces
 
 

@@ -9,7 +9,7 @@ from topicpolicies.v1 import history_pb2, service_pb2
 
 from ...access import Permission
 from ...core.names import MAX_NAME_LENGTH, Scope, parse_namespace
-from ...core.reading.watch import Mode, Token
+from ...core.reading.tokens import Mode, Token
 from ...core.reasons import ViolationReason
 from .. import resume_tokens
 from ..problems import Problems, read_scopes, read_topic

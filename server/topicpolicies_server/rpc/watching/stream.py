@@ -1,4 +1,4 @@
-"""The streams of WatchPolicies and WatchHistory: any number of namespaces, each a part of its own (``part``, ``copying``), sent in batches.
+"""The streams of WatchPolicies and WatchHistory: any number of namespaces, each a part of its own (``part``), sent in batches.
 
 The stream pulls: it takes records from its parts only when the last message has been written, so a client that does not read holds up no
 other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeAlias
 
 from ...access import Permission
 from ...access.grants import Grants
@@ -19,7 +18,6 @@ from ...core.reasons import Reason
 from ...tasks import TaskSet
 from ..calls import Call
 from .authorizations import Authorization, Authorizations
-from .copying import Copying
 from .part import Part
 
 MESSAGE_BYTES = 256 * 1024
@@ -31,11 +29,7 @@ UNREAD_SECONDS = 10.0
 UNCHECKED: Mapping[str, Authorization] = {}
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
-
-
-AnyPart: TypeAlias = Part | Copying
-"""One namespace of a stream."""
-PartOf = Callable[[str, Callable[[], None], Authorization | None], AnyPart]
+PartOf = Callable[[str, Callable[[], None], Authorization | None], Part]
 """Makes the part of a namespace, given what it calls when there may be something to take, and the caller's permission in it."""
 
 
@@ -85,14 +79,14 @@ class WatchStream:
         self._interval = bookmark_seconds
         self._stops = False
         self._bookmark_due = False
-        self._signalled: dict[AnyPart, None] = {}
+        self._signalled: dict[Part, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
         self._reconsidering: asyncio.Handle | None = None
         """The call of ``_reconsider`` that is scheduled; None: none is."""
         self._woken = asyncio.Event()
-        self._parts: list[AnyPart] = []
+        self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
         self._unread_since: Callable[[], float | None] = lambda: None
@@ -183,7 +177,7 @@ class WatchStream:
                 await asyncio.sleep(0)
         self.signal_all()
 
-    def _part(self, name: str, authorization: Authorization | None) -> AnyPart:
+    def _part(self, name: str, authorization: Authorization | None) -> Part:
         def wake() -> None:
             self._signalled[part] = None
             self._woken.set()
@@ -236,7 +230,7 @@ class WatchStream:
                 await message.pause()
         return more
 
-    async def _mark(self, message: _Message, bookmark: Callable[[AnyPart], bytes | None]) -> None:
+    async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
         """Adds the bookmarks of all parts that have one to ``message``; full messages are sent on the way."""
         for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)

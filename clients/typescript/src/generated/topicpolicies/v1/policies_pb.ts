@@ -121,7 +121,7 @@ export type TopicPolicies = Message<"topicpolicies.v1.TopicPolicies"> & {
   delayedDeliveryEnabled?: boolean | undefined;
 
   /**
-   * Longest delay that a message may request, in milliseconds; 0 is no limit. Unset: as the namespace or broker says.
+   * Longest delay that a message may request, in milliseconds; 0 is no limit, negative is none too. Unset: as the namespace or broker says.
    *
    * @generated from field: optional int64 delayed_delivery_max_delay_in_millis = 7;
    */
@@ -739,7 +739,7 @@ export type PersistencePolicies = Message<"topicpolicies.v1.PersistencePolicies"
   bookkeeperWriteQuorum?: number | undefined;
 
   /**
-   * Most mark-deletes per second; 0 is no limit. Left out in an update: 0.
+   * Most mark-deletes per second; 0 is no limit, negative is the broker's default. Left out in an update: 0.
    *
    * @generated from field: optional double managed_ledger_max_mark_delete_rate = 4;
    */

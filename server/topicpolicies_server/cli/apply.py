@@ -1,0 +1,477 @@
+"""Declared policies: the commands plan, apply and export.
+
+A step changes one document that is not as declared: its mask has only the leaves that differ, and the change is made on condition that the
+document still has the version that was read. The server checks all steps; then they are sent in batches, the deletions last.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from grpc import StatusCode
+
+from topicpolicies import (
+    CHANGE_OUTCOME_UNCHANGED,
+    REDACTED,
+    Client,
+    OutcomeUnknown,
+    PolicyDocument,
+    Scope,
+    TopicPolicies,
+    TopicPoliciesError,
+    Violation,
+    delete_request,
+    update_request,
+)
+from topicpolicies.masks import Path, parse_path, paths_between
+from topicpolicies.names import namespace_of
+from topicpolicies.requests import ChangeOptions
+from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
+from topicpolicies.values import map_value
+
+from ..core.changes import masks
+from ..core.errors import PolicyError
+from ..core.names import parse_topic
+from ..escaping import printable
+from . import forms
+from .calls import calling
+from .declared import Declaration, Declared, export, load
+from .documents import Scopes
+from .exits import ExitCode, error_json, exit_code, report
+from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
+from .interrupts import INTERRUPTED, deferring
+from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
+from .settings import Output, ScopeNames, Settings, settings
+
+if TYPE_CHECKING:
+    from .broker_client import BrokerClient
+
+BATCH = 100
+"""The changes of one batch. Up to this many may still be made after one has failed."""
+Key = tuple[str, Scope.ValueType]
+"""A topic's full name and a scope."""
+_FIELDS = TopicPolicies.DESCRIPTOR.fields
+_MAPS = frozenset(each.name for each in _FIELDS if map_value(each) is not None)
+_LISTS = tuple(each.name for each in _FIELDS if each.is_repeated and each.name not in _MAPS)
+
+
+@dataclass
+class Step:
+    """The change of one document, and what has become of it: neither ``version`` nor ``error`` until it is answered."""
+
+    document: PolicyDocument
+    """The document as it was read, whose version the change demands."""
+    values: TopicPolicies
+    """The new values."""
+    mask: tuple[str, ...]
+    """The paths to change; empty: the document is deleted."""
+    after: TopicPolicies | None = None
+    """The document after the step, as the server has checked it; None: the step deletes it."""
+    version: str = ""
+    """The version of the document after the step; empty: it was not made."""
+    error: TopicPoliciesError | None = None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the step deletes the document."""
+        return not self.mask
+
+    @property
+    def title(self) -> str:
+        """The document, for people."""
+        return f"{printable(self.document.topic)}  {scope_name(self.document)}"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The document, for programs."""
+        return {"topic": self.document.topic, "scope": scope_name(self.document)}
+
+    @property
+    def differences(self) -> list[Difference]:
+        """The leaves that the step changes. A secret that is replaced looks the same before and after."""
+        found = between(policies_of(self.document), self.after)
+        return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
+
+    def request(self, *, validate_only: bool = False, actor: str = "", reason: str = "") -> UpdatePolicyRequest | DeletePolicyRequest:
+        """Returns a new request of the step."""
+        document = self.document
+        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only, actor=actor, reason=reason)
+        if self.deletes:
+            return delete_request(document.topic, **options)
+        return update_request(document.topic, self.values, mask=self.mask, **options)
+
+
+def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
+    """Returns the declarations of each document: patterns first, then topics, each in the file's order. Patterns skip system topics.
+
+    Args:
+        declared: the content of the file.
+        known: full names of topics that patterns may match, in addition to those that the file names.
+    """
+    in_order = sorted(declared.declarations, key=lambda each: not each.pattern)
+    found: dict[Key, list[Declaration]] = {}
+    for topic in sorted({*known, *(each.topic for each in in_order if not each.pattern)}):
+        system = parse_topic(topic).is_system_topic
+        for each in in_order:
+            if each.covers(topic) and not (system and each.pattern):
+                found.setdefault((topic, each.scope), []).append(each)
+    return found
+
+
+def steps(
+    declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key, PolicyDocument], *, prune: Collection[str] | None
+) -> list[Step]:
+    """Returns the steps that make documents as they are declared.
+
+    Args:
+        declared: the declarations of each document.
+        documents: the documents as they were read, including one for each key in ``declared``, which may be absent.
+        prune: the namespaces in which undeclared documents are deleted; then undeclared settings of all declared documents are cleared
+            too. None: undeclared documents and settings stay.
+    """
+    changed = (_step(documents[key], declared[key], prune=prune is not None) for key in sorted(declared))
+    undeclared = (each for key, each in sorted(documents.items(), key=lambda item: item[0]) if key not in declared)
+    deleted = (each for each in undeclared if namespace_of(each.topic) in (prune or ()) and each.HasField("policies"))
+    return [*(step for step in changed if step.mask), *(Step(document, TopicPolicies(), ()) for document in deleted)]
+
+
+def _step(document: PolicyDocument, declarations: Iterable[Declaration], *, prune: bool) -> Step:
+    declared: dict[Path, TopicPolicies] = {}
+    for each in declarations:
+        declared = {path: values for path, values in declared.items() if not _among(path, each.paths)}
+        declared |= dict.fromkeys(each.paths, each.values)
+    present, wanted = document.policies, TopicPolicies()
+    wanted.CopyFrom(present)
+    for path, values in declared.items():
+        an_object = masks.object_at(path) is not None and masks.is_set(path, values)
+        if not (an_object and masks.is_set(path, present)):  # an object without declared leaves has only to be there
+            masks.apply((path,), wanted, values)
+    if prune:
+        masks.apply(tuple(_unit(path) for path, _ in lines(present) if not _among(path, declared)), wanted, TopicPolicies())
+    for name in _LISTS:  # their order does not matter: brokers read them into sets
+        if sorted(getattr(present, name)) == sorted(getattr(wanted, name)):
+            getattr(wanted, name)[:] = getattr(present, name)
+    return Step(document, wanted, tuple(sorted(paths_between(present, wanted))))
+
+
+def _unit(path: Path) -> Path:
+    """Returns the unit that a later declaration replaces and that is pruned as a whole: a field, or the entry of a map."""
+    return path[:2] if path[0] in _MAPS else path[:1]
+
+
+def _among(path: Path, others: Iterable[Path]) -> bool:
+    """Whether the unit of a path is, contains or is inside that of another one."""
+    return any(all(one == other for one, other in zip(_unit(path), _unit(each), strict=False)) for each in others)
+
+
+def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]:
+    """Has the server check steps. Returns them, with ``after`` or ``error``, without those that would change nothing."""
+    kept = []
+    for step, (change, outcome) in zip(todo, client.batch(each.request(validate_only=True) for each in todo), strict=True):
+        answer = outcome
+        if not isinstance(answer, TopicPoliciesError) and not answer.HasField("document"):
+            _, answer = next(iter(client.batch([change])))  # the answer to the batch had no room for the document
+        if isinstance(answer, TopicPoliciesError):
+            step.error = answer
+        elif answer.outcome == CHANGE_OUTCOME_UNCHANGED:
+            continue
+        elif not step.deletes:
+            step.after = policies_of(answer.document)
+        kept.append(step)
+    return kept
+
+
+def make(client: Client | BrokerClient, planned: Sequence[Step], *, actor: str, reason: str, report_done: Callable[[Step], object]) -> bool:
+    """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
+
+    A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
+
+    Returns:
+        whether an interrupt kept steps from being sent or answered.
+    """
+    waiting_for: list[tuple[Step, str]] = []
+    in_order = sorted(planned, key=lambda each: each.deletes)
+    try:
+        with deferring(lambda: None) as asked:
+            while in_order and not asked() and all(each.error is None for each in planned):
+                batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
+                in_order = in_order[len(batch) :]
+                changes = [each.request(actor=actor, reason=reason) for each in batch]
+                waiting_for = [(each, change.request_id) for each, change in zip(batch, changes, strict=True)]
+                for _, outcome in client.batch(changes):
+                    step, _ = waiting_for.pop(0)
+                    if isinstance(outcome, TopicPoliciesError):
+                        step.error = outcome
+                    else:
+                        step.version = outcome.version
+                        report_done(step)
+            interrupted = asked()
+    except KeyboardInterrupt:
+        interrupted = True
+        for step, request_id in waiting_for:
+            told = "The command was interrupted before the answer came."
+            step.error = OutcomeUnknown(told, code=StatusCode.CANCELLED, request_id=request_id)
+    return interrupted and not all(each.version for each in planned)
+
+
+Files = Annotated[
+    list[FilePath] | None,
+    typer.Argument(
+        metavar="FILE", exists=True, allow_dash=True, help="The declared policies: files, folders of files, or - for standard input."
+    ),
+]
+MoreFiles = Annotated[
+    list[FilePath] | None, typer.Option("--file", "-f", metavar="FILE", exists=True, allow_dash=True, help="The same; can be repeated.")
+]
+Prune = Annotated[bool, typer.Option("--prune", help="Also clear undeclared settings, and delete undeclared documents of namespaces:.")]
+Topics = Annotated[
+    FilePath | None,
+    typer.Option(
+        "--topics",
+        metavar="FILE",
+        exists=True,
+        allow_dash=True,
+        help="Further topics that patterns may match, one per line; - is standard input.",
+    ),
+]
+
+AdminUrl = Annotated[
+    str | None,
+    typer.Option("--admin-url", metavar="http://HOST:PORT", help="The brokers' admin API, which is called in place of a server."),
+]
+AdminToken = Annotated[FilePath | None, typer.Option("--admin-token-file", metavar="FILE", help="A file with the token for --admin-url.")]
+
+
+def plan(
+    context: typer.Context,
+    files: Files = None,
+    more: MoreFiles = None,
+    prune: Prune = False,
+    topics: Topics = None,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
+) -> None:
+    """Show what apply would change, and write nothing.
+
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
+    server refuses a part of it.
+
+    \b
+    Examples:
+      topicpolicies plan policies.yaml
+      topicpolicies plan policies.yaml --prune --output json
+      pulsar-admin topics list public/default |
+          topicpolicies plan policies.yaml --topics -
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with _client(chosen, admin_url, admin_token) as client:
+        planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
+    _show_plan(chosen, planned)
+    if planned:
+        raise typer.Exit(ExitCode.DIFFERENT)
+
+
+def apply(  # noqa: PLR0913, PLR0917 - options
+    context: typer.Context,
+    files: Files = None,
+    more: MoreFiles = None,
+    prune: Prune = False,
+    topics: Topics = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check everything, and write nothing.")] = False,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
+) -> None:
+    """Change documents to what the file declares.
+
+    It makes one change for each document that differs. It shows the differences, lets the server check all changes, and asks, if you are at
+    a terminal. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was
+    read. If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0
+    if all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
+
+    \b
+    Examples:
+      topicpolicies apply policies.yaml
+      topicpolicies apply policies/ --dry-run
+      topicpolicies export public/default | topicpolicies apply - --server other:6680
+      topicpolicies apply policies.yaml --admin-url http://broker:8080
+      topicpolicies apply policies.yaml \\
+          --prune --yes --reason "release 12" --output json
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with _client(chosen, admin_url, admin_token) as client:
+        planned = _plan(client, chosen, [*(files or ()), *(more or ())], topics, prune=prune)
+        if dry_run or not chosen.for_programs:
+            _show_plan(chosen, planned)
+        if dry_run:
+            return
+        if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
+            typer.confirm("Make these changes?", abort=True)
+        report_done = (lambda _: None) if chosen.for_programs else _report_done
+        interrupted = make(client, planned, actor=chosen.actor, reason=chosen.reason, report_done=report_done)
+    failed = [each.error for each in planned if each.error is not None]
+    if chosen.for_programs:
+        chosen.show(_outcome(planned))
+    elif failed or interrupted:
+        _report_failed(planned)
+    elif planned:
+        typer.echo(f"{_documents(len(planned))} changed", err=True)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if failed:
+        partly = any(each.version or isinstance(each.error, OutcomeUnknown) for each in planned)
+        raise typer.Exit(ExitCode.HALF_DONE if partly else exit_code(failed[0]))
+
+
+def export_(
+    context: typer.Context,
+    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="Namespaces: tenant/namespace.")],
+    scope: Scopes = ScopeNames.BOTH,
+    file: Annotated[
+        FilePath | None,
+        typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="The file to write; by default, and with -, standard output."),
+    ] = None,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
+) -> None:
+    """Write a file that declares the present documents.
+
+    The file is for plan and apply. With --output json it is JSON, which they read too.
+
+    \b
+    Examples:
+      topicpolicies export public/default > policies.yaml
+      topicpolicies export public/default public/payments -f policies.yaml
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    with _client(chosen, admin_url, admin_token) as client:
+        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        for note in () if isinstance(client, Client) else client.notes:
+            typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
+        text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
+        if file is not None and file != STANDARD_OUTPUT:
+            file.write_text(text, encoding="utf-8")
+            return
+    typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
+
+
+def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None) -> AbstractContextManager[Client | BrokerClient]:
+    """Returns the context of a client of the server or, with a URL, of the brokers' admin API."""
+    if admin_url is None:
+        return calling(chosen)
+    from .broker_client import calling_brokers  # noqa: PLC0415 - what it needs is installed for servers only
+
+    return calling_brokers(chosen, admin_url, token_file)
+
+
+def _plan(
+    client: Client | BrokerClient, chosen: Settings, files: Sequence[FilePath], topics: FilePath | None, *, prune: bool
+) -> list[Step]:
+    """Returns the steps that would change something, all of which the server accepts.
+
+    Raises:
+        typer.BadParameter: there is no file, or standard input is to be read twice.
+        typer.Exit: the server refuses some steps; all refusals were reported.
+    """
+    if not files:
+        raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
+    if [*files, topics].count(STANDARD_INPUT) > 1:
+        raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
+    declared = load(files)
+    if not isinstance(client, Client):
+        client.declarations, client.everything = declared.declarations, prune
+    wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
+    documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
+    by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
+    for topic, scope in by_key.keys() - documents.keys():
+        documents[topic, scope] = client.get(topic, scope=scope)
+    planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
+    refused = [(step, step.error) for step in planned if step.error is not None]
+    if refused:
+        _report_refused(refused, chosen)
+        raise typer.Exit(exit_code(refused[0][1]))
+    return planned
+
+
+def _listed(path: FilePath | None) -> Iterator[str]:
+    """Yields the full names of the topics in a file. A partition stands for its topic."""
+    if path is None:
+        return
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if name := line.strip().strip('"'):
+            try:
+                yield str(parse_topic(name))
+            except PolicyError as error:
+                raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
+
+
+def _show_plan(chosen: Settings, planned: Sequence[Step]) -> None:
+    if chosen.for_programs:
+        chosen.show({"steps": [_planned(each) for each in planned]})
+        return
+    for each in planned:
+        title = f"{'delete' if each.deletes else 'change'}  {each.title}"
+        typer.secho(title, fg="red" if each.deletes else None, bold=not each.deletes)
+        show_differences(each.differences)
+    verb = "is" if len(planned) == 1 else "are"
+    typer.echo(f"{_documents(len(planned))} {verb} not as declared." if planned else "Everything is as declared.", err=True)
+
+
+def _planned(step: Step) -> dict[str, Any]:
+    action = {"version": step.document.version, "action": "delete" if step.deletes else "update", "update_mask": list(step.mask)}
+    return step.named | action | {"differences": [each.json() for each in step.differences]}
+
+
+def _documents(count: int) -> str:
+    return f"{count} document{'' if count == 1 else 's'}"
+
+
+def _report_refused(refused: Sequence[tuple[Step, TopicPoliciesError]], chosen: Settings) -> None:
+    """Reports all steps that the server refuses, and that nothing was changed. The code is that of the first refusal."""
+    if chosen.json:
+        told = [step.named | {"error": error_json(error)} for step, error in refused]
+        message = f"The server refuses {len(told)} change{'' if len(told) == 1 else 's'}; nothing was changed."
+        error = {"code": refused[0][1].code.name, "reason": "REFUSED", "message": message, "refused": told}
+        typer.echo(forms.dumps({"error": error}), err=True)
+        return
+    for step, each in refused:
+        typer.echo(f"refused  {step.title}", err=True)
+        report(each, Output.TABLE)
+    typer.echo("Nothing was changed.", err=True)
+
+
+def _report_done(step: Step) -> None:
+    typer.echo(f"{'deleted' if step.deletes else 'changed'}  {step.title}  version {step.version}")
+
+
+def _report_failed(planned: Iterable[Step]) -> None:
+    counts = {"done": 0, "failed": 0, "unknown": 0, "not sent": 0}
+    for each in planned:
+        unanswered = "unknown" if isinstance(each.error, OutcomeUnknown) else "failed" if each.error is not None else "not sent"
+        became = "done" if each.version else unanswered
+        counts[became] += 1
+        if became != "done":
+            typer.echo(f"{became:<8}  {each.title}", err=True)
+        if each.error is not None:
+            report(each.error, Output.TABLE)
+    told = [f"{count} {became}" for became, count in counts.items() if count or became in ("done", "not sent")]
+    typer.echo(f"{', '.join(told)}: apply again to complete it.", err=True)
+
+
+def _outcome(planned: Iterable[Step]) -> dict[str, Any]:
+    """Returns what was done, what failed, and what was not sent."""
+    told: dict[str, list[dict[str, Any]]] = {"done": [], "failed": [], "not_sent": []}
+    for each in planned:
+        if each.version:
+            told["done"].append(each.named | {"version": each.version})
+        elif each.error is not None:
+            told["failed"].append(each.named | {"error": error_json(each.error)})
+        else:
+            told["not_sent"].append(each.named)
+    return told

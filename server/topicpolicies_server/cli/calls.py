@@ -1,0 +1,148 @@
+"""Calls of a server: a client with the global options. On standard error it says that it waits, and what is not confirmed."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import typer
+from grpc import StatusCode
+
+from topicpolicies import Client, TokenFile, TopicPoliciesError
+from topicpolicies.addresses import is_local, places_of
+
+from ..escaping import printable
+from . import forms
+from .exits import reporting
+from .settings import Settings
+
+SILENT_SECONDS = 3.0
+"""How long a command waits before it says so."""
+_START_SECONDS = 1.0
+"""How long a server on this machine may take to begin to listen."""
+_UNCONFIRMED = "topicpolicies-unconfirmed-since"
+_SCHEMES = {
+    "pulsar": "pulsar:// is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here.",
+    "pulsar+ssl": "pulsar+ssl:// is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here.",
+    "http": "http:// is that of brokers' admin API, which serve takes as --admin-url.",
+    "https": "https:// is that of brokers' admin API, which serve takes as --admin-url; TLS is used with --tls.",
+}
+
+
+@contextmanager
+def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
+    """Yields a client of the server. An error of the body is reported, and ends the command (``reporting``).
+
+    Args:
+        chosen: the global options.
+        listening: whether a server has to listen, if its address is of this machine.
+
+    Raises:
+        typer.Exit: the body failed, a file of the options can't be used, or no server listens at an address of this machine.
+        typer.BadParameter: the TLS options contradict each other, a file does not exist, or the address is invalid.
+    """
+    with reporting(chosen.output, chosen.server):
+        check(chosen)
+        token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
+        with Client(chosen.server, tls=chosen.tls_flags.of_client(), token=token, timeout=chosen.timeout_seconds) as client:
+            if listening:
+                _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
+            notes = Notes(chosen)
+            for stub in (client.stub, client.history_stub):
+                for name, method in list(vars(stub).items()):
+                    if not name.startswith("Watch"):  # those are answered with streams
+                        setattr(stub, name, notes.noting(method))
+            yield client
+
+
+class Notes:
+    """Writes two lines on standard error, each once: that a call waits, and since when answers could not be confirmed."""
+
+    def __init__(self, chosen: Settings) -> None:
+        """``chosen``: the global options. For programs, and if standard error is no terminal, it is not said that a call waits."""
+        self._chosen = chosen
+        self._waits = not chosen.for_programs and chosen.timeout_seconds > SILENT_SECONDS and sys.stderr.isatty()
+        self._confirmed = True
+
+    def noting(self, method: Any) -> Callable[..., Any]:
+        """Returns a method of a stub, which answers with one message, with notes on its calls."""
+
+        def call(request: Any, **options: Any) -> Any:
+            timer = threading.Timer(SILENT_SECONDS, self._note_waiting)
+            timer.daemon = True
+            if self._waits:
+                timer.start()
+            try:
+                answer, about = method.with_call(request, **options)
+            finally:
+                timer.cancel()
+            since = dict(about.trailing_metadata() or ()).get(_UNCONFIRMED)
+            if since and self._confirmed:
+                self._confirmed = False
+                self._note_unconfirmed(datetime.fromisoformat(since))
+            return answer
+
+        return call
+
+    def _note_waiting(self) -> None:
+        self._waits = False
+        server, seconds = printable(self._chosen.server), self._chosen.timeout_seconds
+        typer.echo(f"Waiting for {server}, for {seconds:g} s at most (--timeout) ...", err=True)
+
+    def _note_unconfirmed(self, since: datetime) -> None:
+        """Prints the note; for programs as a JSON document of its own, so that the JSON of the answer stays the same."""
+        if self._chosen.json:
+            typer.echo(forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")}), err=True)
+            return
+        shown = since.astimezone().isoformat(sep=" ", timespec="milliseconds")
+        typer.echo(f"The server has not reached the change log since {shown}: there may be newer changes than these.", err=True)
+
+
+def check(chosen: Settings) -> None:
+    """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name.
+
+    Raises:
+        typer.BadParameter: the address is no address, or a file is not there. What may be a password is not repeated.
+    """
+    server, flags = chosen.server, chosen.tls_flags
+    problem = _SCHEMES.get(server.partition("://")[0], "").format(server) if "://" in server else ""
+    if "@" in server and not server.startswith("unix"):
+        problem = "it has no name or password."
+    if problem:
+        raise typer.BadParameter(f"An address is HOST:PORT of a topic policies server; {problem}", param_hint="--server")
+    try:
+        places_of(server)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.", param_hint="--server") from None
+    files = {"--token-file": chosen.token_file, "--tls-ca": flags.ca_file}
+    files |= {"--tls-certificate": flags.certificate_file, "--tls-key": flags.key_file}
+    for option, path in files.items():
+        if path is not None and not path.exists():
+            raise typer.BadParameter(f"File '{path}' does not exist.", param_hint=option)
+
+
+def _check_listening(server: str, seconds: float) -> None:
+    """Waits until a server listens, if its address is of this machine: a client would go on trying until its timeout.
+
+    Raises:
+        TopicPoliciesError: none listens after ``seconds``.
+    """
+    places = [place for place in places_of(server) if not place.path] if is_local(server) else []
+    end = time.monotonic() + seconds
+    while places:
+        for place in places:
+            try:
+                socket.create_connection((place.host, place.port), timeout=max(0.1, end - time.monotonic())).close()
+            except OSError:
+                continue
+            return
+        if time.monotonic() + 0.1 > end:
+            told = f"No server listens at {server}. Start one on this machine with topicpolicies serve, or name another with --server."
+            raise TopicPoliciesError(told, code=StatusCode.UNAVAILABLE)
+        time.sleep(0.1)

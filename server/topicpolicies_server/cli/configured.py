@@ -1,0 +1,79 @@
+"""Commands that take the options of a server: their flags are made from the table of options."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..config.option import Option, ReadBy
+from ..config.rendering import plain, written_value
+from ..config.sources import read_options
+from ..config.table import options
+from .settings import TlsFlags, settings
+
+_FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
+
+
+def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the flags of all options that it reads, and calls it with the values in force.
+
+    The command takes the context, then the values in force, then parameters of its own, which Typer sees unchanged.
+
+    Args:
+        by: whose options the command takes, those of serve or of guard.
+        of_server: whether the global options of certificate and key are the server's own; else they are the client's.
+    """
+    taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
+    arguments = [each.name for each in taken if each.argument and by is ReadBy.GUARD]
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
+
+        def run(context: typer.Context, config_file: Path | None, **given: Any) -> None:
+            others = {each.name: given.pop(each.name) for each in own}
+            flags = given | {name: tuple(given[name] or ()) for name in arguments}
+            tls = settings(context).tls_flags if of_server else TlsFlags()
+            flags |= {"tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
+            command(context, read_options(flags, os.environ, config_file), **others)
+
+        parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own, _parameter("config_file", _FILE, None)]
+        parameters += [_parameter(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
+        run.__doc__ = command.__doc__
+        run.__name__ = command.__name__
+        run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
+        return run
+
+    return made
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _flag(option: Option, *, argument: bool) -> Any:
+    """Returns the parameter of a flag, None by default. Its value is checked together with the other sources, not by Typer."""
+    told: dict[str, Any] = {"help": _help(option), "show_default": False}
+    if option.type is bool:
+        names = option.flag if option.name.startswith("no_") else f"{option.flag}/--no-{option.flag.removeprefix('--')}"
+        return Annotated[bool | None, typer.Option(names, **told)]
+    told["metavar"] = option.metavar
+    if argument:
+        return Annotated[list[str] | None, typer.Argument(**told)]
+    if option.choices:
+        told["autocompletion"] = lambda: list(option.choices)
+    kind = {Path: Path | None, tuple: list[str] | None}.get(option.type, str | None)
+    return Annotated[kind, typer.Option(option.flag, **told)]
+
+
+def _help(option: Option) -> str:
+    default = option.default_text or ("" if option.default in (None, "", (), False) else written_value(option.default))
+    notes = [f"default: {default}"] if default else []
+    if option.numeric:
+        notes.append(option.allowed)
+    return plain(f"{option.help}  [{'; '.join(notes)}]" if notes else option.help, lambda other: other.flag)

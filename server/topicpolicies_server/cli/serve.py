@@ -1,0 +1,253 @@
+"""The commands serve and guard, which run until a signal stops them. The modules of a server or guard are imported when one is run."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ..config import Address, ConfigError, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
+from ..config.building import guard_config, server_config
+from ..config.option import ReadBy
+from ..config.sources import OptionValues
+from ..core.errors import PolicyError
+from ..escaping import printable
+from ..ops.log import set_up_logging
+from ..process import collector_off_during_start
+from .configured import configured
+from .exits import ExitCode, report_other
+from .settings import Output, TlsFlags, settings
+
+_LOG = logging.getLogger(__name__)
+_IN_USE = "another program listens there; stop it, or name another address"
+_HINTS = {
+    errno.EACCES: "this user lacks the permission; name a port above 1023",
+    errno.EADDRINUSE: _IN_USE,
+    errno.EADDRNOTAVAIL: "this machine has no such address; name one that it has",
+}
+
+
+@configured(ReadBy.SERVE)
+def serve(context: typer.Context, in_force: OptionValues) -> None:
+    """Run a server, until it is stopped (SIGTERM, Ctrl-C).
+
+    By default it listens on loopback, and keeps its change log in your data folder. For this command --tls-certificate and --tls-key are
+    the server's own.
+
+    Every option can also be set in a file (config --sample writes one) and in the environment: --max-watches is max_watches in the file
+    and TOPICPOLICIES_MAX_WATCHES in the environment. A flag takes precedence over the environment, and that over the file. The command
+    config shows the options in force.
+
+    \b
+    Examples:
+      topicpolicies serve
+      topicpolicies serve --config sidecar.toml
+      topicpolicies serve --pulsar pulsar://broker:6650 \\
+          --admin-url http://broker:8080 --pulsar-token-file token
+      topicpolicies serve --data policies.db --listen 0.0.0.0:6680 \\
+          --tls-certificate server.pem --tls-key key.pem \\
+          --authentication-providers token --token-secret-key secret.key \\
+          --authorization roles.toml
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    check_tls(chosen.tls_flags, in_force)
+    with reporting_problems(chosen.output):
+        config = server_config(in_force, os.environ)
+    run(config, chosen.output)
+
+
+@configured(ReadBy.GUARD)
+def guard(context: typer.Context, in_force: OptionValues) -> None:
+    """Restore what brokers lose of each other's changes.
+
+    It runs until it is stopped (SIGTERM, Ctrl-C).
+
+    Brokers without PIP-428 (as of Pulsar 4.0) lose settings when two are changed at almost the same time. A guard reads the events of
+    the named namespaces and restores what was lost; it logs each repair. Beside brokers that lose nothing it writes nothing.
+
+    Options are read from a file and from the environment too, as with serve.
+
+    \b
+    Examples:
+      topicpolicies guard 'acme/*' \\
+          --pulsar pulsar://broker:6650 --admin-url http://broker:8080
+      topicpolicies guard acme/orders --report-only --config sidecar.toml
+    """  # noqa: D301 - "\b" keeps the lines
+    output = settings(context).output
+    with reporting_problems(output):
+        config = guard_config(in_force)
+    run(config, output)
+
+
+def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
+    """Checks that the global TLS options fit a server.
+
+    Raises:
+        typer.BadParameter: one is for clients only, or contradicts the server's certificate or its absence.
+    """
+    certificate = in_force.settings["tls_certificate"]
+    if flags.ca_file is not None or flags.server_name is not None:
+        raise typer.BadParameter("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
+    if flags.use and certificate.value is None:
+        raise typer.BadParameter("A server with TLS needs its --tls-certificate and --tls-key.")
+    if flags.use is False and certificate.value is not None:
+        raise typer.BadParameter(f"--no-tls contradicts tls_certificate ({certificate.where}).")
+
+
+def run(config: ServerConfig | GuardConfig, output: Output) -> None:
+    """Runs a server or a guard, which logs on standard error, until a signal stops it. ``output``: the form of an error.
+
+    Raises:
+        typer.Exit: it could not start, or ended with an error.
+    """
+    with collector_off_during_start():
+        set_up_logging(config.log_level, config.log_format)
+        if isinstance(config, ServerConfig):
+            _run("the server", config, output, (config.listen, config.metrics_listen))
+        else:
+            _run("the guard", config, output, (config.metrics_listen,))
+
+
+def _run(what: str, config: ServerConfig | GuardConfig, output: Output, addresses: tuple[Address | None, ...]) -> None:
+    from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
+
+    def make() -> Any:
+        if isinstance(config, GuardConfig):
+            from ..guard.guard import GuardService  # noqa: PLC0415
+
+            return GuardService(config)
+        from ..rpc.server import Server  # noqa: PLC0415
+
+        if config.data_folder is not None:
+            config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Server(config)
+
+    def running(service: Any) -> None:
+        started()
+        if isinstance(config, GuardConfig):
+            said = [f"Guarding {', '.join(config.guard)}{', reporting only' if config.report_only else ''}"]
+        else:
+            embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
+            said = [f"Listening on {service.address}", *embedded]
+        for line in said:
+            if config.log_format is LogFormat.TEXT:
+                typer.echo(line, err=True)
+            else:
+                _LOG.info("%s", line)
+
+    with starting(what, output, *addresses, form=config.log_format) as started:
+        run_service(make, running)
+
+
+@contextmanager
+def reporting_problems(output: Output) -> Iterator[None]:
+    """Reports all problems of a wrong configuration, and ends the command.
+
+    Raises:
+        typer.Exit: the body raised ConfigError.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        report_problems(error, output)
+        raise typer.Exit(ExitCode.USAGE) from None
+
+
+def report_problems(error: ConfigError, output: Output) -> None:
+    """Reports the problems of a configuration on standard error: a line each, or one JSON document."""
+    if output is Output.JSON:
+        violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
+        told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
+        typer.echo(json.dumps({"error": told}), err=True)
+        return
+    for problem in error.problems:
+        typer.echo(f"Error: {printable(problem)}", err=True)
+
+
+@contextmanager
+def starting(what: str, output: Output, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
+    """Ends the command with a message if ``what`` could not start. Yields a function to be called once it has started.
+
+    Args:
+        what: the subject of the message.
+        output: the form of the message, if ``form`` is TEXT.
+        addresses: where ``what`` is to listen.
+        form: the format of log lines; unless it is TEXT, the message is a log line too.
+
+    Raises:
+        typer.Exit: the addresses can't be listened on, or the body failed to start or, with a PolicyError, to go on.
+    """
+    running = False
+
+    def started() -> None:
+        nonlocal running
+        running = True
+
+    refused = next((f"{each}: {why}" for each in addresses if each is not None and (why := _refusal(each))), "")
+    try:
+        if not refused:
+            yield started
+            return
+        reason, why = "ADDRESS", f"nothing can listen on {refused}."
+    except (typer.Exit, typer.Abort):  # end the command, and are RuntimeErrors
+        raise
+    except PolicyError as error:
+        reason, why = error.reason, error.message
+    except (OSError, RuntimeError) as error:
+        if running:
+            raise
+        reason, why = "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
+        if isinstance(error, OSError) and error.filename:
+            reason, why = "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
+    sentence = f"{what} {'ended' if running else 'could not start'}: {why}"
+    if form is LogFormat.TEXT:
+        report_other(reason, sentence, json=output is Output.JSON)
+    else:
+        _LOG.critical("%s", sentence, extra={"fields": {"reason": str(reason)}})
+    raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
+
+
+def _refusal(address: Address) -> str:
+    """Returns why an address can't be listened on, found out by trial, because gRPC's error does not say why; empty: it can be."""
+    if address.path:
+        return _refusal_of_socket(address.path)
+    try:
+        places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        return "the host name can't be resolved; name another address"
+    refused: list[OSError] = []
+    for family, kind, protocol, _, place in places:
+        try:
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(place)
+        except OSError as error:
+            refused.append(error)
+        else:
+            return ""
+    first = next((each for each in refused if each.errno == errno.EADDRINUSE), refused[0])
+    return _HINTS.get(first.errno or 0, f"{first.strerror}; name another address")
+
+
+def _refusal_of_socket(path: str) -> str:
+    """Returns the same of a Unix socket. gRPC would silently replace the socket of another program that listens there."""
+    folder = Path(path).absolute().parent
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return "its directory does not exist or can't be written; name another path"
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.settimeout(1)
+        try:
+            tried.connect(path)
+        except (BlockingIOError, TimeoutError):
+            return _IN_USE  # a program listens, and its queue of connections is full
+        except OSError:
+            return ""  # no program listens; any other problem is reported when the server listens
+    return _IN_USE

@@ -1,0 +1,134 @@
+"""Turns the messages of one partition into entries of the change log, and decodes each once.
+
+Events that this process appended are kept from their acknowledgement until they are read: they need no decoding. An event that is
+acknowledged after it was read is not kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ...core.names import Scope
+from ...core.policies.events import LATEST_MS, Event, Placed, Position
+from ...core.reasons import Reason
+from ..avro import Codec
+from ..change_log import LogError, anchor_of
+from ..leadership import origin_of
+from ..stamps import ANNOUNCEMENT, event_id_of
+from .ids import NOWHERE, MessageId, position_of
+from .topics import NOT_REGISTERED, Schemas
+
+_MOST_KEPT = 1_024
+"""How many acknowledged events are kept, which is how far the reader may lag. Events beyond that are decoded when they are read."""
+
+
+class ResumePoint(NamedTuple):
+    """How far an earlier reader of the partition had come."""
+
+    place: MessageId
+    anchor: str
+    """Identifies the entry at that place (``change_log.anchor_of``); "" if that is not known."""
+
+
+class Entries:
+    """Decodes messages in the order of the log.
+
+    Attributes:
+        last: the place of the last entry; (-1, -1) before the first.
+        newest_schema: the highest schema version that an entry was written with.
+    """
+
+    def __init__(self, partition: int, schemas: Schemas, cluster: str, resume_point: ResumePoint | None = None) -> None:
+        """``cluster``: the local one; ``resume_point``: how far the partition was read before this opening; None: it was not."""
+        self.last = NOWHERE if resume_point is None else resume_point.place
+        self.newest_schema = NOT_REGISTERED
+        self._resume_point = resume_point
+        self._partition = partition
+        self._schemas = schemas
+        self._cluster = cluster
+        self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
+        """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
+        self._published = 0
+        self._kept: deque[tuple[Position, Event]] = deque()
+        self._kept_upto: Position = ""
+        """The last position that was read, or for which an event was kept."""
+
+    def keep(self, acknowledged: Iterable[Placed]) -> None:
+        """Takes events of this process that were acknowledged, in the order of the log."""
+        for placed in acknowledged:
+            if placed.event is not None and placed.position > self._kept_upto and len(self._kept) < _MOST_KEPT:
+                self._kept.append((placed.position, placed.event))
+                self._kept_upto = placed.position
+
+    def entry(self, place: MessageId, message: Any) -> Placed | None:
+        """Returns the entry of a message; None if it was returned before, as may happen when a connection is restored.
+
+        ``message``: the library's, whose codec is at hand (``ready``); None: the library does not hand it over.
+
+        Raises:
+            LogError: another entry stands where an earlier reader had stopped (``LOG_REPLACED``).
+        """
+        if place <= self.last:
+            if self._resume_point is not None and self._resume_point.place == place and message is not None:
+                self._compare(self._resume_point, message)
+            return None
+        self.last = place
+        if message is None:
+            return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not deliver it")
+        if self._at_hand[0] is not None:
+            self.newest_schema = max(self.newest_schema, self._at_hand[1])
+        return self._decoded(place, message)
+
+    def ready(self, message: Any) -> bool:
+        """Whether the codec for a message is at hand; if not, ``prepare`` has to be awaited first."""
+        version = message.int_schema_version() if message is not None else self._at_hand[1]
+        if version != self._at_hand[1] or version == NOT_REGISTERED:
+            codec = self._schemas.known(version)
+            if codec is None:
+                return False
+            self._at_hand = codec, version
+        return True
+
+    async def prepare(self, message: Any) -> None:
+        """Gets the codec of the schema that a message was written with."""
+        version = message.int_schema_version()
+        self._at_hand = await self._schemas.written_with(version), version
+
+    def _compare(self, resume_point: ResumePoint, message: Any) -> None:
+        """Makes sure that the entry is the one that stood there before: a log may have been restored from a backup, and written since."""
+        if resume_point.anchor not in ("", anchor_of(self._decoded(resume_point.place, message))):
+            place = f"{resume_point.place.ledger}:{resume_point.place.entry}"
+            raise LogError(Reason.LOG_REPLACED, f"At {place} the change log has another entry than when it was last followed.")
+
+    def _decoded(self, place: MessageId, message: Any) -> Placed:
+        codec, version = self._at_hand
+        position, producer, properties = position_of(place), message.producer_name(), message.properties()
+        published = self._published = min(message.publish_timestamp(), LATEST_MS)  # by its writer's clock: it may be any number
+        if codec is None:
+            return Placed(
+                self._partition, position, None, published, producer, f"its schema, version {version}, is not one of policy events"
+            )
+        ours = self._kept_at(position)
+        as_read = codec.known is None  # with another schema, what is read may differ from what was appended
+        if as_read and ours is not None and ours.stamp is not None and event_id_of(properties) == ours.stamp.event_id:
+            return Placed(self._partition, position, ours, published, producer)
+        event: Event | None = None
+        problem = ""
+        if ANNOUNCEMENT not in properties:
+            payload = None if message.has_null_value() else message.data()
+            event, problem = codec.read(message.partition_key(), payload, properties)
+        if event is not None and event.key.scope is Scope.GLOBAL and origin_of(producer) not in ("", self._cluster):
+            event = event._replace(replicated=True)
+        return Placed(self._partition, position, event, published, producer, problem)
+
+    def _kept_at(self, position: Position) -> Event | None:
+        """Returns the kept event at a position, which is now read; None: none is kept. Positions are read in log order."""
+        kept = self._kept
+        while kept and kept[0][0] <= position:
+            at, event = kept.popleft()
+            if at == position:
+                return event
+        self._kept_upto = max(self._kept_upto, position)
+        return None

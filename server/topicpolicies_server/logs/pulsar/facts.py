@@ -1,0 +1,216 @@
+"""What a log must know of its cluster: the cluster's name, its brokers' dialect, and how they lay out new topics.
+
+Brokers are upgraded while logs are open. A log writes its brokers' dialect, and puts a key into the partition where that dialect looks for
+it. Both are fixed when the log is opened. So the facts are requested again from time to time, and when they change, the log is lost, and
+its owner opens it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ...core.errors import Kind
+from ...core.reasons import LogState, Reason
+from ..avro import Dialect
+from ..change_log import LogError
+from .admin import Admin, names_of, understood
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
+_WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)
+"""The form of a version; a proxy's page does not have it."""
+_PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}
+"""By release line: the first patch release with a message key per scope (Pulsar's pull request 24286). All later lines have it."""
+_PREFIXED_LINES = (4, 1)
+_CLONING_LINES = (4, 1)
+"""The first release line whose brokers clone a document before they change it (PIP-428)."""
+_PSEUDO_CLUSTER = "global"
+_SERVICE, _SYSTEM_TOPICS = "topicPoliciesServiceClassName", "systemTopicEnabled"
+_OF_LOGS = "org.apache.pulsar.broker.service.SystemTopicBasedTopicPoliciesService"
+_OF_METADATA = "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService"
+"""Classes of brokers' topic policies service. Any other class, such as our own plug-in's, is taken to use what is in the change logs."""
+
+
+class PulsarFacts(NamedTuple):
+    """The facts about a cluster."""
+
+    name: str
+    """The cluster's name, as in the replication clusters of LOCAL policies."""
+    dialect: Dialect
+    """How its brokers distinguish scopes."""
+    default_partitions: int
+    """How many partitions brokers give a topic that they create, unless its namespace has its own setting; 0: it is not partitioned."""
+    in_place: bool = False
+    """Whether brokers change the documents in their caches in place."""
+    unread: str = ""
+    """Why brokers read no change logs, or only those that exist already: a sentence. "": they read all, as far as this role may know."""
+    reads_existing: bool = True
+    """Whether brokers read the change logs that exist already."""
+
+    def fits(self, others: PulsarFacts | None) -> bool:
+        """Whether a log that was opened for these facts fits others. The default number of partitions matters only to new logs."""
+        return others is None or self._replace(default_partitions=0) == others._replace(default_partitions=0)
+
+
+class CurrentFacts:
+    """The newest facts about the cluster.
+
+    They are requested again after ``every_seconds``, or after ``soonest_seconds`` if there was no answer; then those that were known stay
+    valid.
+    """
+
+    def __init__(
+        self,
+        learn: Callable[[], Awaitable[PulsarFacts]],
+        changed: Callable[[PulsarFacts], None],
+        *,
+        every_seconds: float,
+        soonest_seconds: float,
+    ) -> None:
+        """Requests nothing yet. ``learn`` requests the facts; ``changed`` is called with new facts that open logs were not opened for."""
+        self.newest: PulsarFacts | None = None
+        """The newest facts; None: none are known yet."""
+        self._learn = learn
+        self._changed = changed
+        self._every = every_seconds
+        self._soonest = min(soonest_seconds, every_seconds)
+        self._asking = asyncio.Lock()
+        self._due_at = 0.0
+
+    async def get(self) -> PulsarFacts:
+        """Returns the facts, and requests them first if they are too old.
+
+        Raises:
+            LogError: the cluster gave no answer.
+        """
+        async with self._asking:
+            if self.newest is None or time.monotonic() >= self._due_at:
+                return await self._ask()
+            return self.newest
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to request the facts again."""
+        return self.newest is not None and not self._asking.locked() and time.monotonic() >= self._due_at
+
+    async def renew(self) -> None:
+        """Requests the facts again, if that is due; called about once a second while logs are open."""
+        async with self._asking:
+            with contextlib.suppress(LogError):  # callers that open logs get the error
+                await self._ask()
+
+    async def _ask(self) -> PulsarFacts:
+        before = self.newest
+        self._due_at = time.monotonic() + self._soonest
+        facts = self.newest = await self._learn()
+        self._due_at = time.monotonic() + self._every
+        if not facts.fits(before):
+            self._changed(facts)
+        return facts
+
+
+def unread_logs(settings: Mapping[str, Any]) -> tuple[str, bool]:
+    """Returns ``unread`` and ``reads_existing`` of brokers with these settings (``PulsarService.initTopicPoliciesService``).
+
+    With system topics, a service that keeps policies elsewhere is given only the namespaces without a change log
+    (``LegacyAwareTopicPoliciesService``).
+    """
+    service = settings.get(_SERVICE) or _OF_LOGS
+    system_topics = str(settings.get(_SYSTEM_TOPICS, "true")).lower() == "true"
+    if service == _OF_METADATA:
+        which = "only the change logs of namespaces that already have one" if system_topics else "no change logs"
+        return (
+            f"The brokers keep topic policies in the metadata store ({_SERVICE}), and read {which}: use pulsar-admin, or set "
+            f"{_SERVICE}={_OF_LOGS} and {_SYSTEM_TOPICS}=true there."
+        ), system_topics
+    if service == _OF_LOGS and not system_topics:
+        return f"The brokers keep no topic policies, and read no change logs: set {_SYSTEM_TOPICS}=true there.", False
+    return "", True
+
+
+def dialect_of(version: str) -> Dialect:
+    """Returns the dialect of a broker, by its version.
+
+    Releases that were never examined count as unknown, and so do previews of the very release that changed the dialect.
+    """
+    match = _VERSION.fullmatch(version.strip())
+    if match is None:
+        return Dialect.UNKNOWN
+    major, minor, patch = int(match[1]), int(match[2]), int(match[3])
+    preview = match[4].startswith("-")
+    if (major, minor) >= _PREFIXED_LINES:
+        return Dialect.UNKNOWN if (major, minor, patch, preview) == (*_PREFIXED_LINES, 0, True) else Dialect.PREFIXED
+    since = _PREFIXED_SINCE.get((major, minor))
+    if since is None or (patch == since and preview):
+        return Dialect.UNKNOWN
+    return Dialect.PREFIXED if patch >= since else Dialect.SHARED_KEY
+
+
+def changes_in_place(version: str) -> bool:
+    """Whether brokers of a version change the documents in their caches in place; False for a text that is no version."""
+    match = _VERSION.fullmatch(version.strip())
+    return match is not None and (int(match[1]), int(match[2])) < _CLONING_LINES
+
+
+@understood
+async def learn(admin: Admin, service_url: str) -> PulsarFacts:
+    """Asks the brokers for the facts. Where they are reached (``service_url``) may show which of several clusters they are.
+
+    Raises:
+        LogError: the brokers gave no answer, or the name can't be found out (FAILED_PRECONDITION, ``LEVELS_UNKNOWN``).
+    """
+    version = await admin.get("brokers", "version")
+    if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
+        raise ValueError("no version")
+    settings = await _settings(admin)
+    name = settings.get("clusterName") or await _only_or_reached(admin, service_url)
+    partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
+    unread, reads_existing = unread_logs(settings)
+    return PulsarFacts(
+        name=name,
+        dialect=dialect_of(version),
+        default_partitions=int(settings.get("defaultNumPartitions", 1)) if partitioned else 0,
+        in_place=changes_in_place(version),
+        unread=unread,
+        reads_existing=reads_existing,
+    )
+
+
+async def _settings(admin: Admin) -> Mapping[str, Any]:
+    try:
+        settings = await admin.get("brokers", "configuration", "runtime")
+    except LogError as error:
+        if error.state is not LogState.ADMIN_REFUSED:
+            raise
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
+async def _only_or_reached(admin: Admin, service_url: str) -> str:
+    """Returns the name of the only cluster, or of the only one that has a host in common with ``service_url``."""
+    names = [name for name in names_of(await admin.get("clusters")) if name != _PSEUDO_CLUSTER]
+    if len(names) == 1:
+        return str(names[0])
+    hosts = _hosts(service_url)
+    reached = []
+    for name in names:
+        data = await admin.get("clusters", name) or {}
+        if any(hosts & _hosts(data.get(url) or "") for url in ("brokerServiceUrl", "brokerServiceUrlTls")):
+            reached.append(name)
+    if len(reached) == 1:
+        return str(reached[0])
+    raise LogError(
+        Reason.LEVELS_UNKNOWN,
+        f"It is not known which of the clusters {', '.join(names) or '(none)'} the brokers are: a superuser's role could ask them.",
+        kind=Kind.FAILED_PRECONDITION,
+    )
+
+
+def _hosts(url: str) -> set[str]:
+    parts = urlsplit(url)
+    return set(parts.netloc.lower().split(",")) - {""}

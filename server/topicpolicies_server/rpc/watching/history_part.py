@@ -1,0 +1,201 @@
+"""One namespace of a WatchHistory stream: sends what the history has behind a position, and then each new entry as it is recorded.
+
+The namespace is kept loaded meanwhile, so that its history goes on. A failure is sent as a status, and retried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container
+from contextlib import suppress
+from typing import Final
+
+from topicpolicies.v1 import history_pb2, service_pb2
+
+from ...core.errors import PolicyError
+from ...core.policies import secrets
+from ...core.policies.documents import record
+from ...core.reading.tokens import Token
+from ...core.reasons import Reason
+from ...history import History
+from ...history.entries import Entry, Gap
+from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
+from ...namespaces.namespace import Namespace, Phase
+from ...namespaces.registry import Registry
+from .. import histories, resume_tokens
+from ..answers import number
+from .authorizations import Authorization
+from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
+from .part import Part
+from .requests import HistoryWatch
+
+_STRETCH = 256
+"""The most events that are read from the history at a time."""
+_BOOKMARKS = 1_000
+"""The most bookmarks that are read from the history at a time, if only bookmarks are asked for."""
+_PAUSE_SECONDS = 0.1
+"""Seconds between two questions whether a namespace can be loaded."""
+_GATHER_SECONDS = 0.05
+"""Seconds for which new events gather in the history before they are read."""
+
+
+class HistoryPart(Part):
+    """Copies one namespace's history into its stream."""
+
+    def __init__(
+        self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
+    ) -> None:
+        """Does nothing before ``begin``.
+
+        Args:
+            registry: the namespaces, and the server's history.
+            watch: the request of the stream.
+            name: ``tenant/namespace``.
+            wake: called when there may be something to take.
+            authorization: the caller's permission in this namespace; None: no permission is checked.
+        """
+        super().__init__(name, "the watch of the history of", wake, authorization or Authorization(secrets.wire))
+        self._registry = registry
+        self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
+        """Where the client stands once it has the records that wait."""
+        self._every = watch.every
+        self._synced = False
+        self._complete_as_of_ms = 0
+        """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
+        self._idle = False
+        """Whether everything was handed to the stream, and new events are awaited."""
+        self._signalled = asyncio.Event()
+
+    # --- called by the stream -----------------------------------------------------------------------------------
+
+    def last_bookmark(self) -> bytes | None:
+        """Returns a last bookmark for a client that will go on elsewhere; None if SYNCED was not sent, or records wait."""
+        if not self._synced or self._records or self.refusal is not None:
+            return None
+        if self._idle and not self._signalled.is_set() and self._namespace is not None:
+            self._complete_as_of_ms = self._namespace.complete_as_of_ms
+        return self._bookmark(synced=False)
+
+    # --- the task -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Copies until the namespace is closed, which ends as soon as it is used again.
+
+        Raises:
+            PolicyError: the history can't be read, or the namespace can't be loaded.
+        """
+        history = histories.of(self._registry)
+        self._namespace = namespace = self._registry.get(self.name)
+        namespace.observe(self, self._notice)
+        history.listen(self.name, self._signalled.set)
+        try:
+            await self._copy(namespace)
+        finally:
+            self._idle = False
+            history.unlisten(self.name, self._signalled.set)
+            namespace.unobserve(self)
+
+    def _notice(self) -> None:
+        """Notes that the phase of the namespace may have changed."""
+        self._signalled.set()
+        self._wake()
+
+    async def _copy(self, namespace: Namespace) -> None:
+        with suppress(PolicyError):
+            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
+        place = resume_tokens.read_position(self._position)
+        gaps: set[Gap] = set()
+        """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
+        while namespace.phase is not Phase.CLOSED:
+            self._signalled.clear()
+            ready, confirmed = namespace.phase is Phase.READY, namespace.complete_as_of_ms
+            if ready and namespace.is_beyond(place):
+                place = self._begin_anew("it is ahead of the log")
+            try:
+                history = histories.of(self._registry)
+                stretch = await (self._divide(history, place) if self._every else history.stretch(self.name, place, _STRETCH))
+            except UnknownLog as error:
+                if not ready:  # until the namespace is loaded, the identity of its log is not known
+                    await self._new_entries(namespace)
+                    continue
+                if place.log != namespace.log_identity:
+                    place = self._begin_anew(str(error))
+                    continue
+                stretch = Stretch([], place, more=False, whole=True)  # the history has recorded nothing of this log yet
+            if self._failure is not None:
+                self._failure = None
+                self._wake()
+            self._add_all(stretch, gaps)
+            gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
+            place = stretch.place
+            if not stretch.more and ready:
+                self._complete_as_of_ms = confirmed
+                if not self._synced:
+                    self._synced = True
+                    self._add(self._bookmark(synced=True))
+            await self._all_taken()
+            if not stretch.more:
+                await self._new_entries(namespace)
+
+    async def _new_entries(self, namespace: Namespace) -> None:
+        """Returns when there may be new entries, or the namespace is closed."""
+        if namespace.phase is not Phase.READY:
+            try:
+                await namespace.ready()
+            except PolicyError:
+                await asyncio.sleep(_PAUSE_SECONDS)  # the status of the namespace says why
+            return
+        self._idle = True
+        await self._signalled.wait()
+        self._idle = False
+        await asyncio.sleep(_GATHER_SECONDS)
+
+    def _begin_anew(self, why: str) -> Token:
+        self._position, self._synced = resume_tokens.write_position(0, BEGINNING), False
+        sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
+        event = history_pb2.WatchHistoryEvent()
+        event.reset.reason, event.reset.message = reason_number(Reason.TOKEN_OUT_OF_RANGE), sentence[:MOST_MESSAGE]
+        self._add(self._record(event))
+        return BEGINNING
+
+    # --- what is sent ---------------------------------------------------------------------------------------------
+
+    async def _divide(self, history: History, place: Token) -> Stretch:
+        """Adds bookmarks behind a place, and returns how far they go."""
+        divisions = await history.divisions(self.name, place, self._every, _BOOKMARKS)
+        for division in divisions:
+            self._position = resume_tokens.write_position(division.id, division.token)
+            place = division.token
+            if division.full:
+                self._add(self._bookmark(synced=False))
+        return Stretch([], place, more=len(divisions) == _BOOKMARKS, whole=True)
+
+    def _add_all(self, stretch: Stretch, sent: Container[Gap]) -> None:
+        """Adds what a stretch has. ``sent``: gaps that were sent before."""
+        for piece in stretch.pieces:
+            if isinstance(piece, Recorded):
+                self._add_entry(piece.entry, piece.token)
+            elif piece not in sent:
+                self._add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
+
+    def _add_entry(self, entry: Entry, token: Token) -> None:
+        self._position = resume_tokens.write_position(entry.id, token)
+        head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
+        self._add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
+
+    def _bookmark(self, *, synced: bool) -> bytes:
+        bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)
+        return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
+
+    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
+        return self._record(history_pb2.WatchHistoryEvent(status=status_message(state, reason, message)))
+
+    def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:
+        event.namespace = self.name
+        return record(_EVENTS, event.SerializeToString())
+
+
+_EVENTS: Final = number(history_pb2.WatchHistoryResponse, "events")
+_NAMESPACE: Final = number(history_pb2.WatchHistoryEvent, "namespace")
+_POSITION: Final = number(history_pb2.WatchHistoryEvent, "position")
+_ENTRY: Final = number(history_pb2.WatchHistoryEvent, "entry")

@@ -1,0 +1,319 @@
+"""One namespace of a WatchPolicies stream.
+
+``_follow`` goes through these steps, and begins anew when the watcher can't go on or topics were disabled or enabled:
+
+1. it finds out which of the watched topics are disabled (``cluster/disabled``), and loads the namespace (status LOADING);
+2. if all of them are disabled, it sends a reset, the absence of each named topic and SYNCED, and waits for a change (status DISABLED);
+3. it gets a watcher that goes on from the client's token: if need be, it sends what the history has behind the token first. If that is
+   impossible, it sends a reset, and the watcher begins with a snapshot;
+4. the stream takes changes directly from the watcher (status READY), with SYNCED behind the snapshot, until it can't go on.
+
+A reset is sent only if the client has anything that it invalidates. Topics that are disabled are absent for the watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from topicpolicies.v1 import service_pb2
+
+from ...cluster.disabled import Disabled
+from ...cluster.disabled_watching import DisabledWatching
+from ...core.names import PolicyKey, Scope
+from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
+from ...core.reading.watch import Taken, Watcher
+from ...core.reasons import Reason
+from ...history.queries import Recorded, UnknownLog
+from ...namespaces.namespace import Namespace, Phase
+from ...namespaces.registry import Registry
+from .. import answers, histories
+from ..resume_tokens import NOTHING_READ
+from . import events
+from .authorizations import Authorization
+from .part import Part, Status
+from .requests import Watch
+
+TURN = 256
+"""Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
+HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
+_STRETCH = 256
+"""The most events that are read from the history at a time."""
+
+
+class WatchResources(NamedTuple):
+    """What all watches of a server share."""
+
+    registry: Registry
+    wire: answers.Wire
+    """Serializes documents, unless an authorization decides that."""
+    disabled: DisabledWatching | None = None
+    """Notifies parts of what is disabled by a property; None: nothing can be."""
+
+
+class PolicyPart(Part):
+    """One namespace of a WatchPolicies stream."""
+
+    def __init__(
+        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
+    ) -> None:
+        """Does nothing before ``begin``.
+
+        Args:
+            resources: what all watches of the server share.
+            watch: the request of the stream.
+            name: ``tenant/namespace``.
+            wake: called when there may be something to take.
+            authorization: the caller's permission in this namespace; None: no permission is checked.
+        """
+        super().__init__(name, "the watch of", wake, authorization or Authorization(resources.wire))
+        self._resources = resources
+        self._watch = watch
+        self._selection = Selection(watch.topics[name], watch.scopes)
+        self._disabled = Disabled()
+        """What is disabled of the selection."""
+        self._rests = False
+        """Whether everything that is watched is disabled, and the client was sent that."""
+        self._begin_anew = asyncio.Event()
+        """Set when the watcher can't go on, or topics were disabled or enabled."""
+        self._watcher: Watcher | None = None
+        """What changes are taken from; None: there is none now."""
+        self._replaced = False
+        """Whether the watcher ended because the namespace has another log now."""
+        self._left_out = ""
+        """Names the topics that the watcher leaves out (``Disabled.digest``)."""
+        self._resume_from = watch.resume.get(name)
+        """Where the part goes on while it has no watcher; None: from the beginning."""
+        self._counts = self._resume_from is not None
+        """Whether the client may have something of this namespace that a reset would invalidate."""
+        self._synced = False
+        """Whether SYNCED was sent, or waits, without a reset since."""
+        self._taken_ms = 0
+        """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
+
+    # --- called by the stream -----------------------------------------------------------------------------------
+
+    def bookmark(self) -> bytes | None:
+        """Returns a bookmark; None while the namespace is not followed, or ``last_bookmark`` has none."""
+        return self.last_bookmark() if self._rests else super().bookmark()
+
+    def last_bookmark(self) -> bytes | None:
+        """Returns a last bookmark for a client that will go on elsewhere; None: SYNCED was not sent, records wait, or there is no token."""
+        token = self._token()
+        if token is None or not self._synced or self._records or self.refusal is not None:
+            return None
+        return self._bookmark(token, synced=False)
+
+    def _take_changes(self) -> list[bytes]:
+        if self._watcher is None or self._begin_anew.is_set():
+            return []
+        try:
+            if self._namespace is not None and self._namespace.phase is not Phase.CLOSED:
+                return self._records_of(self._watcher.take(TURN))
+        except Lagged:
+            pass
+        except Replaced:
+            self._replaced = True
+        self._begin_anew.set()
+        return []
+
+    async def close(self) -> None:
+        """Stops the task, and gives back the watcher."""
+        self._leave()
+        await super().close()
+        self._leave()  # gives back a watcher that the task took while it was being stopped
+        if self._resources.disabled is not None:
+            self._resources.disabled.end(self)
+
+    # --- the task -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Follows the namespace until its watcher can't go on, or topics were disabled or enabled.
+
+        Raises:
+            PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
+        """
+        topics = self._selection.topics
+        if self._resources.disabled is not None:
+            self._disabled = await self._resources.disabled.begin(self, self.name, topics, self._switch)
+        disabled, self._left_out = self._disabled, self._disabled.digest
+        if disabled.all_of(topics):
+            self._failure = None
+            await self._rest()
+            return
+        self._namespace = namespace = self._resources.registry.get(self.name)
+        self._wake()
+        await namespace.ready()
+        self._failure = None
+        if self._resume_from is not None and self._resume_from.left_out != self._left_out:
+            self._reset_switched()
+        watcher = await self._watcher_of(namespace)
+        self._watcher, self._replaced, self._taken_ms = watcher, False, namespace.complete_as_of_ms
+        self._begin_anew.clear()
+        self._wake()
+        try:
+            if self._disabled == disabled:
+                await self._begin_anew.wait()
+        finally:
+            self._leave()
+        if self._replaced:
+            self._reset(Reason.LOG_REPLACED, f"The change log of {self.name} was replaced by another one.")
+        elif self._disabled != disabled:
+            self._reset_switched()
+        elif self._resume_from is None:
+            incomplete = f"The snapshot of {self.name} was not complete when its log was read again, or corrected."
+            self._reset(Reason.TOKEN_OUT_OF_RANGE, incomplete)
+
+    def _failed(self, error: BaseException) -> None:
+        self._leave()
+        super()._failed(error)
+        if self._fault is None and self._failure is not None and self._resume_from is None:  # the snapshot was not sent completely
+            self._reset(self._failure.reason, self._failure.message)
+
+    async def _rest(self) -> None:
+        """Sends that everything is disabled. Returns when the policies of some watched topic have been enabled."""
+        self._reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
+        self._rests = True
+        try:
+            for key in self._selection.keys() or ():
+                self._add_event(events.disabled_record(self.name, key))
+            now = self._resources.registry.common.now()
+            self._add_event(events.bookmark(self.name, NOTHING_READ, now, now, synced=True))
+            self._synced, self._resume_from = True, NOTHING_READ
+            while self._disabled.all_of(self._selection.topics):
+                self._begin_anew.clear()
+                await self._begin_anew.wait()
+        finally:
+            self._rests = False
+        self._reset_switched()
+
+    async def _watcher_of(self, namespace: Namespace) -> Watcher:
+        """Returns a watcher that goes on from the token; where that is impossible, one that begins with a snapshot, after a reset."""
+        while True:
+            try:
+                return await namespace.watch(self._selection, self._watch.mode, self._resume_from, self._wake)
+            except OutOfRange as error:
+                assert self._resume_from is not None, "a snapshot is always to be had"
+                gone, why = error.older and self._watch.mode is Mode.EVERY, str(error)
+                if gone and self._resources.registry.common.history is not None:
+                    why = await self._recall(self._resume_from._replace(left_out=self._left_out))
+                if why:
+                    reason = Reason.EVENTS_GONE if gone else Reason.TOKEN_OUT_OF_RANGE
+                    self._reset(reason, f"The watch of {self.name} can't continue from its token: {why}.")
+
+    async def _recall(self, token: Token) -> str:
+        """Sends the changes that the history has behind a token, and goes on from there. Returns why that is impossible; "": it is not.
+
+        Raises:
+            PolicyError: the history can't be read.
+        """
+        place, history = token, histories.of(self._resources.registry)
+        while True:
+            try:
+                stretch = await history.stretch(self.name, place, _STRETCH)
+            except UnknownLog as error:
+                return str(error)
+            if not stretch.whole:
+                return "events between it and now are gone, and the history does not have them"
+            if stretch.place.log == place.log:  # if not, the namespace is about to follow another log
+                for piece in stretch.pieces:
+                    if isinstance(piece, Recorded):  # there are no gaps
+                        self._add_recorded(piece)
+                place = self._resume_from = stretch.place
+                await self._all_taken()
+                if stretch.more:
+                    continue
+            return "the history does not have what followed it" if place == token else ""
+
+    def _add_recorded(self, piece: Recorded) -> None:
+        """Sends an event of the history as a change, if it changed a document that this watch wants."""
+        entry = piece.entry
+        if not histories.is_change(entry) or entry.topic in self._disabled:
+            return
+        if self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
+            change = histories.change_message(entry, with_before=self._watch.include_previous)
+            self._add_event(events.resumable(events.change_of(self.name, change), piece.token))
+
+    def _switch(self, disabled: Disabled) -> None:
+        if disabled != self._disabled:
+            self._disabled = disabled
+            self._begin_anew.set()
+
+    def _leave(self) -> None:
+        """Gives back the watcher, if there is one, and notes where it stood."""
+        if self._watcher is not None and self._namespace is not None:
+            self._taken_ms, self._resume_from = self._complete_as_of_ms(), self._marked(self._watcher.place)
+            watcher, self._watcher = self._watcher, None
+            self._namespace.unwatch(watcher)
+
+    # --- what is sent ---------------------------------------------------------------------------------------------
+
+    def _add_event(self, record: bytes) -> None:
+        self._counts = True
+        self._add(record)
+
+    def _reset_switched(self) -> None:
+        self._reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
+
+    def _reset(self, reason: Reason, message: str) -> None:
+        """Forgets where the client stands, and sends a reset if it may have anything that the reset invalidates."""
+        self._resume_from, self._synced = None, False
+        if self._counts:
+            self._add(events.reset(self.name, reason, f"{message} A snapshot follows."))
+            self._counts = False
+
+    def _records_of(self, taken: Taken) -> list[bytes]:
+        """Returns the records of what was taken."""
+        disabled = self._disabled
+        synced = taken.synced and not self._synced
+        token = self._marked(taken.token)
+        records: list[bytes] = []
+        if taken.heads:
+            if not self._synced:
+                records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
+            wire, before_too = self.authorization.wire, self._watch.include_previous
+            pieces = events.change_pieces(self.name, taken, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            stood = self._marked(taken.stood) if len(pieces) > 1 else None
+            for piece in pieces[:-1]:
+                records.append(piece.bytes(stood and stood.moved(taken.heads[: piece.upto])))
+            if pieces:
+                records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
+        if synced:
+            assert token is not None, "synced"
+            records.append(self._bookmark(token, synced=True))
+            self._synced = True
+        self._counts = self._counts or bool(records)
+        self.more = taken.more
+        return records
+
+    def _bookmark(self, token: Token, *, synced: bool) -> bytes:
+        confirmed = self._complete_as_of_ms()
+        return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
+
+    def _status(self) -> Status:
+        if self._rests and self.refusal is None:
+            why = f"The topic policies of the watched topics of {self.name} are disabled."
+            return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, why
+        return super()._status()
+
+    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
+        return events.namespace_status(self.name, state, reason, message, self._token() if not self._records else None)
+
+    # --- where the client stands ----------------------------------------------------------------------------------
+
+    def _token(self) -> Token | None:
+        """Returns the token of what the client has been sent; None while there is none, such as during a snapshot."""
+        return self._marked(self._watcher.token) if self._watcher is not None else self._resume_from
+
+    def _marked(self, token: Token | None) -> Token | None:
+        """Returns a token of the watcher with the topics that are left out."""
+        return token._replace(left_out=self._left_out) if token is not None and self._left_out else token
+
+    def _complete_as_of_ms(self) -> int:
+        """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
+        if self._rests or self._namespace is None:
+            return self._resources.registry.common.now()
+        if self._watcher is not None and self._watcher.has_all:
+            self._taken_ms = self._namespace.complete_as_of_ms
+        return self._taken_ms
