@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -58,6 +58,10 @@ TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
 _VERSION = "0"
 """The version of every document: the admin API has none."""
+_NOT_SHOWN = (
+    "Not exported, as the admin API does not show it: false of schema_validation_enforced and of"
+    " dispatcher_pause_on_ack_state_persistent_enabled, and policies of subscriptions that do not exist."
+)
 _PROGRESS_SECONDS = 3.0
 _SHORT_SECONDS = 1.0
 _NO_AUTHOR = Author()
@@ -106,12 +110,7 @@ class BrokerClient:
         """
         self.declarations: Sequence[Declaration] = ()
         """What is compared: ``list`` reads only the topics that these are about, and reads the policies of their subscriptions too."""
-        self.notes = [
-            (
-                "Not exported, as the admin API does not show it: false of schema_validation_enforced and of"  # as it shows unset
-                " dispatcher_pause_on_ack_state_persistent_enabled, and policies of subscriptions that do not exist."
-            )
-        ]
+        self.notes = [_NOT_SHOWN]
         """What is not exported, for people."""
         self.everything = True
         """Whether ``list`` reads all topics all the same."""
@@ -143,8 +142,8 @@ class BrokerClient:
         self._run(self._read_all(chosen))
         for topic in chosen:
             for scope in scopes or (SCOPE_LOCAL, SCOPE_GLOBAL):
-                if (document := self._document(topic, scope)).HasField("policies"):
-                    yield document
+                if settings := self._documents[_key(topic, scope)]:
+                    yield _document(topic, scope, settings)
 
     def get(self, topic: str, *, scope: Scope.ValueType) -> PolicyDocument:
         """Returns a document. That of a topic which does not exist is absent.
@@ -155,7 +154,7 @@ class BrokerClient:
         full = topic_name(topic)
         if full in self._names(namespace_of(full)) and _key(full, scope) not in self._documents:
             self._run(self._read_all([full]))
-        return self._document(full, scope)
+        return _document(full, scope, self._documents.get(_key(full, scope)))
 
     def batch(self, changes: Iterable[ChangeRequest]) -> Iterator[tuple[ChangeRequest, ChangeResult | TopicPoliciesError]]:
         """Makes or checks changes of documents that were read, and yields each with its result or its error, in order."""
@@ -165,11 +164,11 @@ class BrokerClient:
             by_topic.setdefault(change.topic, []).append(index)
         answers: dict[int, ChangeResult | TopicPoliciesError] = {}
 
-        async def make(indexes: Sequence[int]) -> None:  # one by one: brokers before 4.1 lose what is changed at the same time
-            for index in indexes:
+        async def make(topic: str) -> None:  # one by one: brokers before 4.1 lose what is changed at the same time
+            for index in by_topic[topic]:
                 answers[index] = await self._answer(given[index])
 
-        self._run(_together(make(indexes) for indexes in by_topic.values()))
+        self._run(_together(make, by_topic))
         for index, change in enumerate(given):
             yield change, answers[index]
 
@@ -180,10 +179,9 @@ class BrokerClient:
             raise _told(error) from error
 
     def _names(self, namespace: str) -> frozenset[str]:
-        name = parse_namespace(namespace)
-        if name not in self._topics:
-            self._topics[name] = self._run(self._list(name))
-        return self._topics[name]
+        if namespace not in self._topics:
+            self._topics[namespace] = self._run(self._list(namespace))
+        return self._topics[namespace]
 
     @understood
     async def _list(self, namespace: str) -> frozenset[str]:
@@ -192,7 +190,7 @@ class BrokerClient:
         found: set[str] = set()
         for domain in DOMAINS:
             for more in ((), ("partitioned",)):
-                answer = await self._admin.get(domain, *namespace.split("/"), *more)
+                answer = await self._admin.get(domain, *parse_namespace(namespace).split("/"), *more)
                 if answer is None:
                     raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
                 found.update(map(topic_name, names_of(answer)))
@@ -209,7 +207,7 @@ class BrokerClient:
                 told = time.monotonic()
                 typer.echo(f"Read {done:,} of {len(topics):,} topics ...", err=True)
 
-        await _together(read_one(topic) for topic in topics)
+        await _together(read_one, topics)
 
     @understood
     async def _read(self, topic: str) -> None:
@@ -235,11 +233,6 @@ class BrokerClient:
                         raise LogError(LogState.ADMIN_UNREACHABLE, told) from problem
             self._documents[_key(topic, scope)] = documents.split(policies)
 
-    def _document(self, topic: str, scope: Scope.ValueType) -> PolicyDocument:
-        settings = self._documents.get(_key(topic, scope))
-        shown = TopicPolicies.FromString(secrets.wire(settings)) if settings else None
-        return PolicyDocument(topic=topic, scope=scope, policies=shown, version=_VERSION)
-
     async def _answer(self, change: ChangeRequest) -> ChangeResult | TopicPoliciesError:
         try:
             reading: Any = read_update if isinstance(change, UpdatePolicyRequest) else read_delete
@@ -259,10 +252,8 @@ class BrokerClient:
                 self._documents[judged.key] = kept
         except PolicyError as error:
             return _told(error)
-        shown = TopicPolicies.FromString(secrets.wire(kept)) if kept else None
-        document = PolicyDocument(topic=change.topic, scope=change.scope, policies=shown, version=_VERSION)
         outcome = CHANGE_OUTCOME_APPLIED if changed else CHANGE_OUTCOME_UNCHANGED
-        return ChangeResult(document=document, version=_VERSION, outcome=outcome)
+        return ChangeResult(document=_document(change.topic, change.scope, kept), version=_VERSION, outcome=outcome)
 
     async def _write(self, key: PolicyKey, changed: Sequence[Setting], after: Document) -> None:
         """Makes settings what they are in a document. What brokers refuse is tried again after the rest: quotas depend on retention.
@@ -322,19 +313,24 @@ def _told(error: PolicyError) -> TopicPoliciesError:
     return from_status(made.code, made.message, made.details)
 
 
-async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def _together(work: Callable[[str], Awaitable[None]], topics: Iterable[str]) -> None:
     places = asyncio.Semaphore(TOGETHER)
 
-    async def one(work: Coroutine[Any, Any, None]) -> None:
+    async def one(topic: str) -> None:
         async with places:
-            await work
+            await work(topic)
 
     try:
         async with asyncio.TaskGroup() as group:
-            for work in works:
-                group.create_task(one(work))
+            for topic in topics:
+                group.create_task(one(topic))
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
+
+
+def _document(topic: str, scope: Scope.ValueType, settings: Document | None) -> PolicyDocument:
+    shown = TopicPolicies.FromString(secrets.wire(settings)) if settings else None
+    return PolicyDocument(topic=topic, scope=scope, policies=shown, version=_VERSION)
 
 
 def _key(topic: str, scope: int) -> PolicyKey:

@@ -58,8 +58,8 @@ class Server:
                     name, _, value = header.partition(":")
                     headers[name.lower()] = value.strip()
                 method, path, _ = line.decode().split()
-                body = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.asked.append(Asked(path, headers.get("authorization", ""), method, body.decode()))
+                sent = await reader.readexactly(int(headers.get("content-length", 0)))
+                self.asked.append(Asked(path, headers.get("authorization", ""), method, sent.decode()))
                 status, body, location = self._answers[min(len(self.asked), len(self._answers)) - 1]
                 redirect = f"Location: {location}\r\n" if location else ""
                 writer.write(f"HTTP/1.1 {status} Said\r\n{redirect}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
