@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +79,29 @@ def test_what_this_version_does_not_know_is_not_left_out_silently(name: str, ans
 def test_what_is_no_address_of_an_admin_api_is_wrong_usage(command: tuple[str, ...], url: str) -> None:
     result = Terminal("localhost:1").run(*command, "--admin-url", url)
     assert result.exit_code == 2 and "--admin-url" in result.stderr
+
+
+def test_the_token_of_the_admin_api_is_sent_and_no_other(tmp_path: Path) -> None:
+    sent: list[str | None] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent.append(self.headers["Authorization"])
+            self.send_error(403)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    (tmp_path / "admin").write_text("of-the-admin-api")
+    (tmp_path / "server").write_text("of-a-server")
+    with HTTPServer(("127.0.0.1", 0), Refusing) as brokers:
+        threading.Thread(target=brokers.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{brokers.server_port}"
+        options = ("--admin-url", url, "--admin-token-file", str(tmp_path / "admin"), "--token-file", str(tmp_path / "server"))
+        result = Terminal("localhost:1").run("export", "public/default", *options)
+        brokers.shutdown()
+    assert result.exit_code == 5 and "answered 403" in result.stderr
+    assert set(sent) == {"Bearer of-the-admin-api"}
 
 
 def without_nulls(value: Any, *others: str) -> Any:
