@@ -352,8 +352,7 @@ def export_(
     chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
-        for note in () if isinstance(client, Client) else client.notes:
-            typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
+        _show_notes(client, chosen)
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
@@ -368,6 +367,11 @@ def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None
     from .broker_client import calling_brokers  # noqa: PLC0415 - what it needs is installed for servers only
 
     return calling_brokers(chosen, admin_url, token_file)
+
+
+def _show_notes(client: Client | BrokerClient, chosen: Settings) -> None:
+    for note in () if isinstance(client, Client) else client.notes:
+        typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
 
 
 def _plan(
@@ -392,6 +396,7 @@ def _plan(
     for topic, scope in by_key.keys() - documents.keys():
         documents[topic, scope] = client.get(topic, scope=scope)
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
+    _show_notes(client, chosen)
     refused = [(step, step.error) for step in planned if step.error is not None]
     if refused:
         _report_refused(refused, chosen)

@@ -58,10 +58,8 @@ TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
 _VERSION = "0"
 """The version of every document: the admin API has none."""
-_NOT_SHOWN = (
-    "Not exported, as the admin API does not show it: false of schema_validation_enforced and of"
-    " dispatcher_pause_on_ack_state_persistent_enabled, and policies of subscriptions that do not exist."
-)
+_FALSE = f"false of {' and of '.join(name for name, endpoint in ENDPOINTS.items() if endpoint.unset is False)}"
+_NOT_SHOWN = f"The admin API shows neither {_FALSE}, nor policies of subscriptions that do not exist: they are left out."
 _PROGRESS_SECONDS = 3.0
 _SHORT_SECONDS = 1.0
 _NO_AUTHOR = Author()
@@ -110,8 +108,8 @@ class BrokerClient:
         """
         self.declarations: Sequence[Declaration] = ()
         """What is compared: ``list`` reads only the topics that these are about, and reads the policies of their subscriptions too."""
-        self.notes = [_NOT_SHOWN]
-        """What is not exported, for people."""
+        self.notes: list[str] = []
+        """What could not be read or compared, for people."""
         self.everything = True
         """Whether ``list`` reads all topics all the same."""
         self._admin = admin
@@ -123,6 +121,8 @@ class BrokerClient:
         """The topics of each namespace, by full name; of a partitioned topic its own."""
         self._documents: dict[PolicyKey, Document] = {}
         """Those that were read."""
+        self._unsure: set[PolicyKey] = set()
+        """The documents that are to have what looks like unset, and is unset or there already."""
 
     def __enter__(self) -> Self:
         return self
@@ -140,6 +140,8 @@ class BrokerClient:
         topics = sorted(self._names(namespace))
         chosen = [each for each in topics if self.everything or any(one.covers(each) for one in self.declarations)]
         self._run(self._read_all(chosen))
+        if self.everything and _NOT_SHOWN not in self.notes:
+            self.notes.append(_NOT_SHOWN)
         for topic in chosen:
             for scope in scopes or (SCOPE_LOCAL, SCOPE_GLOBAL):
                 if settings := self._documents[_key(topic, scope)]:
@@ -169,6 +171,8 @@ class BrokerClient:
                 answers[index] = await self._answer(given[index])
 
         self._run(_together(make, by_topic))
+        if self._unsure and all(change.validate_only for change in given):
+            self.notes.append(f"To the admin API {_FALSE} looks like unset; documents taken to be as declared: {len(self._unsure)}.")
         for index, change in enumerate(given):
             yield change, answers[index]
 
@@ -217,7 +221,7 @@ class BrokerClient:
         try:
             keys.update(names_of(await self._admin.get(*place, "subscriptions", seconds=_SHORT_SECONDS)))
         except LogError as error:  # brokers load the topic to list them, which may fail although its policies can be read
-            self.notes.append(f"The subscriptions of {topic} can't be listed, and their policies are not exported: {error.message}")
+            self.notes.append(f"The subscriptions of {topic} can't be listed, so their policies are left out: {error.message}")
         for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
             policies = TopicPolicies()
             for name, endpoint in ENDPOINTS.items():
@@ -246,6 +250,8 @@ class BrokerClient:
                 raise refusal
             kept = {setting: value for setting, value in (after or {}).items() if not _looks_unset(setting, value)}
             changed = documents.differing(before, kept)
+            if (after or {}).keys() - kept.keys() - (before or {}).keys():
+                self._unsure.add(judged.key)
             _check(judged.key, changed, kept)
             if changed and not judged.validate_only:
                 await self._write(judged.key, changed, kept)

@@ -149,3 +149,10 @@ def test_what_brokers_refuse_is_reported_by_topic(admin: Admin, broker: Broker, 
     )
     assert code == 2 and told.count("refused") == 4
     assert "does not exist" in told and "together" in told and "LOCAL scope only" in told and "Nothing was changed" in told
+    code, told = applied(f"{{topic: {namespace}/b, set: {{schema_validation_enforced: true, max_producer_per_topic: null}}}}")
+    assert code == 0 and admin.call("GET", f"persistent/{namespace}/b/schemaValidationEnforced") is True
+    assert admin.call("GET", f"persistent/{namespace}/b/maxProducers") is None
+    code, told = applied(f"{{topic: {namespace}/b, set: {{schema_validation_enforced: false}}}}")
+    assert code == 0 and "1 document changed" in told and admin.call("GET", f"persistent/{namespace}/b/schemaValidationEnforced") is False
+    code, told = applied(f"{{topic: {namespace}/b, set: {{schema_validation_enforced: false}}}}")
+    assert code == 0 and "taken to be as declared: 1" in told and "Everything is as declared" in told
