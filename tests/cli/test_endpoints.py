@@ -15,6 +15,7 @@ from tests.promises.broker.policy_cases import CASES
 from tests.promises.broker.test_every_field import settings_of_every_field
 from topicpolicies import TopicPolicies
 from topicpolicies.values import ValueProblem
+from topicpolicies_server.cli import broker_client
 from topicpolicies_server.cli.endpoints import ENDPOINTS, path_of, read, request
 
 EXAMPLES = [(case.in_namespace(NAMESPACE), example) for case in CASES for example in case.examples]
@@ -102,6 +103,42 @@ def test_the_token_of_the_admin_api_is_sent_and_no_other(tmp_path: Path) -> None
         brokers.shutdown()
     assert result.exit_code == 5 and "answered 403" in result.stderr
     assert set(sent) == {"Bearer of-the-admin-api"}
+
+
+class OldBroker(BaseHTTPRequestHandler):
+    """Has one topic, with a single setting, and lacks the endpoint of another one."""
+
+    def do_GET(self) -> None:
+        answers = {
+            "brokers/version": b'"4.0.0"',
+            "brokers/configuration/runtime": b'{"clusterName": "c"}',
+            "persistent/a/b": b'["persistent://a/b/t"]',
+            "persistent/a/b/t/maxProducers": b"7",
+        }
+        path = self.path.removeprefix("/admin/v2/")
+        self.send_response(404 if "subscriptionExpirationTime" in path else 200)
+        body = b"" if "subscriptionExpirationTime" in path else answers.get(path, b"[]")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_an_endpoint_that_brokers_lack_is_told_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_client, "_READ_SECONDS", 0.0)
+    file = tmp_path / "policies.yaml"
+    file.write_text("{version: 1, policies: [{topic: a/b/t, set: {subscription_expiration_time_in_minutes: 5}}]}")
+    with HTTPServer(("127.0.0.1", 0), OldBroker) as brokers:
+        threading.Thread(target=brokers.serve_forever, daemon=True).start()
+        options = ("--admin-url", f"http://127.0.0.1:{brokers.server_port}")
+        exported = Terminal("localhost:1").run("export", "a/b", *options)
+        planned = Terminal("localhost:1").run("plan", str(file), *options)
+        brokers.shutdown()
+    assert exported.exit_code == 0 and "max_producer_per_topic: 7" in exported.stdout
+    assert exported.stderr.count("does not have subscription_expiration_time_in_minutes: it is left out") == 1
+    assert planned.exit_code == 2 and "does not have subscription_expiration_time_in_minutes: leave it out" in planned.stderr
 
 
 def without_nulls(value: Any, *others: str) -> Any:

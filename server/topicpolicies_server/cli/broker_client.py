@@ -45,7 +45,7 @@ from ..core.policies.documents import Settings as Document
 from ..core.policies.facts import Facts
 from ..core.reasons import LogState, Reason, ViolationReason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import Admin, admin_api, names_of, understood
+from ..logs.pulsar.admin import NO_ENDPOINT, Admin, admin_api, names_of, understood
 from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import Author, read_delete, read_update
@@ -61,7 +61,8 @@ _VERSION = "0"
 _FALSE = f"false of {' and of '.join(name for name, endpoint in ENDPOINTS.items() if endpoint.unset is False)}"
 _NOT_SHOWN = f"The admin API shows neither {_FALSE}, nor policies of subscriptions that do not exist: they are left out."
 _PROGRESS_SECONDS = 3.0
-_SHORT_SECONDS = 1.0
+_READ_SECONDS, _SHORT_SECONDS = 15.0, 1.0
+"""How long to go on asking for a setting, and for subscriptions."""
 _NO_AUTHOR = Author()
 
 
@@ -121,6 +122,8 @@ class BrokerClient:
         """The topics of each namespace, by full name; of a partitioned topic its own."""
         self._documents: dict[PolicyKey, Document] = {}
         """Those that were read."""
+        self._missing: set[str] = set()
+        """The endpoints that the brokers do not have: they are older than Pulsar 4.2.4."""
         self._unsure: set[PolicyKey] = set()
         """The documents that are to have what looks like unset, and is unset or there already."""
 
@@ -226,16 +229,24 @@ class BrokerClient:
             policies = TopicPolicies()
             for name, endpoint in ENDPOINTS.items():
                 for key in sorted(keys) if "{}" in endpoint.path else [""]:
-                    if endpoint.local_only and scope == SCOPE_GLOBAL:
+                    if name in self._missing or (endpoint.local_only and scope == SCOPE_GLOBAL):
                         continue
                     path = path_of(endpoint.read_at or endpoint.path, key)
-                    answer = await self._admin.get(*place, *path, query=_query(scope))
                     try:
-                        read(policies, name, key, answer)
+                        read(policies, name, key, await self._admin.get(*place, *path, seconds=_READ_SECONDS, query=_query(scope)))
+                    except LogError as error:
+                        if NO_ENDPOINT not in error.message:
+                            raise
+                        self._miss(name)
                     except ValueProblem as problem:
                         told = f"{topic}: what the admin API answers of {name} is not known to this version: {problem}"
                         raise LogError(LogState.ADMIN_UNREACHABLE, told) from problem
             self._documents[_key(topic, scope)] = documents.split(policies)
+
+    def _miss(self, name: str) -> None:
+        if name not in self._missing:
+            self._missing.add(name)
+            self.notes.append(f"These brokers' admin API does not have {name}: it is left out.")
 
     async def _answer(self, change: ChangeRequest) -> ChangeResult | TopicPoliciesError:
         try:
@@ -252,7 +263,7 @@ class BrokerClient:
             changed = documents.differing(before, kept)
             if (after or {}).keys() - kept.keys() - (before or {}).keys():
                 self._unsure.add(judged.key)
-            _check(judged.key, changed, kept)
+            _check(judged.key, changed, kept, self._missing)
             if changed and not judged.validate_only:
                 await self._write(judged.key, changed, kept)
                 self._documents[judged.key] = kept
@@ -286,8 +297,8 @@ class BrokerClient:
             pending = list(refused)
 
 
-def _check(key: PolicyKey, changed: Iterable[Setting], after: Document) -> None:
-    """Refuses what the admin API can't write.
+def _check(key: PolicyKey, changed: Iterable[Setting], after: Document, missing: Collection[str]) -> None:
+    """Refuses what the admin API can't write. ``missing``: the endpoints that it does not have.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -296,6 +307,9 @@ def _check(key: PolicyKey, changed: Iterable[Setting], after: Document) -> None:
     for setting in changed:
         name = family(setting)
         endpoint = ENDPOINTS[name]
+        if name in missing:
+            told = f"These brokers' admin API does not have {name}: leave it out."
+            found.append(CoreViolation(f"policies.{name}", ViolationReason.UNKNOWN_PATH, told))
         if endpoint.local_only and key.scope is CoreScope.GLOBAL:
             told = f"The admin API has {name} in the LOCAL scope only: set it there."
             found.append(CoreViolation(f"policies.{name}", ViolationReason.LOCAL_SCOPE_ONLY, told))

@@ -57,6 +57,8 @@ _REACHING = 4
 _REDIRECTS = 5
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
+NO_ENDPOINT = "404, but not from a broker"
+"""What an error says if a proxy has not found its backend, or a broker its endpoint, however often it was asked."""
 _NO_SEGMENTS = frozenset({".", ".."})
 """URLs resolve these segments, which Pulsar allows as names (RFC 3986, 5.2.4): a path with one of them names no resource."""
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
@@ -344,7 +346,7 @@ class Admin:
         if status == httpx.codes.NOT_FOUND:
             if answer.is_explained:
                 return None
-            raise _PassingFaultError("404, but not from a broker")
+            raise _PassingFaultError(NO_ENDPOINT)
         if status == httpx.codes.UNAUTHORIZED:
             self._tokens.refused(token)
         if status in _NO_ENTRY:
