@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from grpc import StatusCode
@@ -51,6 +52,9 @@ from .interrupts import INTERRUPTED, deferring
 from .owners import Declaring, owned_by_others
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
 from .settings import Output, ScopeNames, Settings, settings
+
+if TYPE_CHECKING:
+    from .broker_client import BrokerClient
 
 BATCH = 100
 """The changes of one batch. Up to this many may still be made after one has failed."""
@@ -170,7 +174,7 @@ def _among(path: Path, others: Iterable[Path]) -> bool:
     return any(all(one == other for one, other in zip(_unit(path), _unit(each), strict=False)) for each in others)
 
 
-def validated(client: Client, todo: Sequence[Step]) -> list[Step]:
+def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]:
     """Has the server check steps. Returns them, with ``after`` or ``error``, without those that would change nothing."""
     kept = []
     for step, (change, outcome) in zip(todo, client.batch(each.request(validate_only=True) for each in todo), strict=True):
@@ -188,7 +192,13 @@ def validated(client: Client, todo: Sequence[Step]) -> list[Step]:
 
 
 def make(
-    client: Client, planned: Sequence[Step], report_done: Callable[[Step], object], *, actor: str = "", reason: str = "", owner: str = ""
+    client: Client | BrokerClient,
+    planned: Sequence[Step],
+    report_done: Callable[[Step], object],
+    *,
+    actor: str = "",
+    reason: str = "",
+    owner: str = "",
 ) -> bool:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
@@ -245,6 +255,12 @@ Topics = Annotated[
     ),
 ]
 
+AdminUrl = Annotated[
+    str | None,
+    typer.Option("--admin-url", metavar="http://HOST:PORT", help="The brokers' admin API, which is called in place of a server."),
+]
+AdminToken = Annotated[FilePath | None, typer.Option("--admin-token-file", metavar="FILE", help="A file with the token for --admin-url.")]
+
 
 def plan(
     context: typer.Context,
@@ -253,6 +269,8 @@ def plan(
     prune: Prune = False,
     topics: Topics = None,
     detailed: DetailedExitCode = False,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
 ) -> None:
     """Show what apply would change, and write nothing.
 
@@ -269,14 +287,14 @@ def plan(
     chosen = settings(context)
     with exit_codes(detailed=detailed):
         declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-        with calling(chosen) as client:
+        with _client(chosen, admin_url, admin_token) as client:
             planned = _plan(client, chosen, declared, topics, prune=prune)
         _show_plan(chosen, planned, "as declared")
         if planned:
             raise typer.Exit(ExitCode.DIFFERENT)
 
 
-def apply(
+def apply(  # noqa: PLR0913, PLR0917 - options
     context: typer.Context,
     files: Files = None,
     more: MoreFiles = None,
@@ -285,6 +303,8 @@ def apply(
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Annotated[bool, typer.Option("--force", help="Also change what another owner declared.")] = False,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
 ) -> None:
     """Change documents to what the file declares.
 
@@ -298,17 +318,20 @@ def apply(
       topicpolicies apply policies.yaml
       topicpolicies apply policies/ --dry-run
       topicpolicies export public/default | topicpolicies apply - --server other:6680
+      topicpolicies apply policies.yaml --admin-url http://broker:8080
       topicpolicies apply policies.yaml \\
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-    with calling(chosen) as client:
+    with _client(chosen, admin_url, admin_token) as client:
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
         carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
 
-def carry_out(client: Client, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = "") -> None:
+def carry_out(
+    client: Client | BrokerClient, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = ""
+) -> None:
     """Shows steps, asks, sends them, and reports what became of them.
 
     ``wanted``: how documents are to be, for people. ``owner``: whose declaration this is.
@@ -346,6 +369,8 @@ def export_(
         FilePath | None,
         typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="The file to write; by default, and with -, standard output."),
     ] = None,
+    admin_url: AdminUrl = None,
+    admin_token: AdminToken = None,
 ) -> None:
     """Write a file that declares the present documents.
 
@@ -357,13 +382,28 @@ def export_(
       topicpolicies export public/default public/payments -f policies.yaml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with calling(chosen) as client:
+    with _client(chosen, admin_url, admin_token) as client:
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        _show_notes(client, chosen)
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
             return
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
+
+
+def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None) -> AbstractContextManager[Client | BrokerClient]:
+    """Returns the context of a client of the server or, with a URL, of the brokers' admin API."""
+    if admin_url is None:
+        return calling(chosen)
+    from .broker_client import calling_brokers  # noqa: PLC0415 - what it needs is installed for servers only
+
+    return calling_brokers(chosen, admin_url, token_file)
+
+
+def _show_notes(client: Client | BrokerClient, chosen: Settings) -> None:
+    for note in () if isinstance(client, Client) else client.notes:
+        typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
 
 
 def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
@@ -375,19 +415,24 @@ def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) 
         return load(files)
 
 
-def _plan(client: Client, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False) -> list[Step]:
+def _plan(
+    client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
+) -> list[Step]:
     """Returns the steps that would change something, all of which the server and other owners accept.
 
     Raises:
         typer.Exit: some steps are refused; all refusals were reported.
     """
+    if not isinstance(client, Client):
+        client.declarations, client.everything = declared.declarations, prune
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
     for topic, scope in by_key.keys() - documents.keys():
         documents[topic, scope] = client.get(topic, scope=scope)
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
-    if not force:
+    _show_notes(client, chosen)
+    if not force and isinstance(client, Client):
         _check_owners(client, planned, declared.owner)
     return accepted(planned, chosen)
 

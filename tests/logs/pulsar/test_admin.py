@@ -19,7 +19,7 @@ import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
-from topicpolicies_server.core.errors import Kind
+from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_file
@@ -36,6 +36,8 @@ class Answer(NamedTuple):
 class Asked(NamedTuple):
     path: str
     authorization: str
+    method: str = "GET"
+    body: str = ""
 
 
 class Server:
@@ -55,7 +57,9 @@ class Server:
                 while (header := (await reader.readline()).decode().strip()) != "":
                     name, _, value = header.partition(":")
                     headers[name.lower()] = value.strip()
-                self.asked.append(Asked(line.decode().split()[1], headers.get("authorization", "")))
+                method, path, _ = line.decode().split()
+                sent = await reader.readexactly(int(headers.get("content-length", 0)))
+                self.asked.append(Asked(path, headers.get("authorization", ""), method, sent.decode()))
                 status, body, location = self._answers[min(len(self.asked), len(self._answers)) - 1]
                 redirect = f"Location: {location}\r\n" if location else ""
                 writer.write(f"HTTP/1.1 {status} Said\r\n{redirect}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
@@ -146,6 +150,23 @@ async def test_repeating_a_failing_request_ends_in_time() -> None:
         assert time.monotonic() - began < 3
     assert failed.value.state == LogState.ADMIN_UNREACHABLE
     assert len(server.asked) > 1
+
+
+async def test_a_change_is_sent_until_it_has_an_answer_and_where_it_is_redirected() -> None:
+    moved = Answer(307, "", "/admin/v2/a/b?authoritative=true")
+    async with serving(Answer(503), moved, Answer(204)) as server, admin_of(server.url) as admin:
+        await admin.change("POST", "a", "b", query={"isGlobal": "true"}, body={"c": None})
+    sent = Asked("/admin/v2/a/b?isGlobal=true", "", "POST", '{"c": null}')
+    assert server.asked == [sent, sent, sent._replace(path="/admin/v2/a/b?authoritative=true")]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(404, Kind.NOT_FOUND), (409, Kind.FAILED_PRECONDITION), (412, Kind.FAILED_PRECONDITION)])
+async def test_a_change_that_brokers_refuse_is_not_repeated(status: int, kind: Kind) -> None:
+    async with serving(Answer(status, '{"reason": "Topic not found"}')) as server, admin_of(server.url) as admin:
+        with pytest.raises(PolicyError) as refused:
+            await admin.change("DELETE", "x")
+    assert (refused.value.kind, isinstance(refused.value, LogError)) == (kind, False)
+    assert server.asked == [Asked("/admin/v2/x", "", "DELETE")]
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -1,4 +1,4 @@
-"""Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects. Answers are read in bounded memory.
+"""Sends requests to the brokers' admin API: JSON, with time limits, retries and redirects. Answers are read in bounded memory.
 
 What the answers mean is decided elsewhere (``topics``, ``facts``). Only a broker's own 404, which has a reason, says that something does
 not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do, the caller gets
@@ -21,14 +21,14 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeVar
-from urllib.parse import quote, urljoin, urlsplit
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 from weakref import WeakValueDictionary
 
 import httpx
 
 from ...config import PulsarLogConfig
-from ...core.errors import Kind
+from ...core.errors import Kind, PolicyError
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
 from ..change_log import LogError
@@ -57,11 +57,16 @@ _REACHING = 4
 _REDIRECTS = 5
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
+NO_ENDPOINT = "404, but not from a broker"
+"""What an error says if a proxy has not found its backend, or a broker its endpoint, however often it was asked."""
 _NO_SEGMENTS = frozenset({".", ".."})
 """URLs resolve these segments, which Pulsar allows as names (RFC 3986, 5.2.4): a path with one of them names no resource."""
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
+Query: TypeAlias = Mapping[str, str]
+"""The parameters of a request."""
+_NO_QUERY: Query = {}
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -106,6 +111,17 @@ class Answer(NamedTuple):
         return " ".join(said.split())[:_REASON_CHARACTERS] or "no reason given"
 
 
+class _Request(NamedTuple):
+    """A request of the admin API."""
+
+    resource: str
+    method: str = "GET"
+    content: bytes | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.resource}"
+
+
 class Admin:
     """A client of the admin API. An instance belongs to the event loop that it is first used on."""
 
@@ -133,7 +149,7 @@ class Admin:
         self._of_a_kind: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         self._retired = TaskSet("the admin API of Pulsar")
 
-    async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
+    async def get(self, *path: str, seconds: float = _TOTAL_SECONDS, query: Query = _NO_QUERY) -> Any:
         """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.
 
         ``path``: unquoted segments. ``seconds``: how long to go on trying, including the wait behind other requests; the last attempt may
@@ -142,8 +158,18 @@ class Admin:
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
         """
-        answer = await self._answer(path, seconds)
+        answer = await self._answer(path, seconds, query)
         return None if answer is None else answer.content
+
+    async def change(self, method: str, *path: str, query: Query = _NO_QUERY, body: Any = None) -> None:
+        """Sends a change, which may be sent again until it has an answer: it must be one that can be repeated. ``body``: None: without.
+
+        Raises:
+            PolicyError: the broker refuses it (FAILED_PRECONDITION), or what it changes does not exist (NOT_FOUND).
+            LogError: as ``get``.
+        """
+        if await self._answer(path, _TOTAL_SECONDS, query, method, None if body is None else json.dumps(body).encode()) is None:
+            raise PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, f"Pulsar does not find {_resource(path, query)}.")
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
         """Returns the headers of such an answer, by name in upper or lower case; None for "not found"."""
@@ -156,12 +182,12 @@ class Admin:
         Raises:
             LogError: no host answers (UNAVAILABLE, ``ADMIN_UNREACHABLE``), or it denies access (``ADMIN_REFUSED``).
         """
-        resource, bases = _resource(("brokers", "version")), tuple(self._bases)
+        request, bases = _Request(_resource(("brokers", "version"))), tuple(self._bases)
         problem = LogError(LogState.ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
         for base in bases:
             try:
                 async with asyncio.timeout(seconds / len(bases)):
-                    await self._followed(base, resource)
+                    await self._followed(base, request)
             except TimeoutError:
                 problem = _no_answer(f"no answer within {seconds / len(bases):g} s")
             except _PassingFaultError as error:
@@ -204,10 +230,12 @@ class Admin:
 
         self._retired.begin(retire(), "connections with a former certificate")
 
-    async def _answer(self, path: Sequence[str], seconds: float) -> Answer | None:
+    async def _answer(
+        self, path: Sequence[str], seconds: float, query: Query = _NO_QUERY, method: str = "GET", content: bytes | None = None
+    ) -> Answer | None:
         if not _NO_SEGMENTS.isdisjoint(path):
             return None
-        resource = _resource(path)
+        request = _Request(_resource(path, query), method, content)
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         unasked = set(self._bases)
@@ -217,12 +245,10 @@ class Admin:
                     base = self._bases[0]
                     unasked.discard(base)
                     others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
-                    return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
+                    return await self._ask(base, request, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
             except _PassingFaultError as fault:
                 if time.monotonic() + pause >= deadline:
-                    raise LogError(
-                        LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."
-                    ) from fault
+                    raise LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer {request}: {fault}.") from fault
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -249,10 +275,10 @@ class Admin:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _ask(self, base: str, resource: str, seconds: float) -> Answer | None:
+    async def _ask(self, base: str, request: _Request, seconds: float) -> Answer | None:
         try:
             async with asyncio.timeout(seconds):
-                return await self._followed(base, resource)
+                return await self._followed(base, request)
         except TimeoutError:
             self._turn_from(base)
             raise _PassingFaultError(f"no complete answer in {seconds:g} s") from None
@@ -260,8 +286,8 @@ class Admin:
             self._turn_from(base)
             raise
 
-    async def _followed(self, base: str, resource: str) -> Answer | None:
-        url = base + resource
+    async def _followed(self, base: str, request: _Request) -> Answer | None:
+        url = base + request.resource
         if self._tls.renew():
             self._replace()
         for _ in range(_REDIRECTS):
@@ -272,23 +298,23 @@ class Admin:
             except OSError as error:
                 raise _PassingFaultError(f"there is no token ({error.strerror or error})") from error
             try:
-                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {})
+                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {}, request)
             except LogError:
                 raise
             except TooLargeError:
-                raise _useless(resource, f"larger than {MOST_BYTES // 2**20} MiB") from None
+                raise _useless(request, f"larger than {MOST_BYTES // 2**20} MiB") from None
             except Exception as error:  # the HTTP library has more errors than those it names
                 raise _PassingFaultError(f"{type(error).__name__} {error}".strip()) from error
             if answer.status not in _REDIRECTING or "location" not in answer.headers:
-                return self._found(answer, resource, token)
+                return self._found(answer, request, token)
             url = self._redirected(url, answer.headers["location"])
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
 
-    async def _sent(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def _sent(self, url: str, headers: Mapping[str, str], request: _Request) -> Answer:
         """Sends one request, in a task that ``close`` can cancel: a connection that was made after the closing would stay open."""
         if self._closed.is_set():
             raise _closed()
-        asking = asyncio.create_task(fetch(self._http, url, headers))
+        asking = asyncio.create_task(_fetch(self._http, url, headers, request))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
@@ -315,20 +341,22 @@ class Admin:
             raise LogError(LogState.ADMIN_REFUSED, f"{where} a place without TLS: {_host_of(target)}.")
         return target
 
-    def _found(self, answer: Answer, resource: str, token: str) -> Answer | None:
+    def _found(self, answer: Answer, request: _Request, token: str) -> Answer | None:
         status = answer.status
         if status == httpx.codes.NOT_FOUND:
             if answer.is_explained:
                 return None
-            raise _PassingFaultError("404, but not from a broker")
+            raise _PassingFaultError(NO_ENDPOINT)
         if status == httpx.codes.UNAUTHORIZED:
             self._tokens.refused(token)
         if status in _NO_ENTRY:
-            raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to GET {resource}: {answer.reason(token)}.")
+            raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to {request}: {answer.reason(token)}.")
         if status in _WORTH_RETRYING:
             raise _PassingFaultError(f"{status} {answer.reason(token)}")
+        if request.method != "GET" and answer.is_explained and httpx.codes.is_client_error(status):
+            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.RULE_VIOLATED, f"Pulsar refuses it ({status}): {answer.reason(token)}")
         if not httpx.codes.is_success(status):
-            raise _useless(resource, f"{status} {answer.reason(token)}")
+            raise _useless(request, f"{status} {answer.reason(token)}")
         return answer
 
 
@@ -362,8 +390,8 @@ def _no_answer(fault: str) -> LogError:
     return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
 
 
-def _useless(resource: str, what: str) -> LogError:
-    return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to GET {resource}: {what}.")
+def _useless(request: _Request, what: str) -> LogError:
+    return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to {request}: {what}.")
 
 
 def _host_of(url: str) -> str:
@@ -375,12 +403,12 @@ def _subject(path: Sequence[str]) -> Hashable:
     return (*path[:3], *path[4:5])
 
 
-def _resource(path: Sequence[str]) -> str:
-    return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path)
+def _resource(path: Sequence[str], query: Query = _NO_QUERY) -> str:
+    return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path) + (f"?{urlencode(query)}" if query else "")
 
 
-async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -> Answer:
-    """Sends one GET request.
+async def _fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str], request: _Request) -> Answer:
+    """Sends one request.
 
     Raises:
         httpx.HTTPError: there is no answer.
@@ -388,8 +416,9 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -
         TooLargeError: the answer is larger than ``MOST_BYTES``.
     """
     # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
-    sent = {**headers, "accept-encoding": _IDENTITY}
-    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions={"trace": _handshake()}) as response:
+    sent = {**headers, "accept-encoding": _IDENTITY, **({} if request.content is None else {"content-type": "application/json"})}
+    more: dict[str, Any] = {"follow_redirects": False, "extensions": {"trace": _handshake()}}
+    async with http.stream(request.method, url, headers=sent, content=request.content, **more) as response:
         encoding = response.headers.get("content-encoding", _IDENTITY).strip().lower()
         if encoding != _IDENTITY:
             raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
