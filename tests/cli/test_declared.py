@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 
@@ -9,7 +11,7 @@ from tests.core.policies import policies
 from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, TopicPolicies
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
 from topicpolicies_server.cli.apply import steps, topics_of
-from topicpolicies_server.cli.declared import Declared, export, parse
+from topicpolicies_server.cli.declared import Declared, export, load, parse
 from topicpolicies_server.cli.rendering import lines
 
 TOPIC = "persistent://public/a/orders"
@@ -219,3 +221,18 @@ def test_a_small_file_that_stands_for_a_very_large_one_is_refused_at_once(use: s
     with pytest.raises(InvalidArgument) as caught:
         parse(text, "f.yaml")
     assert len(str(caught.value)) < 100_000
+
+
+def test_the_problems_of_all_files_of_a_folder_are_reported_together(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("version: 2\n")
+    (tmp_path / "b.yaml").write_text("version: 1\nconstraints: [public/default/*]\n")
+    (tmp_path / "c.yaml").write_text(
+        "version: 1\nconstraints:\n  - pattern: public/default/*\n    fields: {max_producer_per_topic: {allowed: [a]}}\n"
+    )
+    with pytest.raises(InvalidArgument) as refused:
+        load([tmp_path])
+    assert [(each.field, each.reason) for each in refused.value.violations] == [
+        ("a.yaml:1", "UNKNOWN_VERSION"),
+        ("b.yaml:2", "WRONG_TYPE"),
+        ("c.yaml:4", "WRONG_TYPE"),
+    ]

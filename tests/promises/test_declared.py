@@ -168,3 +168,14 @@ constraints:
         await team.update(ORDERS, mask=["message_ttl_in_seconds"])  # a constraint is about a value, not about its absence
         kept = (await team.get(ORDERS)).policies
     assert kept == TopicPolicies(max_producer_per_topic=2, replication_clusters=["standalone"])
+
+
+def test_a_server_does_not_start_with_a_wrong_file(tmp_path: Path) -> None:
+    (tmp_path / "declared.yaml").write_text("version: 1\npolicies: [{topic: public/default/orders, set: {max_producers: 5}}]\n")
+    refused = run("serve", "--data", str(tmp_path / "policies.db"), "--declared", str(tmp_path / "declared.yaml"))
+    assert refused.returncode == 2
+    assert "declared.yaml:2" in refused.stderr and "max_producers" in refused.stderr
+    assert not (tmp_path / "policies.db").exists()
+    missing = run("serve", "--data", str(tmp_path / "policies.db"), "--declared", str(tmp_path / "missing.yaml"))
+    assert missing.returncode == 2
+    assert "missing.yaml" in missing.stderr

@@ -2,7 +2,8 @@
 
 - ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
 - ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
-- ``declared``: the file of declared policies; ``apply``: plan, apply, export
+- ``declared``: the file of declared policies, of which ``owners`` says who may change what; ``apply``: plan, apply, export; ``revert``;
+  ``drift``: what a server does with ``--declared``
 - ``fields``: what is known of each field; ``values``: how values are written; ``verbs``: the commands of pulsar-admin
 - ``doctor``: the command that looks for what is wrong; ``serve``, ``config``, ``demo``: the commands that run a server or a guard, and show
   their options

@@ -18,9 +18,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies, Violation
+from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
-from topicpolicies.names import namespace_of
 from topicpolicies.values import ValueProblem, assign, enum_name, map_value, scalar
 
 from ..core.changes.constraints import Constraint
@@ -94,20 +93,39 @@ class Declared(NamedTuple):
 
 
 def load(paths: Iterable[FilePath]) -> Declared:
-    """Reads files, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
+    """Reads files of one owner, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
 
     Raises:
-        InvalidArgument: a file is wrong; the error has all problems, each with its line.
+        InvalidArgument: files are wrong, or of several owners; the error has all problems, each with its line.
         OSError: a file can't be read.
     """
-    found = [parse(read_text(each), name_of(each)) for path in paths for each in files_in(path)]
-    owners = sorted({each.owner for each in found})
-    if len(owners) > 1:
-        told = f"The files have several owners ({', '.join(owner or 'none' for owner in owners)}): give those of one owner at a time."
+    found = _by_owner(paths)
+    if len(found) > 1:
+        told = f"The files have several owners ({', '.join(each.owner or 'none' for each in found)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
-    namespaces = dict.fromkeys(namespace for each in found for namespace in each.namespaces)
-    declarations = tuple(declaration for each in found for declaration in each.declarations)
-    return Declared(tuple(namespaces), declarations, owners[0], tuple(bound for each in found for bound in each.bounds))
+    return found[0]
+
+
+def load_by_owner(path: FilePath) -> list[Declared]:
+    """Reads a file, or the files of a folder. Returns what each owner declares. Raises as ``load``, but for several owners."""
+    return _by_owner([path])
+
+
+def _by_owner(paths: Iterable[FilePath]) -> list[Declared]:
+    found: dict[str, Declared] = {}
+    problems: list[Violation] = []
+    for file in (each for path in paths for each in files_in(path)):
+        try:
+            one = parse(read_text(file), name_of(file))
+        except InvalidArgument as error:
+            problems += error.violations
+            continue
+        known = found.get(one.owner, Declared((), (), one.owner))
+        namespaces = tuple(dict.fromkeys((*known.namespaces, *one.namespaces)))
+        found[one.owner] = Declared(namespaces, (*known.declarations, *one.declarations), one.owner, (*known.bounds, *one.bounds))
+    if problems:
+        raise wrong(*problems)
+    return [found[owner] for owner in sorted(found)]
 
 
 def files_in(path: FilePath) -> list[FilePath]:
@@ -185,7 +203,8 @@ class _Parser:
         namespaces = [self._full_name(parse_namespace, each, root, "namespaces") for each in self._list(root, "namespaces")]
         entries = self._list(root, "policies")
         found = [self._declaration(entry, entries, index) for index, entry in enumerate(entries)]
-        bounds = [self._bound(entry) for entry in self._list(root, "constraints") if isinstance(entry, Mapping)]
+        constraints = self._list(root, "constraints")
+        bounds = [self._bound(entry, constraints, index) for index, entry in enumerate(constraints)]
         owner = root.get("owner", "")
         if not isinstance(owner, str) or len(owner) > _MOST_OWNER:
             self._wrong(root, "owner", "WRONG_TYPE", f"owner: is a text of at most {_MOST_OWNER} characters.")
@@ -201,15 +220,16 @@ class _Parser:
         if pattern == ("topic" in entry):
             self._wrong(entry, None, "WRONG_TYPE", "An entry has either topic: or pattern:.")
         topic = self._full_name(parse_topic, entry[key], entry, key) if key in entry else ""
-        if pattern and topic and any(letter in namespace_of(topic) for letter in "*?["):
-            self._wrong(entry, key, "MALFORMED_NAME", "Only the topic's own name may have wildcards, not its tenant and namespace.")
         scope = _SCOPES.get(_text(entry.get("scope", "local")).lower())
         if scope is None:
             self._wrong(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
         values, paths = self.policies(entry.get("set"), entry, "set")
         return None if scope is None else Declaration(topic, pattern, scope, values, paths)
 
-    def _bound(self, entry: Mapping[str, Any]) -> Bound:
+    def _bound(self, entry: Any, entries: Any, index: int) -> Bound:
+        if not isinstance(entry, Mapping):
+            self._wrong(entries, index, "WRONG_TYPE", "An entry has pattern: and fields:.")
+            return Bound("", ())
         self._check_keys(entry, "pattern", "fields")
         pattern = self._full_name(parse_topic, entry.get("pattern", ""), entry, "pattern")
         fields = entry.get("fields")

@@ -28,6 +28,7 @@ from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import Head
 from ..history.entries import OUTCOMES, Entry
 from ..history.queries import Query
+from ..logs.change_log import NotLeader
 from ..namespaces.activity import event_in_words
 from ..namespaces.namespace import Namespace
 from ..rpc.answers import present
@@ -35,7 +36,7 @@ from ..rpc.requests import Author, read_update
 from ..rpc.server import Server
 from ..tasks import RestartedTask
 from .apply import Step, steps
-from .declared import Declared, files_in, load
+from .declared import Declared, files_in, load_by_owner
 from .owners import Declaring, owned_by_others
 from .rendering import one_line, policies_of
 
@@ -43,6 +44,8 @@ LOOK_SECONDS = 5.0
 """How often documents are compared."""
 _PAUSE_SECONDS = 0.1
 """Between two updates that put something back: at most ten in a second, so that other callers are not held up."""
+_MOST_A_ROUND = 50
+"""Updates between two looks."""
 _PAGE = 1_000
 _PAGE_BYTES = 1 << 20
 _SCOPES = frozenset(Scope)
@@ -64,7 +67,7 @@ class Drift:
         """Reads nothing yet.
 
         Args:
-            server: a server that has started.
+            server: a server whose log is open; it need not listen yet.
             path: the file of declared policies, or a folder of them.
             enforce: whether drift is put back.
         """
@@ -76,6 +79,8 @@ class Drift:
         self._seen: dict[tuple[int, str], dict[PolicyKey, Position]] = {}
         """By the number of the owner's declarations and the namespace: the versions that were compared last."""
         self._drifted: dict[tuple[int, PolicyKey], Drifted] = {}
+        self._claimed: set[tuple[PolicyKey, str, str]] = set()
+        """The paths of documents that were left to another owner, with that owner: each is logged once."""
         self._held: dict[str, Namespace] = {}
         self.outcomes: Counter[str] = Counter({"applied": 0, "failed": 0})
         """How many documents were put back, and how many could not be."""
@@ -129,7 +134,7 @@ class Drift:
         if signature == self._signature:
             return
         self._signature = signature  # a file that is wrong is reported once
-        self._declared = await asyncio.to_thread(_by_owner, self._path)
+        self._declared = await asyncio.to_thread(load_by_owner, self._path)
         self._seen.clear()
         self._drifted.clear()
         wanted = {name for declared in self._declared for name in _namespaces(declared)}
@@ -182,12 +187,14 @@ class Drift:
         _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)
 
     async def _put_back(self) -> None:
-        for (number, key), drifted in list(self._drifted.items()):
+        for (number, key), drifted in list(self._drifted.items())[:_MOST_A_ROUND]:
             try:
                 step = await self._ours(self._declared[number].owner, key, drifted)
                 if step is not None:
                     await self._update(number, drifted.namespace, step)
                     self.outcomes["applied"] += 1
+            except NotLeader:  # the sidecar that leads puts it back
+                continue
             except PolicyError as error:
                 self.outcomes["failed"] += 1
                 _LOG.warning("%s (%s) can't be put back: %s", key.topic, key.scope.name, error.message)
@@ -200,7 +207,8 @@ class Drift:
             return drifted.step
         page = await history.page(Query(drifted.namespace, key.topic, frozenset({key.scope}), most=_PAGE))
         others = owned_by_others(drifted.step.mask, owner, _declaring(page.entries))
-        for path, other in others.items():
+        for path, other in {each: other for each, other in others.items() if (key, each, other) not in self._claimed}.items():
+            self._claimed.add((key, path, other))
             _LOG.warning("%s (%s): %s is left as it is, because %s declared it", key.topic, key.scope.name, path, other)
         mask = tuple(path for path in drifted.step.mask if path not in others)
         return Step(drifted.step.document, drifted.step.values, mask) if mask else None
@@ -234,14 +242,6 @@ def _declaring(entries: list[Entry]) -> Iterator[Declaring]:
     for entry in entries:
         if entry.outcome == OUTCOMES[Status.APPLIED]:
             yield Declaring(entry.owner, entry.paths or ("*",) if entry.after is not None else ())
-
-
-def _by_owner(path: Path) -> list[Declared]:
-    """Reads the files; returns one ``Declared`` for each owner."""
-    by_owner: dict[str, list[Path]] = {}
-    for each in files_in(path):
-        by_owner.setdefault(load([each]).owner, []).append(each)
-    return [load(each) for each in by_owner.values()]
 
 
 def _told(error: InvalidArgument | OSError) -> str:

@@ -24,7 +24,8 @@ from ..escaping import printable
 from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
 from .configured import configured
-from .exits import ExitCode, report_other
+from .declared import load_by_owner
+from .exits import ExitCode, report_other, reporting
 from .settings import Output, TlsFlags, settings
 
 _LOG = logging.getLogger(__name__)
@@ -62,6 +63,9 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     check_tls(chosen.tls_flags, in_force)
     with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
+    if config.declared is not None:
+        with reporting(chosen.output):  # a file that is wrong is wrong usage, not a failure to start
+            load_by_owner(config.declared)
     run(config, chosen.output)
 
 

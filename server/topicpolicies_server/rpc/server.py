@@ -63,7 +63,7 @@ class Server:
 
         Args:
             config: the complete configuration.
-            beside: what runs beside the calls: begins when the server has started, and ends before it stops.
+            beside: what runs beside the calls: begins when the log is open, before calls are accepted, and ends after the last call.
         """
         self.config = config
         self._beside = beside
