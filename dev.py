@@ -49,7 +49,7 @@ LINT: dict[str, Command] = {
 # Compiles the tests once; test processes that begin at the same time would each do that.
 COLLECTION: dict[str, Command] = {"tests can be collected": (PYTHON, "-m", "pytest", "--collect-only", "-qqq")}
 BROKERS: dict[str, Command] = {"brokers": (PYTHON, "-m", "tests.broker.archive")}
-PROCESSES = 5
+PROCESSES = 4
 """Of tests: more than processors, because many wait for brokers, other programs or the clock; more would make tests miss deadlines."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, as Linux has one
 FILES_BYTES = 8 << 30

@@ -7,7 +7,6 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from tests.promises.broker.test_pulsar_admin import CASES
 from topicpolicies_server.cli.app import COMMANDS, app
 from topicpolicies_server.cli.verbs import VERBS
 
@@ -48,7 +47,3 @@ def test_help_fits_80_columns_and_shows_no_python_types(command: str) -> None:
 )
 def test_usage_names_the_arguments_in_the_usual_form(command: str, usage: str) -> None:
     assert help_of(command).splitlines()[0] == f"Usage: {usage}"
-
-
-def test_every_command_of_pulsar_admin_is_compared_with_a_brokers_admin_api() -> None:
-    assert {f"{action}-{case.verb}" for case in CASES for action in ("set", "get", "remove")} == VERBS.keys()

@@ -234,6 +234,8 @@ class ServerConfig(ProcessConfig):
     def __post_init__(self) -> None:
         problems = self._log_problems() + self._common_problems()
         problems += [] if self.tls is None else self.tls.problems()
+        if self.declared is not None and not self.declared.is_dir():
+            problems += unreadable("declared policies", self.declared)
         if self.enforce and (self.declared is None or self.read_only):
             problems.append("--enforce goes with --declared FILE, and not with --read-only.")
         problems += self._advertise_problems() + self._peer_problems()

@@ -22,7 +22,7 @@ from .policy_cases import CASES
 from .test_every_field import SHOWN_AS_FALSE
 
 _METADATA_STORE = {"topicPoliciesServiceClassName": "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService"}
-_TOGETHER = 3
+_TOGETHER = 6
 """How many policies a topic has in each scope."""
 NAMESPACE, REPLICATED = f"public/moved-{uuid.uuid4().hex[:8]}", f"moved-{uuid.uuid4().hex[:8]}/replicated"
 Documents = dict[tuple[str, Scope], TopicPolicies]
