@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[([^\[\]]+)\]\(([\w./-]+)(#[\w-]+)?\)")
 FENCE = re.compile(r"(?ms)(^```.*?^```$)")
 ITEM = re.compile(r"(?m)^- .*\n(?:  .*\n|\n(?=  ))+")
-"""An item of a list, and what belongs to it: indented by two blanks, where Python-Markdown wants four."""
+"""An item of a list and what belongs to it, indented by two blanks. Python-Markdown wants four, and a blank line behind several paragraphs."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -34,6 +34,10 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> st
             return f"[{text}]({os.path.relpath(places[target], Path(page.file.src_uri).parent)}{anchor or ''})"
         return text if target.exists() else found[0]
 
+    def item(found: re.Match[str]) -> str:
+        text = re.sub(r"(?m)^  ", "    ", found[0])
+        return f"{text}\n" if "\n\n" in text else text
+
     parts = FENCE.split(markdown)
-    parts[::2] = [ITEM.sub(lambda found: re.sub(r"(?m)^  ", "    ", found[0]), LINK.sub(link, part)) for part in parts[::2]]
+    parts[::2] = [ITEM.sub(item, LINK.sub(link, part)) for part in parts[::2]]
     return "".join(parts)
