@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[([^\[\]]+)\]\(([\w./-]+)(#[\w-]+)?\)")
 FENCE = re.compile(r"(?ms)(^```.*?^```$)")
 ITEM = re.compile(r"(?m)^- .*\n(?:  .*\n|\n(?=  ))+")
-"""An item of a list and what belongs to it, indented by two blanks. Python-Markdown wants four, and a blank line behind several paragraphs."""
+"""An item of a list, with what belongs to it: indented by two blanks. Python-Markdown wants four, and a blank line behind paragraphs."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
