@@ -103,22 +103,24 @@ def lock(arguments: list[str]) -> int:
         or pin("server", "pyproject.toml", "--extra=server", "--extra=telemetry", dev)
         or pin("build", "requirements/build.in", dev)
         or pin("release", "requirements/release.in", dev)
+        or pin("site", "requirements/site.in", dev)
     )
 
 
 def release(arguments: list[str]) -> int:
     """Write what goes with an image to dist, or another folder: sbom.cdx.json (CycloneDX) and NOTICE, of the packages in it."""
     install("server")
-    folder, tools = Path(arguments[0] if arguments else ROOT / "dist").absolute(), ROOT / ".cache" / "release"
+    folder = Path(arguments[0] if arguments else ROOT / "dist").absolute()
     folder.mkdir(exist_ok=True)
     (folder / "NOTICE").write_text("\n".join(notices()), encoding="utf-8")
-    packages = ("--require-hashes", "--only-binary=:all:", f"--requirement={REQUIREMENTS / 'release.txt'}")
     made = ("--pyproject=pyproject.toml", "--output-reproducible", f"--output-file={folder / 'sbom.cdx.json'}", REQUIREMENTS / "server.txt")
-    return (
-        run(PROGRAMS / "uv", "venv", "--quiet", "--clear", "--no-config", f"--python={PYTHON}", tools)
-        or run(PROGRAMS / "uv", "pip", "install", "--quiet", "--no-config", f"--python={tools}", *packages)
-        or run(tools / PROGRAMS.name / "python", "-W", "ignore", "-m", "cyclonedx_py", "requirements", *made)
-    )
+    return run(programs("release") / "python", "-W", "ignore", "-m", "cyclonedx_py", "requirements", *made)
+
+
+def site(arguments: list[str]) -> int:
+    """Build a site of the documentation in dist/site; a link that leads nowhere fails. Takes arguments of `mkdocs build`."""
+    install("server")
+    return run(programs("site") / "python", "-m", "mkdocs", "build", "--strict", "--clean", *arguments)
 
 
 def broker(arguments: list[str]) -> int:
@@ -134,7 +136,7 @@ def bench(arguments: list[str]) -> int:
     return become(PYTHON, "-m", module, *arguments, folder=ROOT)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, release, broker, bench)}
+COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, release, site, broker, bench)}
 
 
 def pin(name: str, *arguments: str) -> int:
@@ -143,6 +145,15 @@ def pin(name: str, *arguments: str) -> int:
     options.append("--no-emit-package=topicpolicies")  # the client is in this repository
     out = f"--output-file={REQUIREMENTS / name}.txt"
     return run(PROGRAMS / "uv", "pip", "compile", *options, "--custom-compile-command=python3 dev.py lock", out, *arguments)
+
+
+def programs(name: str) -> Path:
+    """Makes an environment of what a lock file names, apart from ``.venv``; returns the folder of its programs."""
+    tools = ROOT / ".cache" / name
+    packages = ("--require-hashes", "--only-binary=:all:", f"--requirement={REQUIREMENTS / name}.txt")
+    run(PROGRAMS / "uv", "venv", "--quiet", "--clear", "--no-config", f"--python={PYTHON}", tools, must=True)
+    run(PROGRAMS / "uv", "pip", "install", "--quiet", "--no-config", f"--python={tools}", *packages, must=True)
+    return tools / PROGRAMS.name
 
 
 def notices() -> Iterator[str]:
