@@ -1,6 +1,6 @@
 """The file of declared policies: parses YAML into declarations, and writes a file that declares documents as they are.
 
-docs/command-line.md describes the file.
+docs/declared-policies.md describes the file.
 """
 
 from __future__ import annotations
