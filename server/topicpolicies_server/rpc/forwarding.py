@@ -1,6 +1,6 @@
 """Forwards changes to the sidecar that leads their namespace, where each log has one writer at a time (``--writer exclusive``).
 
-A caller of any sidecar need not know who leads. A change takes one hop and never goes onwards: the call is marked, and a sidecar that receives a
+A caller of any sidecar need not know who leads. A change goes one hop, never onwards: the call is marked, and a sidecar that receives a
 marked call for a namespace that it does not lead answers NOT_LEADER. The leader sees the caller's principal as that of a proxy's call.
 
 ================================  =============================================  ==========================================================
