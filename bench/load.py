@@ -32,6 +32,8 @@ IN_FLIGHT = 4
 """Batches in flight."""
 TOPICS = BATCH * IN_FLIGHT
 """So many that batches in flight have no topic in common."""
+_NUMBERS = itertools.count(1)
+"""Of all updates, so that each has a new value."""
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -95,7 +97,7 @@ def echo_calls(channel: grpc.aio.Channel) -> Calls:
 
 
 def _updates(namespace: str, topics: int) -> Iterator[service_pb2.UpdatePolicyRequest]:
-    for number in itertools.count(1):
+    for number in _NUMBERS:
         request = service_pb2.UpdatePolicyRequest(
             topic=f"persistent://{namespace}/bench-{number % topics}",
             policies=TopicPolicies(max_producer_per_topic=number % 1_000_000),

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from . import batches, costs, crowd, following, history, memory, plugin, quotas, starting, updates, watching
+from . import batches, costs, crowd, following, history, memory, plugin, starting, updates, watching
 from .figure import Figure, Measured, Scale
 
 _ROOT = Path(__file__).parents[2]
@@ -41,7 +41,6 @@ GROUPS = (
     Group("updates", updates.FIGURES, updates.measure, 300),
     Group("batches", batches.FIGURES, batches.measure, 300),
     Group("costs", costs.FIGURES, costs.measure, 300),
-    Group("quotas", quotas.FIGURES, quotas.measure, 300),
     Group("start", starting.FIGURES, starting.measure, 600),
     Group("memory", memory.FIGURES, memory.measure, 300),
     Group("deliveries", watching.DELIVERY_FIGURES, watching.measure_deliveries, 300),
