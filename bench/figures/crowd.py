@@ -62,8 +62,12 @@ async def _measure(scale: Scale) -> dict[str, Measured]:
             taken = [await _delays(sides[which].crowd, updates[which].call()) for _ in range(_CHANGES)]
             delays[which].append([each for times in taken for each in times])
             memory[which].append(sides[which].program.resident_bytes / 1e6)
-    p50, p99 = ([[statistics.quantiles(times, n=100)[at] for times in side] for side in delays] for at in (49, 98))
-    return {"crowd-delay": Measured(*p50), "crowd-tail": Measured(*p99), "crowd-memory": Measured(*memory)}
+
+    def delay(percent: int) -> Measured:
+        ours, limit = ([statistics.quantiles(times, n=100)[percent - 1] for times in side] for side in delays)
+        return Measured(ours, limit)
+
+    return {"crowd-delay": delay(50), "crowd-tail": delay(99), "crowd-memory": Measured(*memory)}
 
 
 async def _delays(crowd: list[Watch], change: Awaitable[object]) -> list[float]:

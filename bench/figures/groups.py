@@ -6,6 +6,7 @@ group, which is killed at the end or when the time is over, so a program that ha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+import uvloop
 
 from . import batches, costs, crowd, following, history, memory, plugin, starting, updates, watching
 from .figure import Figure, Measured, Scale
@@ -81,5 +84,6 @@ def supervised(group: Group, scale: Scale) -> dict[str, Measured]:
 
 if __name__ == "__main__":
     chosen, amounts = sys.argv[1:]
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     found = next(each for each in GROUPS if each.name == chosen).measure(Scale(**json.loads(amounts)))
     print(json.dumps({name: measured._asdict() for name, measured in found.items()}))

@@ -24,9 +24,7 @@ _CALLS = 50
 _NAMESPACES = history_pb2.ListHistoryRequest(namespace=_NAMESPACE, page_size=10, oldest_first=True)
 _TOPIC = history_pb2.ListHistoryRequest(topic=f"persistent://{_NAMESPACE}/bench-7", page_size=10)
 _QUESTIONS = {"a namespace, oldest first": _NAMESPACES, "a topic, newest first": _TOPIC}
-FIGURES = tuple(
-    Figure(f"history-{what}", f"first page of a history of 100,000 events, of {what}, p50", "of 1,000 events", "ms") for what in _QUESTIONS
-)
+FIGURES = tuple(Figure(f"history-{what}", f"first page of 100,000 events of {what}, p50", "of 1,000 events", "ms") for what in _QUESTIONS)
 
 
 def measure(scale: Scale) -> dict[str, Measured]:
@@ -41,13 +39,13 @@ def measure(scale: Scale) -> dict[str, Measured]:
             with grpc.insecure_channel(servers[events].address) as channel:
                 for what, request in _QUESTIONS.items():
                     found[what, events].append(_page(PolicyHistoryServiceStub(channel), request))
-    return {f"history-{what}": Measured(*(found[what, events] for events in sizes)) for what in _QUESTIONS}
+    return {f"history-{what}": Measured(found[what, sizes[0]], found[what, sizes[1]]) for what in _QUESTIONS}
 
 
 async def _fill(address: str, events: int) -> None:
     await fill(address, _NAMESPACE, _TOPICS)
     async with grpc.aio.insecure_channel(address) as channel:
-        await closed_loop(batch_calls(channel, _NAMESPACE, _TOPICS), 1, count=events // BATCH)
+        await closed_loop(batch_calls(channel, _NAMESPACE, _TOPICS), 1, count=-(-events // BATCH))
 
 
 def _page(stub: PolicyHistoryServiceStub, request: history_pb2.ListHistoryRequest) -> float:
