@@ -1,7 +1,7 @@
-"""``python -m bench``: updates beside their limits."""
+"""``python -m bench``: single updates, by how many are in flight, beside an empty echo, the admin API, and bare publishes."""
 
 import sys
 
-from bench.side_by_side import main
+from bench.figures.command import main
 
-sys.exit(main())
+sys.exit(main(["--only", "updates", "updates-pulsar", *sys.argv[1:]]))

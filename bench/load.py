@@ -1,29 +1,40 @@
-"""A closed loop of requests: a fixed number in flight, for a fixed time.
+"""A closed loop of requests: a fixed number in flight, for a fixed time or number of calls.
 
 The load generator shares the machine's cores with the program that it measures, so its own work is the same for every kind of call: it
-sends bytes and receives bytes. The messages of updates are made beforehand.
+sends bytes that are made beforehand, and receives bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import statistics
+import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import grpc
 import httpx
 
-from bench.echo import METHOD
+from bench.limits import ECHO
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-_UPDATE = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
-_READY = 20_000
-"""How many messages are made before a loop begins."""
+SERVICE = "/topicpolicies.v1.TopicPoliciesService/"
+BATCH = 64
+"""Updates of a call in batches."""
+IN_FLIGHT = 4
+"""Batches in flight."""
+TOPICS = BATCH * IN_FLIGHT
+"""So many that batches in flight have no topic in common."""
+_NUMBERS = itertools.count(1)
+"""Of all updates, so that each has a new value."""
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Sample(NamedTuple):
@@ -34,6 +45,12 @@ class Sample(NamedTuple):
     p99_ms: float
     calls: int
 
+    @classmethod
+    def of(cls, seconds: list[float], took: float) -> Sample:
+        """Returns the sample of calls that took this long each, and all together."""
+        cuts = statistics.quantiles(seconds, n=100) if len(seconds) > 1 else seconds * 99
+        return cls(len(seconds) / took, cuts[49] * 1000, cuts[98] * 1000, len(seconds))
+
 
 class Calls(NamedTuple):
     """A kind of call."""
@@ -43,54 +60,87 @@ class Calls(NamedTuple):
     """Makes the messages that the calls of one loop will send."""
 
 
-async def closed_loop(calls: Calls, in_flight: int, seconds: float) -> Sample:
-    """Makes calls as fast as answers come, with ``in_flight`` calls in progress, and measures the time of each."""
+async def closed_loop(calls: Calls, in_flight: int, seconds: float = math.inf, count: int = sys.maxsize) -> Sample:
+    """Makes calls as fast as answers come, with ``in_flight`` calls in progress, until the time is over or all ``count`` are made."""
     calls.prepare()
-    call = calls.call
     times: list[float] = []
+    numbers = iter(range(count))
     begin = time.perf_counter()
     end = begin + seconds
 
     async def one() -> None:
-        while (start := time.perf_counter()) < end:
-            await call()
+        for _ in numbers:
+            start = time.perf_counter()
+            if start >= end:
+                return
+            await calls.call()
             times.append(time.perf_counter() - start)
 
     await asyncio.gather(*(one() for _ in range(in_flight)))
-    took = time.perf_counter() - begin
-    cuts = statistics.quantiles(times, n=100) if len(times) > 1 else times * 99
-    return Sample(len(times) / took, cuts[49] * 1000, cuts[98] * 1000, len(times))
+    return Sample.of(times, time.perf_counter() - begin)
+
+
+def prepared(call: Callable[[bytes], Awaitable[object]], messages: Iterator[bytes], ready: int = 20_000) -> Calls:
+    """Returns calls with these messages, ``ready`` of which are made before a loop begins."""
+    waiting: deque[bytes] = deque()
+
+    def refill() -> None:
+        waiting.extend(itertools.islice(messages, ready - len(waiting)))
+
+    return Calls(lambda: call(waiting.popleft() if waiting else next(messages)), refill)
 
 
 def echo_calls(channel: grpc.aio.Channel) -> Calls:
     """Returns empty unary calls."""
-    echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+    echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ECHO)
     return Calls(lambda: echo(b""))
 
 
-def update_calls(channel: grpc.aio.Channel, namespace: str, keys: int) -> Calls:
+def _updates(namespace: str, topics: int) -> Iterator[service_pb2.UpdatePolicyRequest]:
+    for number in _NUMBERS:
+        request = service_pb2.UpdatePolicyRequest(
+            topic=f"persistent://{namespace}/bench-{number % topics}",
+            policies=TopicPolicies(max_producer_per_topic=number % 1_000_000),
+            request_id=uuid.uuid4().hex,
+        )
+        request.update_mask.paths.append("max_producer_per_topic")
+        yield request
+
+
+def update_calls(channel: grpc.aio.Channel, namespace: str, topics: int, metadata: Metadata = ()) -> Calls:
     """Returns updates of one setting, each with a new value and a new request id, over this many topics in turn."""
-    update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_UPDATE)
-    messages = (_message(namespace, keys, number) for number in itertools.count(1))
-    ready = [next(messages) for _ in range(_READY)]
-
-    def call() -> Awaitable[object]:
-        return update(ready.pop() if ready else next(messages))
-
-    def refill() -> None:
-        ready.extend(next(messages) for _ in range(_READY - len(ready)))
-
-    return Calls(call, refill)
+    update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}UpdatePolicy")
+    return prepared(partial(update, metadata=metadata), (each.SerializeToString() for each in _updates(namespace, topics)))
 
 
-def _message(namespace: str, keys: int, number: int) -> bytes:
-    request = service_pb2.UpdatePolicyRequest(
-        topic=f"persistent://{namespace}/bench-{number % keys}",
-        policies=TopicPolicies(max_producer_per_topic=number % 1_000_000),
-        request_id=uuid.uuid4().hex,
-    )
-    request.update_mask.paths.append("max_producer_per_topic")
-    return request.SerializeToString()
+def batches(namespace: str, topics: int) -> Iterator[bytes]:
+    """Yields the messages of batches of such updates."""
+    updates = _updates(namespace, topics)
+    while True:
+        changes = (service_pb2.PolicyChangeRequest(update=each) for each in itertools.islice(updates, BATCH))
+        yield service_pb2.BatchUpdatePoliciesRequest(changes=changes).SerializeToString()
+
+
+def batch_calls(channel: grpc.aio.Channel, namespace: str, topics: int = TOPICS, metadata: Metadata = ()) -> Calls:
+    """Returns batches of such updates."""
+    update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}BatchUpdatePolicies")
+    return prepared(partial(update, metadata=metadata), batches(namespace, topics), 1_000)
+
+
+async def fill(address: str, namespace: str, topics: int) -> None:
+    """Makes a document of each topic.
+
+    Raises:
+        RuntimeError: a change was refused.
+    """
+    async with grpc.aio.insecure_channel(address) as channel:
+        calls = batch_calls(channel, namespace, topics)
+        answer = await calls.call()
+        assert isinstance(answer, bytes), "not parsed"
+        for result in service_pb2.BatchUpdatePoliciesResponse.FromString(answer).results:
+            if result.HasField("error"):
+                raise RuntimeError(f"{namespace} is not filled: {result.error}")
+        await closed_loop(calls, IN_FLIGHT, count=-(-topics // BATCH))
 
 
 def rest_calls(admin: httpx.AsyncClient, namespace: str) -> Calls:

@@ -21,6 +21,8 @@ from tests.ports import free_port
 _ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 60.0
 _PAUSE_SECONDS = 0.01
+SERVE = ("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning")
+"""The interpreter's arguments for a sidecar, without its log."""
 
 
 class Program:
@@ -41,17 +43,16 @@ class Program:
             RuntimeError: it ended, or did not get that far in time.
         """
         paths = [str(_ROOT), str(_ROOT / "server"), str(_ROOT / "clients/python")]
-        # The access log would mix with the output of the measurement; its cost is measured separately.
+        # The access log would mix with the output of the measurement.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TOPICPOLICIES_ACCESS_LOG": "off"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed server is compiled, so a start does not include that
         self._process = subprocess.Popen(
             [self._program, *self._arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         deadline = time.monotonic() + _READY_SECONDS
-        host, _, port = self.address.rpartition(":")
         while time.monotonic() < deadline and self._process.poll() is None:
             # Not `grpc.channel_ready_future`: its thread may still use the channel when that is closed, and fails.
-            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 0.5):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 0.5):
                 return
             time.sleep(_PAUSE_SECONDS)
         self.stop()
@@ -65,9 +66,8 @@ class Program:
 
     @property
     def processor_seconds(self) -> float:
-        """The processor time that the program has used since its start."""
-        ticks = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+        """The processor time that the program's threads have used since their start, with a finer resolution than clock ticks."""
+        return sum(int(task.read_text().split()[0]) / 1e9 for task in Path(f"/proc/{self.pid}/task").glob("*/schedstat"))
 
     @property
     def resident_bytes(self) -> int:
@@ -94,6 +94,13 @@ def running(*arguments: str, program: str = sys.executable) -> Iterator[Program]
         started.stop()
 
 
+@contextlib.contextmanager
+def embedded(*options: str) -> Iterator[Program]:
+    """Runs a sidecar on a new embedded log. ``options``: further ones of the sidecar."""
+    with tempfile.TemporaryDirectory() as directory, running(*SERVE, "--data", f"{directory}/policies.db", *options) as program:
+        yield program
+
+
 class Target(NamedTuple):
     """A sidecar, ready to be called."""
 
@@ -105,41 +112,25 @@ class Target(NamedTuple):
 
 
 @contextlib.contextmanager
-def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server"), options: Sequence[str] = ()) -> Iterator[Target]:
-    """Runs a sidecar on a new embedded log. ``module``: the interpreter's arguments; tests run variants. ``options``: further ones."""
-    with tempfile.TemporaryDirectory() as directory:
-        data = str(Path(directory) / "policies.db")
-        with running(*module, "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", data, *options) as program:
-            yield Target("sqlite", program.address, "public/default", program)
+def sqlite() -> Iterator[Target]:
+    """Runs a sidecar on a new embedded log."""
+    with embedded() as program:
+        yield Target("sqlite", program.address, "public/default", program)
 
 
 @contextlib.contextmanager
-def pulsar(
-    service_url: str,
-    admin_url: str,
-    module: Sequence[str] = ("-m", "topicpolicies_server"),
-    options: Sequence[str] = ("--allow-missing-topics",),
-) -> Iterator[Target]:
+def pulsar(service_url: str, admin_url: str, options: Sequence[str] = ("--allow-missing-topics",)) -> Iterator[Target]:
     """Runs a sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too.
 
     ``options``: further options of the sidecar.
     """
-    with _broker(service_url, admin_url) as (service, admin):
-        namespace = new_namespace(admin)
-        arguments = (
-            "serve",
-            "--listen",
-            "ADDRESS",
-            "--log-level",
-            "warning",
-            "--pulsar",
-            service,
-            "--admin-url",
-            admin,
-            *options,
-        )
-        with running(*module, *arguments) as program:
-            yield Target("pulsar", program.address, namespace, program)
+    with contextlib.ExitStack() as stack:
+        if not service_url:
+            broker = stack.enter_context(OwnBroker())
+            service_url, admin_url = broker.service_url, broker.admin_url
+        namespace = new_namespace(admin_url)
+        program = stack.enter_context(running(*SERVE, "--pulsar", service_url, "--admin-url", admin_url, *options))
+        yield Target("pulsar", program.address, namespace, program)
 
 
 def new_namespace(admin_url: str) -> str:
@@ -153,12 +144,3 @@ def new_namespace(admin_url: str) -> str:
         clusters = http.get("tenants/public").raise_for_status().json()["allowedClusters"]
         http.put(f"namespaces/{namespace}", json={"replication_clusters": clusters[:1]}).raise_for_status()
     return namespace
-
-
-@contextlib.contextmanager
-def _broker(service_url: str, admin_url: str) -> Iterator[tuple[str, str]]:
-    if service_url:
-        yield service_url, admin_url
-        return
-    with OwnBroker() as broker:
-        yield broker.service_url, broker.admin_url

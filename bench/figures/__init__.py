@@ -1,16 +1,10 @@
-"""Every figure that the project promises, beside its limit, in one run: ``python3 dev.py bench figures``.
+"""Every figure that the project promises, each beside its limit, measured side by side in one run.
 
-| module | purpose |
-|---|---|
-| ``figure`` | a figure, its target, and whether the target was reached |
-| ``scale`` | how much is measured |
-| ``catalog`` | all figures, in the groups that are measured together |
-| ``conditions`` | the machine, and whether it does other work |
-| ``supervising`` | runs each group in its own processes, for a bounded time |
-| ``table`` | the result, for people and for programs |
-| ``command`` | the command line |
+    python3 dev.py bench figures                    all of them; needs JDK 17 and Maven, etcd, and a machine that does nothing else
+    python3 dev.py bench figures --only updates     one group, or several
+    python3 dev.py bench figures --topics 1000000   another size of large namespaces
+    python3 dev.py bench figures --quick            very small amounts, which only try out the measurement
+    python3 dev.py bench figures --output json      for programs
 
-The others each measure one group: ``unary``, ``batches`` (with ``etcd``), ``asking``, ``quotas``, ``on_pulsar`` (with ``publishing``),
-``starting`` (with ``filling`` and ``draining``), ``memory``, ``following``, ``taking``, ``watching``, ``crowd``; ``library`` opens
-pulsar-client.
+``figure`` says what a figure is; each other module measures a group of figures, and ``groups`` lists them.
 """

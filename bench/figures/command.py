@@ -1,125 +1,165 @@
-"""Every figure that the project promises, each beside its limit, measured side by side in one run.
+"""The command line: measures groups, and prints a table for people or a JSON document for programs.
 
-    python3 dev.py bench figures                    all of them; needs JDK 17 and Maven, etcd, and a machine that does nothing else
-    python3 dev.py bench figures --large            first answers of 1,000,000 topics too
-    python3 dev.py bench figures --only unary       one group, or several
-    python3 dev.py bench figures --quick            very small amounts, which only try out the measurement
-    python3 dev.py bench figures --output json      for programs
-
-In each round a figure and its limit are measured one after the other, and take turns at being first. A figure is the median over the
-rounds, a ratio the median of the ratios of the rounds. The exit code is 1 if a figure misses its target or could not be measured, 2 if the
-machine is busy and nothing was measured (--busy measures all the same, and says so).
+The exit code is 1 if a figure misses its target or could not be measured, 2 if the machine is busy and nothing was measured (--busy
+measures all the same, and says so).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import json
+import statistics
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from rich.box import HEAVY_HEAD, MARKDOWN
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
+from bench import conditions, figures
 from tests.broker.jars import BrokerUnavailableError
 from tests.broker.pulsar_broker import OwnBroker
+from topicpolicies_spark.plots import PALETTE, Bar, bars
 
-from .catalog import GROUPS, Group, chosen
-from .conditions import QUIET, await_quiet, here
-from .figure import Measured, all_reached, results
-from .scale import LARGE, QUICK, Say, Scale
-from .supervising import supervised
-from .table import WIDTH, as_json, show
+from . import etcd
+from .figure import QUICK, Figure, Measured, Scale, reach, result
+from .groups import GROUPS, Group, supervised
 
 REFUSED = 2
-_PATIENCE_SECONDS = 300.0
+_STYLES = {"reached": "green", "missed": "red", "not measured": "red"}
+_COLUMNS = ("figure", "beside", "ours", "limit", "ratio", "wanted", "reached")
+_WIDTH = 190
+"""The width of a line if the output is not a terminal: a row is one line then."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     parser = argparse.ArgumentParser(
-        prog="python3 dev.py bench figures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python3 dev.py bench figures", description=figures.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--only", nargs="+", default=[], metavar="GROUP", choices=[group.name for group in GROUPS], help="only these groups"
-    )
-    parser.add_argument("--large", action="store_true", help=f"namespaces of {LARGE:,} topics too")
+    names = [group.name for group in GROUPS]
+    parser.add_argument("--only", nargs="+", default=names, metavar="GROUP", choices=names, help=f"of: {', '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="so little that nothing but the way is tried, on a busy machine too")
-    parser.add_argument("--rounds", type=int, help="rounds (default: 5, 3 of what takes long)")
+    parser.add_argument("--rounds", type=int, help=f"rounds (default: {Scale().rounds})")
+    parser.add_argument("--topics", type=int, help=f"topics of large namespaces (default: {Scale().topics:,})")
     parser.add_argument("--busy", action="store_true", help="measure although the machine does other things, and say so")
-    parser.add_argument(
-        "--patience",
-        type=float,
-        default=_PATIENCE_SECONDS,
-        help="seconds to wait until the machine does nothing else (default: %(default)g)",
-    )
-    parser.add_argument("--service-url", default="", help="of a broker that runs already; with --admin-url")
-    parser.add_argument("--admin-url", default="")
-    parser.add_argument("--output", choices=("table", "json"), default="table")
+    about = "seconds to wait until the machine does nothing else (default: %(default)g)"
+    parser.add_argument("--patience", type=float, default=300.0, help=about)
+    parser.add_argument("--output", choices=("table", "json", "markdown"), default="table")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw how much of each target was reached (SVG)")
     options = parser.parse_args(arguments)
-    scale = QUICK if options.quick else Scale()
-    if options.rounds:
-        scale = scale._replace(rounds=options.rounds, few_rounds=options.rounds)
-    if not options.quick:
-        scale = scale._replace(large_topics=LARGE)
-    with _progress() as say:
-        if not (options.busy or options.quick) and not await_quiet(options.patience, say):
-            print(
-                f"The machine is busy (load average above {QUIET:g}): nothing was measured. --busy measures all the same.", file=sys.stderr
-            )
-            return REFUSED
-        conditions = here()
-        groups = chosen(options.only, large=options.large)
-        found = measure(groups, scale._replace(service_url=options.service_url, admin_url=options.admin_url), say)
-    made = results([figure for group in groups for figure in group.figures], found)
+    changed = {name: getattr(options, name) for name in ("rounds", "topics") if getattr(options, name)}
+    scale = (QUICK if options.quick else Scale())._replace(**changed)
+    if not (options.busy or options.quick or conditions.await_quiet(options.patience)):
+        print("The machine is busy: nothing was measured. --busy measures all the same.", file=sys.stderr)
+        return REFUSED
+    said = [conditions.machine(), f"etcd {etcd.version() or 'is not installed'}", conditions.load()]
+    if options.quick:
+        said.append("QUICK: too little was measured for figures that say anything")
+    chosen = [group for group in GROUPS if group.name in options.only]
+    found = measure(chosen, scale)
+    rows = [(figure, found[figure.name]) for group in chosen for figure in group.figures]
+    if options.plot is not None:
+        options.plot.write_text(plot(rows))
     if options.output == "json":
-        print(as_json(made, conditions, quick=options.quick))
+        print(json.dumps({"conditions": said, "figures": [_document(*row) for row in rows]}, indent=2))
     else:
-        show(made, conditions, Console(width=None if sys.stdout.isatty() else WIDTH), quick=options.quick)
-    return 0 if all_reached(made) else 1
+        show("; ".join(said), rows, markdown=options.output == "markdown")
+    return 0 if all(result(*row) in ("reached", "") for row in rows) else 1
 
 
-def measure(groups: Sequence[Group], scale: Scale, say: Say) -> dict[str, Measured]:
+def measure(groups: Sequence[Group], scale: Scale) -> Mapping[str, Measured]:
     """Measures groups one after the other; those with a broker last, so that the broker takes nothing from the others."""
     found: dict[str, Measured] = {}
-    alone = [group for group in groups if not group.broker]
+
+    def each(chosen: Sequence[Group], scale: Scale) -> None:
+        for group in chosen:
+            print(f"{group.name} ...", end=" ", file=sys.stderr, flush=True)
+            began = time.monotonic()
+            found.update(supervised(group, scale))
+            print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
+
+    each([group for group in groups if not group.broker], scale)
     beside = [group for group in groups if group.broker]
-    for group in alone:
-        found |= supervised(group, scale, _of(group, say))
-    if not beside:
-        return found
-    try:
-        with _broker(scale, say) as there:
-            for group in beside:
-                found |= supervised(group, there, _of(group, say))
-    except BrokerUnavailableError as error:
-        missing = Measured(missing=f"no broker can be run: {str(error).splitlines()[0]}")
-        found |= {figure.name: missing for group in beside for figure in group.figures if figure.name not in found}
+    if beside:
+        try:
+            with OwnBroker() as broker:
+                each(beside, scale._replace(service_url=broker.service_url, admin_url=broker.admin_url))
+        except BrokerUnavailableError as error:
+            missing = Measured(missing=f"no broker can be run: {str(error).splitlines()[0]}")
+            found.update({figure.name: missing for group in beside for figure in group.figures})
     return found
 
 
-def _of(group: Group, say: Say) -> Say:
-    return lambda now: say(f"{group.name}: {now}")
+def show(said: str, rows: Sequence[tuple[Figure, Measured]], *, markdown: bool) -> None:
+    """Prints the conditions, the table, and below it the notes of the figures."""
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    box = MARKDOWN if markdown else HEAVY_HEAD
+    table = Table(box=box, title=None if markdown else "Medians over the rounds, and how far the farthest round is from them")
+    if not markdown:
+        console.print(said, highlight=False)
+    for column in _COLUMNS:
+        table.add_column(column, justify="left" if column in ("figure", "beside", "reached") else "right")
+    for figure, measured in rows:
+        reached = result(figure, measured)
+        style = _STYLES.get(reached)
+        table.add_row(
+            figure.what,
+            figure.beside,
+            told(measured.ours, figure.unit),
+            told(measured.limit, figure.unit),
+            told(measured.ratios, ""),
+            wanted(figure),
+            f"[{style}]{reached}[/]" if style else reached,
+        )
+    console.print(table)
+    print()
+    for figure, measured in rows:
+        remark = "; ".join(filter(None, (measured.missing, measured.note)))
+        if remark:
+            console.print(f"{'- ' if markdown else ''}{figure.what}: {remark}", markup=False, highlight=False, soft_wrap=True)
 
 
-@contextlib.contextmanager
-def _broker(scale: Scale, say: Say) -> Iterator[Scale]:
-    """Yields the scale with the broker that is measured against: the one that was named, or a new one."""
-    if scale.service_url:
-        yield scale
-        return
-    say("starting a broker")
-    with OwnBroker() as broker:
-        yield scale._replace(service_url=broker.service_url, admin_url=broker.admin_url, broker=broker.pid or 0)
+def plot(rows: Sequence[tuple[Figure, Measured]]) -> str:
+    """Draws how much of each target was reached."""
+    drawn = []
+    for figure, measured in rows:
+        share = reach(figure, measured)
+        parts = [] if share is None else [(share, PALETTE[2] if share >= 1 else PALETTE[1])]
+        if figure.bound is not None:
+            values = told(measured.ratios if figure.of_limit else measured.ours, "" if figure.of_limit else figure.unit)
+            drawn.append(Bar(figure.what, parts, f"{values or 'not measured'} ({wanted(figure)})"))
+    return bars("How much of what is wanted was reached", drawn, target="what is wanted")
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Say]:
-    """Shows on a terminal what is being measured."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("beginning", total=None)
-        yield lambda now: progress.update(task, description=now)
+def told(values: Sequence[float], unit: str) -> str:
+    """Returns the median, and how far the farthest round is from it, as text."""
+    if not values:
+        return ""
+    median = statistics.median(values)
+    text = f"{number(median)} {unit}".strip()
+    if len(values) < 2 or not median:
+        return text
+    return f"{text} \N{PLUS-MINUS SIGN}{max(abs(value - median) for value in values) / abs(median):.0%}"
+
+
+def number(value: float) -> str:
+    """Returns a number with three significant digits, at least."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def wanted(figure: Figure) -> str:
+    """Returns the target of a figure, as text."""
+    if figure.bound is None:
+        return ""
+    sign = "<=" if figure.at_least is None else ">="
+    return f"{sign} {figure.bound:g}" if figure.of_limit else f"{sign} {figure.bound:,g} {figure.unit}"
+
+
+def _document(figure: Figure, measured: Measured) -> dict[str, object]:
+    results = {"result": result(figure, measured), "reach": reach(figure, measured), "ratios": measured.ratios}
+    return {**figure._asdict(), **measured._asdict(), **results}

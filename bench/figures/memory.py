@@ -1,74 +1,95 @@
-"""The memory per document of a large namespace, beside the document's serialized size.
+"""The memory per document: a process loads a namespace of many topics and nothing else, and its growth is divided.
 
-The target applies to what ``bench.memory`` measures: the resident set of a process that has loaded the namespace and nothing else. Beside
-it stands that of a whole server, which has read the namespace from its log and keeps what a server keeps, minus that of a server that has
-read one topic.
+    python -m bench.figures.memory TOPICS REMEMBERED
+
+The view is that of a load: events of a log are folded one by one, there are no watchers, and the events that were read are released. As a
+program it loads the documents, each of which remembers this many requests, and prints the bytes per document.
 """
 
 from __future__ import annotations
 
+import gc
+import itertools
+import os
+import random
 import statistics
 import subprocess
 import sys
-import tempfile
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
-from bench import memory as namespaces
-from bench.targets import Program
-from topicpolicies_server.core.policies.documents import wire
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies.documents import Settings, split, wire
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.logs.sqlite.file import position_of
 
-from . import filling
-from .figure import Figure, Measured, Want
-from .scale import Say, Scale
-from .starting import calm, first_answer
+from .figure import Figure, Measured, Scale
 
-KINDS = {"plain": 0, "requests": 16}
-"""The kinds of documents, also for ``bench.memory``, and the number of requests that each remembers."""
+_KINDS = {"plain": 1, "requests": 16}
+"""The number of requests that each document remembers."""
 FIGURES = (
-    Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", Want(at_most=800, of_limit=False)),
-    Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", Want(at_most=1_200, of_limit=False)),
-    Figure("memory-server-plain", "bytes a document in a whole server, plain", "serialized", "B"),
-    Figure("memory-server-requests", "bytes a document in a whole server, 16 requests remembered", "serialized", "B"),
+    Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", at_most=800, of_limit=False),
+    Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", at_most=1_200, of_limit=False),
 )
+_BEGIN = 1_790_000_000_000
 
 
-def measure(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Measures both kinds, in a separate process and in a server, round by round."""
-    alone: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    served: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    with tempfile.TemporaryDirectory() as directory:
-        logs = {kind: Path(directory) / kind / "policies.db" for kind in (*KINDS, "one topic")}
-        for kind, path in logs.items():
-            path.parent.mkdir()
-            topics = scale.topics if kind in KINDS else 1
-            say(f"writing {topics:,} topics, {kind}")
-            filling.fill(path, filling.documents(topics, KINDS.get(kind, 0)), topics)
-        for number in range(scale.few_rounds):
-            say(f"round {number + 1} of {scale.few_rounds}")
-            empty = _resident(logs["one topic"], 0)
-            for kind in KINDS:
-                alone[kind].append(_alone(kind, scale.topics))
-                served[kind].append((_resident(logs[kind], scale.topics // 2) - empty) / scale.topics)
-    serialized = statistics.mean(filling.policies(number).ByteSize() for number in range(scale.topics))
+def measure(scale: Scale) -> dict[str, Measured]:
+    """Measures both kinds in new processes, round by round."""
+    serialized = statistics.mean(len(wire(_document(number))) for number in range(1_000))
     found = {}
-    for kind in KINDS:
-        bytes_alone = statistics.mean(len(wire(namespaces.KINDS[kind].document(number))) for number in range(1_000))
-        found[f"memory-{kind}"] = Measured(alone[kind], [bytes_alone] * len(alone[kind]))
-        found[f"memory-server-{kind}"] = Measured(served[kind], [serialized] * len(served[kind]))
+    for kind, remembered in _KINDS.items():
+        command = [sys.executable, "-m", "bench.figures.memory", str(scale.topics), str(remembered)]
+        rounds = [float(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(scale.rounds)]
+        found[f"memory-{kind}"] = Measured(rounds, [serialized] * len(rounds))
     return found
 
 
-def _alone(kind: str, topics: int) -> float:
-    """Returns the bytes per document of a process that has loaded this many, and nothing else."""
-    command = [sys.executable, "-m", "bench.memory", "--topics", str(topics), "--kind", kind, "--alone", "process"]
-    return float(subprocess.run(command, check=True, capture_output=True).stdout)
+def _document(number: int) -> Settings:
+    return split(TopicPolicies(max_producer_per_topic=1 + number % 1_000, message_ttl_in_seconds=3_600))
 
 
-def _resident(data: Path, number: int) -> int:
-    program = Program("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", str(data))
-    try:
-        first_answer(program, filling.topic(number))
-        calm(program)
-        return program.resident_bytes
-    finally:
-        program.stop()
+def _events(topics: int, remembered: int) -> Iterator[Placed]:
+    """Yields the events of a log as it is read: the newest event of each topic."""
+    chance = random.Random(0)
+    for number in range(topics):
+        places = [position_of(number + 1 + step * topics) for step in range(remembered + 1)]
+        pairs = itertools.pairwise(places)
+        requests = [Remembered(_id(chance), f"{chance.getrandbits(64):016x}", place, before) for before, place in pairs]
+        last = requests[-1]
+        base = "" if remembered == 1 else last.previous
+        head = (_id(chance), StampKind.UPDATE, last.request_id, last.digest, "deployer", "", ("max_producer_per_topic",), base)
+        stamp = Stamp(*head, remembered=tuple(requests[:-1]))
+        key = PolicyKey(f"persistent://tenant/namespace/topic-{number:08d}", Scope.LOCAL)
+        yield Placed(0, places[-1], Event(key, Action.UPDATE, _document(number), stamp), _BEGIN + number)
+
+
+def _id(chance: random.Random) -> str:
+    return uuid.UUID(int=chance.getrandbits(128), version=4).hex
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def load(topics: int, remembered: int) -> float:
+    """Loads a namespace in this process. Returns the bytes per topic."""
+    for _ in _events(10, remembered):
+        pass
+    gc.collect()
+    before = _resident()
+    view = View(FoldContext(joining=True, sole_writer=True))
+    for placed in _events(topics, remembered):
+        view.take(placed)
+    view.loaded()
+    gc.collect()
+    assert len(view) == topics
+    return (_resident() - before) / topics
+
+
+if __name__ == "__main__":
+    print(load(*map(int, sys.argv[1:])))

@@ -1,59 +1,93 @@
-"""Bare publishes: pulsar-client alone sends messages of a sidecar again, as the sidecar sends them, to a topic without readers."""
+"""What pulsar-client alone does: it publishes messages of a sidecar again, and takes all messages of a topic.
+
+    python -m bench.figures.publishing SERVICE_URL TOPIC
+
+As a program it takes the messages of a topic from its beginning, as compaction left it, and prints their number: this measures the start of
+a process that only reads. So this module imports little.
+"""
 
 from __future__ import annotations
 
 import itertools
-import statistics
+import sys
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pulsar
 
-from bench.load import Sample
-from tests.broker.admin import CHANGE_EVENTS
+if TYPE_CHECKING:
+    from bench.load import Sample
 
-from .library import client
-
-_QUEUE = 10_000
-_READ_MS = 10_000
-
-
-class Message(NamedTuple):
-    """A message to publish."""
-
-    payload: bytes
-    key: str
-    properties: Mapping[str, str]
+CHANGE_EVENTS = "__change_events"
+_QUEUE = 1_000
+"""As long as a sidecar's."""
+_READ_MS = 30_000
 
 
-def written(service_url: str, namespace: str, most: int) -> list[Message]:
+@contextmanager
+def client(service_url: str) -> Iterator[Any]:
+    """Opens a client that writes its log into a temporary file."""
+    log = Path(tempfile.gettempdir()) / "pulsar-client.log"
+    made = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(log)))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def open_reader(library: Any, topic: str, start: Any = pulsar.MessageId.earliest, *, compacted: bool = True) -> Any:
+    """Returns a reader with a queue of the size of a sidecar's."""
+    return library.create_reader(topic, start, receiver_queue_size=_QUEUE, is_read_compacted=compacted)
+
+
+def drain(reader: Any) -> int:
+    """Takes all present messages. Returns their number."""
+    count = 0
+    while reader.has_message_available():
+        reader.read_next(_READ_MS)
+        count += 1
+    return count
+
+
+def take(reader: Any, count: int) -> None:
+    """Takes this many messages.
+
+    Raises:
+        pulsar.Timeout: one did not come in time.
+    """
+    for _ in range(count):
+        reader.read_next(_READ_MS)
+
+
+def written(library: Any, namespace: str, most: int) -> list[Any]:
     """Returns the first messages of a namespace's change log.
 
     Raises:
         RuntimeError: there are none.
     """
-    found: list[Message] = []
-    with client(service_url) as made:
-        reader = made.create_reader(f"persistent://{namespace}/{CHANGE_EVENTS}", pulsar.MessageId.earliest)
-        while len(found) < most and reader.has_message_available():
-            message = reader.read_next(_READ_MS)
-            found.append(Message(message.data(), message.partition_key(), message.properties()))
+    found: list[Any] = []
+    reader = open_reader(library, f"persistent://{namespace}/{CHANGE_EVENTS}", compacted=False)
+    while len(found) < most and reader.has_message_available():
+        found.append(reader.read_next(_READ_MS))
     if not found:
         raise RuntimeError(f"nothing was written to the change log of {namespace}")
     return found
 
 
 class Publisher:
-    """Publishes messages again and again, without batching, as a sidecar does."""
+    """Publishes messages again and again to a topic without readers, without batching, as a sidecar does."""
 
-    def __init__(self, library: Any, namespace: str, messages: Sequence[Message]) -> None:
+    def __init__(self, library: Any, namespace: str, messages: Sequence[Any]) -> None:
         """``library``: a client. The topic is a new one of the namespace."""
-        self._messages = itertools.cycle(messages)
+        self._messages = itertools.cycle([(each.data(), each.partition_key(), each.properties()) for each in messages])
         topic = f"persistent://{namespace}/bare-{uuid.uuid4().hex[:8]}"
-        self._producer = library.create_producer(topic, batching_enabled=False, max_pending_messages=_QUEUE, block_if_queue_full=True)
+        self._producer = library.create_producer(topic, batching_enabled=False, max_pending_messages=10_000, block_if_queue_full=True)
 
     def publish(self, in_flight: int, seconds: float) -> Sample:
         """Publishes with this many unacknowledged at a time, and measures the time of each.
@@ -61,6 +95,8 @@ class Publisher:
         Raises:
             RuntimeError: one failed.
         """
+        from bench.load import Sample  # noqa: PLC0415 - a process that only reads does not load it
+
         room = threading.Semaphore(in_flight)
         times: list[float] = []
         failed: list[Any] = []
@@ -84,5 +120,9 @@ class Publisher:
         took = time.perf_counter() - begin
         if failed:
             raise RuntimeError(f"{len(failed)} publishes failed: {failed[0]}")
-        cuts = statistics.quantiles(times, n=100) if len(times) > 1 else times * 99
-        return Sample(len(times) / took, cuts[49] * 1000, cuts[98] * 1000, len(times))
+        return Sample.of(times, took)
+
+
+if __name__ == "__main__":
+    with client(sys.argv[1]) as opened:
+        print(drain(open_reader(opened, sys.argv[2])), flush=True)

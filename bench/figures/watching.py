@@ -1,60 +1,165 @@
-"""Deliveries to many watchers, beside a raw broadcast of the same bytes; the snapshot of a large namespace, beside its bytes unread."""
+"""Deliveries to many watchers, beside a raw broadcast of the same bytes; the snapshot of a large namespace, beside its bytes unread.
+
+In each round of deliveries, batches make changes while all watchers follow them (mode EVERY). Then a server on the same stack writes
+messages of the same sizes to as many streams, and does nothing else.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import tempfile
-from pathlib import Path
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TypeAlias
 
-import uvloop
+import grpc
+from google.protobuf.duration_pb2 import Duration
 
-from bench import deliveries, snapshot
-from bench.targets import Program, running, sqlite
+from bench.limits import OPTIONS, broadcast, limits
+from bench.load import BATCH, IN_FLIGHT, SERVICE, TOPICS, Calls, batch_calls, closed_loop, fill
+from bench.targets import SERVE, embedded, running
+from topicpolicies import AsyncClient, Client
+from topicpolicies.v1 import service_pb2
 
-from .figure import Figure, Measured, Want
-from .scale import Say, Scale
+from .figure import Figure, Measured, Scale, in_turn
 
 DELIVERY_FIGURES = (
-    Figure("deliveries", "deliveries to 1,000 watchers, in batches", "raw broadcast of the same bytes", "/s", Want(at_least=0.9)),
+    Figure("deliveries", "deliveries to 1,000 watchers, in batches", "raw broadcast of the same bytes", "/s", at_least=0.9),
 )
-SNAPSHOT_FIGURES = (
-    Figure("snapshot", "snapshot of 100,000 documents, to Client.watch", "the same bytes, unread", "/s", Want(at_least=0.5)),
-    Figure("snapshot-async", "snapshot of 100,000 documents, to AsyncClient.watch", "the same bytes, unread", "/s"),
-    Figure("snapshot-cache", "snapshot of 100,000 documents, to PolicyCache", "the same bytes, unread", "/s"),
+_READERS = ("Client.watch", "AsyncClient.watch", "PolicyCache")
+_UNREAD = "the same bytes, unread"
+SNAPSHOT_FIGURES = tuple(
+    Figure(f"snapshot-{reader}", f"snapshot of 100,000 documents, to {reader}", _UNREAD, "/s", 0.5 if reader == _READERS[0] else None)
+    for reader in _READERS
 )
-_READERS = {"snapshot": "Client.watch", "snapshot-async": "AsyncClient.watch", "snapshot-cache": "PolicyCache"}
-_UNREAD = "the bytes, unread"
+NAMESPACE = "public/default"
+Watch: TypeAlias = grpc.aio.UnaryStreamCall[bytes, bytes]
 
 
-def measure_deliveries(scale: Scale, say: Say) -> dict[str, Measured]:
+def watches(channels: Sequence[grpc.aio.Channel], count: int, mode: service_pb2.WatchMode.ValueType) -> list[Watch]:
+    """Opens watches of the namespace, over the channels in turn; they have one bookmark, when they are synced."""
+    request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=3_600))
+    opened: list[grpc.aio.UnaryStreamMultiCallable[bytes, bytes]] = [each.unary_stream(f"{SERVICE}WatchPolicies") for each in channels]
+    return [opened[number % len(opened)](request.SerializeToString()) for number in range(count)]
+
+
+@lru_cache(maxsize=1024)
+def parsed(message: bytes) -> tuple[int, bool]:
+    """Returns the number of changes in a message, and whether it has the SYNCED bookmark. Most watchers receive the same bytes."""
+    events = service_pb2.WatchPoliciesResponse.FromString(message).events
+    return sum(event.HasField("change") for event in events), any(event.bookmark.synced for event in events)
+
+
+async def next_message(watch: Watch) -> bytes:
+    """Returns the next message.
+
+    Raises:
+        RuntimeError: the watch was ended.
+    """
+    message = await watch.read()
+    if not isinstance(message, bytes):
+        raise RuntimeError(f"a watch was ended: {await watch.code()}")
+    return message
+
+
+async def synced(watch: Watch) -> None:
+    """Reads up to the SYNCED bookmark."""
+    while not parsed(await next_message(watch))[1]:
+        pass
+
+
+async def _changes(watch: Watch, count: int) -> list[int]:
+    """Reads this many changes. Returns the sizes of the messages that have them."""
+    sizes = []
+    while count > 0:
+        message = await next_message(watch)
+        count -= parsed(message)[0]
+        sizes.append(len(message))
+    return sizes
+
+
+def measure_deliveries(scale: Scale) -> dict[str, Measured]:
     """Measures both, round by round."""
-    say(f"{scale.watchers:,} watchers, {scale.few_rounds} rounds")
-    with (
-        running("-m", "bench.broadcast", "PORT") as broadcast,
-        sqlite() as target,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        assert isinstance(target.program, Program), "started for this run"
-        numbers = {scale.watchers: scale.deliveries}
-        rounds = runner.run(deliveries.measure(target.program, broadcast, scale.few_rounds, numbers))[scale.watchers]
-    us, raw_us = (statistics.median(each) for each in zip(*((each.told_us, each.broadcast_us) for each in rounds), strict=True))
-    note = f"the server's processor time for one: {us:.1f} us without the updates', the broadcast's {raw_us:.1f} us"
-    return {"deliveries": Measured([each.told for each in rounds], [each.broadcast for each in rounds], note)}
+    with limits() as raw, embedded() as service:
+        ours, limit = asyncio.run(_deliveries(service.address, raw.address, scale))
+    return {"deliveries": Measured(ours, limit)}
 
 
-def measure_snapshot(scale: Scale, say: Say) -> dict[str, Measured]:
+async def _deliveries(service: str, raw: str, scale: Scale) -> tuple[list[float], list[float]]:
+    ours, limit, calls = list[float](), list[float](), scale.deliveries // BATCH
+    async with grpc.aio.insecure_channel(service, OPTIONS) as here, grpc.aio.insecure_channel(raw, OPTIONS) as there:
+        updates = batch_calls(here, NAMESPACE, TOPICS)
+        await closed_loop(updates, IN_FLIGHT, count=50)
+        for _ in range(scale.rounds):
+            watching = watches([here], scale.watchers, service_pb2.WATCH_MODE_EVERY)
+            await asyncio.gather(*map(synced, watching))
+            seconds, sizes = await _told(updates, calls, watching)
+            ours.append(scale.watchers * calls * BATCH / seconds)
+            for watch in watching:
+                watch.cancel()
+            limit.append(scale.watchers * calls * BATCH / await broadcast(there, sizes))
+    return ours, limit
+
+
+async def _told(updates: Calls, calls: int, watching: Sequence[Watch]) -> tuple[float, list[list[int]]]:
+    """Makes batches. Returns the seconds until every watcher has all changes, and the sizes of the messages of each."""
+    updates.prepare()
+    begin = time.perf_counter()
+    reading = [asyncio.ensure_future(_changes(watch, calls * BATCH)) for watch in watching]
+    await closed_loop(updates, IN_FLIGHT, count=calls)
+    sizes = await asyncio.gather(*reading)
+    return time.perf_counter() - begin, sizes
+
+
+def measure_snapshot(scale: Scale) -> dict[str, Measured]:
     """Measures all readers, round by round; each takes every document."""
-    with tempfile.TemporaryDirectory() as directory:
-        data = Path(directory) / "policies.db"
-        say(f"writing {scale.topics:,} topics")
-        asyncio.run(snapshot.fill(data, scale.topics))
-        with running("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", str(data)) as server:
-            kinds = snapshot.readers(server.address, scale.topics)
-            found: dict[str, list[float]] = {name: [] for name in (*_READERS.values(), _UNREAD)}
-            for number in range(scale.few_rounds):
-                say(f"round {number + 1} of {scale.few_rounds}")
-                names = list(found) if number % 2 else list(reversed(found))
-                for row in snapshot.measure({name: kinds[name] for name in names}, scale.topics, 1):
-                    found[row.name] += row.per_second
-    return {name: Measured(found[reader], found[_UNREAD]) for name, reader in _READERS.items()}
+    with tempfile.TemporaryDirectory() as directory, running(*SERVE, "--data", f"{directory}/policies.db", "--no-history") as server:
+        asyncio.run(fill(server.address, NAMESPACE, scale.topics))
+        readers = _readers(server.address, scale.topics)
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for name in in_turn(scale.rounds, list(readers)):
+            begin = time.perf_counter()
+            taken = readers[name]()
+            found[name].append(taken / (time.perf_counter() - begin))
+            if taken != scale.topics:
+                raise RuntimeError(f"{name} took {taken} documents instead of {scale.topics}")
+    return {f"snapshot-{reader}": Measured(found[reader], found[_UNREAD]) for reader in _READERS}
+
+
+def _readers(address: str, documents: int) -> dict[str, Callable[[], int]]:
+    """Returns what takes the snapshot, by name; each returns the number of documents."""
+
+    def client() -> int:
+        with Client(address) as client, client.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
+            return sum(event.HasField("change") for event in watch)
+
+    def async_client() -> int:
+        async def read() -> int:
+            async with AsyncClient(address) as client, client.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
+                return sum([event.HasField("change") async for event in watch])
+
+        return asyncio.run(read())
+
+    def cache() -> int:
+        with Client(address) as client, client.cache(namespaces=[NAMESPACE]) as cache:
+            cache.wait_synced(120)
+            return len(cache.documents())
+
+    with Client(address) as once, once.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
+        size = sum(event.ByteSize() + 3 for event in watch if event.HasField("change"))  # 3: how a record begins
+
+    def unread() -> int:
+        request, left = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]).SerializeToString(), size
+        with grpc.insecure_channel(address, OPTIONS) as channel:
+            watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"{SERVICE}WatchPolicies")
+            call = watch(request)
+            for message in call:
+                left -= len(message)
+                if left <= 0:
+                    break
+            call.cancel()
+        return documents
+
+    return dict(zip((*_READERS, _UNREAD), (client, async_client, cache, unread), strict=True))

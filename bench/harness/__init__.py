@@ -4,8 +4,7 @@
 
 - ``scenarios``: the kinds of load, and the instructions for the workers.
 - ``calls``, ``watching``: calls and watches on one event loop. ``worker``: all of them together, as fast as possible or at a given rate.
-- ``records``: what is recorded, in Arrow and Parquet. ``progress``: how far everybody is.
-- ``targets``: the sidecars that are measured. ``broadcast``: what the machine could do at best for watches, measured in the same run.
+- ``records``: what is recorded, in Arrow and Parquet.
 - ``session``, ``run``: Spark, and one run from its beginning to its end.
 - ``histories``, ``proof``: records as the histories that ``tests.validators`` judge, shard by shard. ``figures``: throughput and latencies.
 - ``summary``, ``page``: what the report says, as text and as JSON, and the same as HTML with plots.

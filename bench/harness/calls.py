@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from bench.echo import METHOD as ECHO
+from bench.limits import ECHO
 from tests.simulation.traffic import Traffic, Wish
 from tests.validators.records import Key
 from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status

@@ -16,13 +16,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
 
-from bench.broadcast import deliveries_per_second
-from bench.figures.conditions import here
-from bench.targets import Target, running
+from bench.conditions import machine
+from bench.limits import deliveries_per_second
+from bench.limits import limits as beside
+from bench.targets import Target
 
 from . import figures
-from .progress import ProgressBar, done_file
 from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Plan, Scenario
@@ -79,19 +80,23 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
     """
     began, scenario = time.monotonic(), plan.scenario
     shutil.rmtree(directory, ignore_errors=True)
-    with ProgressBar(target.name) as bar:
-        drive = partial(_drive, spark, bar, directory)
+    with Console(stderr=True).status(f"{target.name}: limits") as status:
+
+        def drive(plan: Plan, name: str) -> DataFrame:
+            status.update(f"{target.name}: {name}")
+            return _drive(spark, directory, plan)
+
         echo: list[figures.Total] = []
         found: list[Limit] = []
         if limits:
-            with running("-m", "bench.echo", "PORT") as program:
+            with beside() as program:
                 calls = min(_ECHO_CALLS, max(1_000, scenario.operations))
                 empty = replace(plan, stage="echo", address=program.address, rate=0.0, scenario=replace(scenario, operations=calls))
                 echo = figures.totals(drive(empty, "the empty echo").filter("phase = 'steady'"))
             found = [Limit("echo", each.per_second, f"empty calls, {scenario.clients} in flight a worker") for each in echo]
         if limits and scenario.watchers:
-            with bar.stage("the broadcast"):
-                found.append(Limit("broadcast", *deliveries_per_second(scenario.watchers)))
+            status.update(f"{target.name}: the broadcast")
+            found.append(Limit("broadcast", *deliveries_per_second(scenario.watchers)))
         if scenario.cold:
             if target.program is None:
                 raise ValueError("A cold start needs a service that may be started anew; this one is somebody else's.")
@@ -101,45 +106,39 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
             load = filled.unionByName(drive(replace(plan, stage="cold"), scenario.name)).cache()
         else:
             load = drive(plan, scenario.name).cache()
-        with bar.stage("judging"):
-            proof = prove(load, shards=2 * plan.workers, parts=1 if scenario.topics > 1 else plan.workers, skew=skew)
-        with bar.stage("figures"):
-            return Report(
-                target=target.name,
-                scenario=scenario,
-                workers=plan.workers,
-                totals=[*echo, *figures.totals(load)],
-                seconds=figures.seconds(load),
-                rate=figures.rate(load, plan.rate),
-                fan_out=figures.fan_out(load),
-                limits=found,
-                proof=proof,
-                loading_seconds=_loading(load) if scenario.cold else None,
-                took_seconds=time.monotonic() - began,
-                circumstances=_circumstances(plan.seed, spark.version),
-            )
+        status.update(f"{target.name}: judging")
+        proof = prove(load, shards=2 * plan.workers, parts=1 if scenario.topics > 1 else plan.workers, skew=skew)
+        status.update(f"{target.name}: figures")
+        return Report(
+            target=target.name,
+            scenario=scenario,
+            workers=plan.workers,
+            totals=[*echo, *figures.totals(load)],
+            seconds=figures.seconds(load),
+            rate=figures.rate(load, plan.rate),
+            fan_out=figures.fan_out(load),
+            limits=found,
+            proof=proof,
+            loading_seconds=_loading(load) if scenario.cold else None,
+            took_seconds=time.monotonic() - began,
+            circumstances=_circumstances(plan.seed, spark.version),
+        )
 
 
-def _drive(spark: SparkSession, bar: ProgressBar, directory: Path, plan: Plan, name: str) -> DataFrame:
+def _drive(spark: SparkSession, directory: Path, plan: Plan) -> DataFrame:
     """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    path = (directory / plan.stage).absolute()
-    with bar.stage(name, plan.operations, path):
-        task = partial(_task, plan=plan, directory=path)
-        parts = spark.range(0, plan.workers, 1, plan.workers)
-        parts.mapInArrow(task, SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(str(path))
-    return spark.read.schema(SPARK_SCHEMA).parquet(str(path))
+    path = str((directory / plan.stage).absolute())
+    parts = spark.range(0, plan.workers, 1, plan.workers)
+    parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
+    return spark.read.schema(SPARK_SCHEMA).parquet(path)
 
 
-def _task(_: Iterator[pa.RecordBatch], plan: Plan, directory: Path) -> Iterator[pa.RecordBatch]:
+def _task(_: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     """Runs one worker's task; only its process imports and uses gRPC."""
     from .worker import work  # noqa: PLC0415
 
     context: BarrierTaskContext = BarrierTaskContext.get()
-    worker = context.partitionId()
-    with done_file(directory, worker) as done:
-        working = work(plan, worker, partial(asyncio.to_thread, context.barrier), lambda operations: done.write(bytes(operations)))
-        records = asyncio.run(working)
-    yield from batches(records)
+    yield from batches(asyncio.run(work(plan, context.partitionId(), partial(asyncio.to_thread, context.barrier))))
 
 
 def _loading(records: DataFrame) -> float | None:
@@ -155,5 +154,5 @@ def _circumstances(seed: int, spark: str) -> dict[str, str | int]:
         "seed": seed,
         "version": version("topicpolicies-server"),
         "commit": commit or "not known",
-        "machine": f"{here().machine}, Spark {spark}",
+        "machine": f"{machine()}, Spark {spark}",
     }

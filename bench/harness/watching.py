@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from bench.framing import records
+from bench.load import SERVICE
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.rpc import resume_tokens
@@ -26,12 +26,20 @@ from .records import Record
 
 AUDITOR = "auditor"
 """The client that follows every change: its events are the history with which everything else is compared."""
-METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
 
 
 def events_of(message: bytes) -> Iterator[bytes]:
     """Yields the serialized events of a ``WatchPoliciesResponse``, which consists only of records of its one field."""
-    return (message[begin:end] for begin, end in records(message))
+    at, end = 0, len(message)
+    while at < end:
+        size, shift = message[at + 1], 7
+        at += 2  # behind the tag and the first byte of the size
+        while size >= 1 << shift:  # the highest bit says that another byte follows
+            size += (message[at] - 1) << shift
+            shift += 7
+            at += 1
+        yield message[at : at + size]
+        at += size
 
 
 @lru_cache(maxsize=4096)
@@ -70,7 +78,7 @@ class Watcher:
         """``restless``: whether it now and then cancels its stream and resumes."""
         plan = context.plan
         self._context = context
-        self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = context.channel.unary_stream(METHOD)
+        self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = context.channel.unary_stream(f"{SERVICE}WatchPolicies")
         self._name = name
         self._phase = plan.stage
         self._every = name == AUDITOR

@@ -27,14 +27,13 @@ Call = Callable[[Sequence[int], float | None], Awaitable[None]]
 Together = Callable[[], Awaitable[object]]
 
 
-async def work(plan: Plan, worker: int, together: Together, advance: Callable[[int], object]) -> list[Record]:
+async def work(plan: Plan, worker: int, together: Together) -> list[Record]:
     """Does a worker's share of a stage.
 
     Args:
         plan: the stage.
         worker: this worker's number.
         together: returns when every worker has called it.
-        advance: is called with the number of operations of each call that has ended.
     """
     async with grpc.aio.insecure_channel(plan.address, options=_OPTIONS) as channel:
         context = WorkerContext(plan, worker, channel)
@@ -44,15 +43,13 @@ async def work(plan: Plan, worker: int, together: Together, advance: Callable[[i
         async def load() -> None:
             await together()
             operations = range(worker, plan.operations, plan.workers)
-            await make(operations, [caller.call for caller in callers], plan.batch, plan.rate, advance)
+            await make(operations, [caller.call for caller in callers], plan.batch, plan.rate)
 
         await (load() if plan.stage == "echo" else _beside_watchers(context, callers, load, together))
         return context.records
 
 
-async def make(
-    operations: Iterable[int], calls: Sequence[Call], batch: int = 1, rate: float = 0.0, advance: Callable[[int], object] = lambda _: None
-) -> None:
+async def make(operations: Iterable[int], calls: Sequence[Call], batch: int = 1, rate: float = 0.0) -> None:
     """Makes operations by all clients together, each of which makes one call after the other.
 
     Args:
@@ -61,7 +58,6 @@ async def make(
         batch: how many operations each call has.
         rate: number ``n`` should begin ``n / rate`` seconds from now. If all clients are waiting for answers then, it begins late, but its
             latency counts from the time at which it should have begun. 0: each client's call begins when its call before has ended.
-        advance: is called with the number of operations of each call that has ended.
     """
     numbers, began = iter(operations), time.time()
 
@@ -71,7 +67,6 @@ async def make(
             if intended is not None:
                 await asyncio.sleep(intended - time.time())
             await call(mine, intended)
-            advance(len(mine))
 
     await asyncio.gather(*map(client, calls))
 

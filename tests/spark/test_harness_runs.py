@@ -1,8 +1,7 @@
-"""The harness refuses what it can not do, has topics of its own in each run, shows its progress, and judges a hot key in parts."""
+"""The harness refuses what it can not do, has topics of its own in each run, and judges a hot key in parts."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench.harness.__main__ import _parser, main
-from bench.harness.progress import ProgressBar, done_file
 from bench.harness.proof import prove
 from bench.harness.records import Record, batches, edit_json
 from bench.harness.watching import AUDITOR
@@ -37,16 +35,6 @@ def test_what_can_not_be_done_is_refused(options: tuple[str, ...], told: str, ca
 
 def test_each_run_has_its_own_prefix() -> None:
     assert len({_parser().parse_args(["hot-key"]).prefix for _ in range(3)}) == 3
-
-
-def test_the_bar_of_a_stage_counts_what_the_workers_did_and_ends_full(tmp_path: Path) -> None:
-    with ProgressBar("sqlite") as bar:
-        with done_file(tmp_path, 0) as mine, done_file(tmp_path, 1) as others, bar.stage("load", 10, tmp_path):
-            mine.write(bytes(3))
-            others.write(bytes(4))
-            list(bar.get_renderables())
-            assert bar.tasks[0].completed == 7
-        assert bar.tasks[0].finished and bar.tasks[0].completed == 10
 
 
 @pytest.mark.slow

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import matplotlib as mpl
 import pytest
 
-from bench.blocks import DOCUMENT
-from bench.plots import PLOTS, stale, write
 from topicpolicies_spark.plots import PALETTE, Bar, Line, bars, lines
 
 BLUE, ORANGE = PALETTE[:2]
@@ -64,19 +61,3 @@ def test_a_logarithmic_axis_has_labels_between_its_points_and_a_scale_of_quantil
     first, last, x, *labels, y, title, name = _texts(drawn)
     assert (first, last, x, y, title, name) == ("0.5", "0.999", "x", "y", "latencies", "a")
     assert sum(low < float(label.replace(",", "")) < high for label in labels) >= 3
-
-
-def test_the_documentation_has_a_plot_of_each_of_its_tables_with_their_names(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(DOCUMENT.read_text().replace("](plots/", "](gone/"))
-    (tmp_path / "plots").mkdir()
-    (tmp_path / "plots" / "old.svg").write_text("old")
-    files = {plot.file for plot in PLOTS}
-    assert set(stale(page)) == {page.name, "old.svg", *files}
-    write(page)
-    assert stale(page) == [] and {each.name for each in (tmp_path / "plots").iterdir()} == files
-    assert page.read_text().count("](plots/") == len(files)
-    assert {"sqlite, 64 topics", "1,000", "64"} <= set(_texts((tmp_path / "plots" / "in-flight.svg").read_text()))
-    assert {"what is wanted", "UpdatePolicies, Pulsar"} <= set(_texts((tmp_path / "plots" / "figures.svg").read_text()))
-    page.write_text(page.read_text().replace("1,947", "2,947").replace("0.442", "0.642"))
-    assert stale(page) == ["figures.svg"]

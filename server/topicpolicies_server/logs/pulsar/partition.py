@@ -88,7 +88,7 @@ class Receiver:
     """Takes messages from one reader of the library, with backpressure, and leaves none in its queue.
 
     Backpressure is the library's own: its queue is bounded, and when it is full the broker stops sending. (The library's reader listener
-    has none, and takes twice the processor time: ``python -m bench.receiving``.)
+    has none, and takes twice the processor time.)
 
     A message that arrives just when a caller begins to wait may stay in the library's queue, and the next one overtakes it
     (pulsar-client-cpp, ``ConsumerImpl::executeNotifyCallback``, up to 4.2 at least). So after a message that was waited for, one more is
