@@ -229,10 +229,13 @@ def test_the_problems_of_all_files_of_a_folder_are_reported_together(tmp_path: P
     (tmp_path / "c.yaml").write_text(
         "version: 1\nconstraints:\n  - pattern: public/default/*\n    fields: {max_producer_per_topic: {allowed: [a]}}\n"
     )
+    fields = "max_producer_per_topic: {min: 3, max: 2}"
+    (tmp_path / "d.yaml").write_text(f"version: 1\nconstraints:\n  - pattern: public/default/*\n    fields: {{{fields}}}\n")
     with pytest.raises(InvalidArgument) as refused:
         load([tmp_path])
     assert [(each.field, each.reason) for each in refused.value.violations] == [
         ("a.yaml:1", "UNKNOWN_VERSION"),
         ("b.yaml:2", "WRONG_TYPE"),
         ("c.yaml:4", "WRONG_TYPE"),
+        ("d.yaml:4", "WRONG_VALUE"),
     ]

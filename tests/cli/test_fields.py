@@ -148,6 +148,9 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
     assert ended.exit_code == 0, ended.output
     assert terminal.json("get", TOPIC)["policies"] == {"max_consumer_per_topic": 6, "message_ttl_in_seconds": 10800}
     assert terminal.run("edit", TOPIC).stderr == "Nothing was changed.\n"
+    editor.write_text('#!/bin/sh\necho "max_producer: 3" >> "$1"\n')
+    ended = terminal.run("edit", TOPIC)  # an editor that never corrects the text is not started for ever
+    assert ended.exit_code == 2 and "max_producer" in ended.stderr
 
 
 def test_apply_takes_a_folder_and_a_dry_run_writes_nothing(terminal: Terminal, tmp_path: Path) -> None:

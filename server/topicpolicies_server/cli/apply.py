@@ -459,7 +459,8 @@ def _check_owners(client: Client, planned: Sequence[Step], owner: str) -> None:
             others = owned_by_others(paths, owner, _declaring(client, step)) if paths else {}
             if step.error is None and others:
                 violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
-                message = f"This is declared by {', '.join(sorted(set(others.values())))}; --force changes it all the same."
+                told = ", ".join(f"{path} by {other}" for path, other in others.items())
+                message = f"Others have declared {told}; --force changes it all the same."
                 step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
     except FailedPrecondition as error:
         if error.reason != "HISTORY_OFF":

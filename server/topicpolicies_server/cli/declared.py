@@ -254,6 +254,8 @@ class _Parser:
             least, most = (
                 scalar(kind, structured(kind, bounds[key], target.path), key) if key in bounds else None for key in ("min", "max")
             )
+            if least is not None and most is not None and least > most:
+                self._wrong(fields, name, "WRONG_VALUE", f"{_text(name)}: min: is above max:, so no value is allowed.")
             choices = self._list(bounds, "allowed")
             allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
             return Constraint(target.path, least, most, allowed, ", ".join(map(str, choices)))

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from topicpolicies import InvalidArgument, PolicyDocument, TopicPolicies
+from topicpolicies import InvalidArgument, PolicyDocument
 from topicpolicies.names import namespace_of
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
@@ -38,7 +38,7 @@ from ..tasks import RestartedTask
 from .apply import Step, steps
 from .declared import Declared, files_in, load_by_owner
 from .owners import Declaring, owned_by_others
-from .rendering import one_line, policies_of
+from .rendering import UNSET, between, policies_of, printable_path
 
 LOOK_SECONDS = 5.0
 """How often documents are compared."""
@@ -181,13 +181,18 @@ class Drift:
                 _LOG.info("%s is as %s declares again", name, declarer)
             return
         self._drifted[number, key] = drifted
-        differences = one_line(policies_of(drifted.step.document) or TopicPolicies(), drifted.step.values)
+        found = between(policies_of(drifted.step.document), drifted.step.values)
+        differences = ", ".join(f"{printable_path(each.path)} is {each.before or UNSET}, not {each.after or UNSET}" for each in found)
         placed = head.placed if head is not None else None
         last = f"; changed last by {event_in_words(placed)}" if placed is not None and placed.event is not None else ""
         _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)
 
     async def _put_back(self) -> None:
+        changed: set[PolicyKey] = set()
         for (number, key), drifted in list(self._drifted.items())[:_MOST_A_ROUND]:
+            if key in changed:  # for another owner: it is compared again first
+                continue
+            changed.add(key)
             try:
                 step = await self._ours(self._declared[number].owner, key, drifted)
                 if step is not None:

@@ -21,6 +21,8 @@ from .documents import OneScope, Topic, show_change
 from .rendering import scope_name
 from .settings import ScopeName, settings
 
+_MOST_ATTEMPTS = 10
+"""How often a text that is wrong is edited again: an editor that is a program would go on for ever."""
 _HEAD = """\
 # {topic}  {scope}  version {version}
 # What is removed here is cleared. Times and sizes may have units (7d, 10G). An empty file changes nothing.
@@ -65,7 +67,7 @@ def edit(
 
 
 def _edited(document: PolicyDocument) -> Step | None:
-    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top.
+    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times.
 
     Raises:
         InvalidArgument: the text is wrong, and the user has left it so.
@@ -73,14 +75,14 @@ def _edited(document: PolicyDocument) -> Step | None:
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = plain(document.policies)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
-    while True:
+    for left in reversed(range(_MOST_ATTEMPTS)):
         last, text = text, _in_editor(text)
         if text == before or not text.strip():
             return None
         try:
             values, paths = parse_policies(text, "edit")
         except InvalidArgument as error:
-            if text == last:
+            if text == last or not left:
                 raise
             problems = [f"# {each.field}: {each.description}" for each in error.violations]
             text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
@@ -89,6 +91,7 @@ def _edited(document: PolicyDocument) -> Step | None:
         key = document.topic, document.scope
         found = steps({key: [declaration]}, {key: document}, prune=())
         return found[0] if found else None
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _in_editor(text: str) -> str:

@@ -118,7 +118,7 @@ def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
         above = path if entries is None else f"{path}.KEY"
         found["fields"] = {f"{above}.{name}": comment_of(f"{message.name}.{name}") for name in paths(message)}
     example = f"{path.partition('.')[0]}{row.example}"
-    found["example"] = f"topicpolicies update TOPIC {example}"
+    found["example"] = "topicpolicies update TOPIC " + (f"'{example}'" if "`" in example else example)  # for a shell
     found["pulsar-admin"] = pulsar_admin(row)
     return {name: value for name, value in found.items() if value}
 
