@@ -26,7 +26,7 @@ from .checking import BUILD_SECONDS, DEPLOY, check
 CHART = DEPLOY / "chart" / "topicpolicies"
 PAGE = (ROOT / "docs" / "deploying.md").read_text()
 EXAMPLES = sorted((CHART / "ci").iterdir())
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_SECONDS + 60)]
+pytestmark = [pytest.mark.evidence, pytest.mark.timeout(BUILD_SECONDS + 60)]
 
 Rendered = dict[str, Any]
 

@@ -35,7 +35,7 @@ def mounts(service: str) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.timeout(BUILD_SECONDS + 60)
 def test_compose_takes_the_file_and_finds_what_it_mounts() -> None:
     project = check("compose", FILE)
@@ -45,7 +45,7 @@ def test_compose_takes_the_file_and_finds_what_it_mounts() -> None:
     assert Path(project["services"]["sidecar"]["build"]["context"]) == ROOT and (ROOT / "Dockerfile").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.timeout(BUILD_SECONDS + 60)
 def test_the_checker_finds_what_the_specification_does_not_know(tmp_path: Path) -> None:
     wrong = tmp_path / "compose.yaml"
