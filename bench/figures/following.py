@@ -112,7 +112,7 @@ def _by_sidecar(scale: Scale, namespace: str, values: Iterator[int]) -> int:
             answer = stub.BatchUpdatePolicies(service_pb2.BatchUpdatePoliciesRequest(changes=changes), wait_for_ready=True)
             for each in answer.results:
                 if each.HasField("error"):
-                    raise RuntimeError(f"a change was refused: {each.error}")
+                    raise RuntimeError(f"a change was refused: {each.error.message}")
     return value
 
 

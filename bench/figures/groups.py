@@ -72,7 +72,7 @@ def supervised(group: Group, scale: Scale) -> dict[str, Measured]:
             if process.returncode == 0:
                 return {name: Measured(**measured) for name, measured in json.loads(printed.splitlines()[-1]).items()}
             told.seek(0)
-            missing = told.read().strip().rpartition("\n")[2][-_SAID:] or f"it ended with {process.returncode}"
+            missing = " ".join(told.read().split())[-_SAID:] or f"it ended with {process.returncode}"
         except subprocess.TimeoutExpired:
             missing = f"it took more than {group.most_seconds:g} s"
         finally:
