@@ -26,7 +26,7 @@ LOG = PulsarLogConfig(service_url="pulsar://broker:6650", admin_url="http://brok
 def configured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations of the servers and guards that would have run."""
     configurations: list[Any] = []
-    monkeypatch.setattr(serve_module, "run", lambda config, _: configurations.append(config))
+    monkeypatch.setattr(serve_module, "run", lambda config, *_: configurations.append(config))
     return configurations
 
 

@@ -26,7 +26,7 @@ ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 def configured(monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
     """The configurations of the servers that would have run."""
     configurations: list[ServerConfig] = []
-    monkeypatch.setattr(serve_module, "run", lambda config, _: configurations.append(config))
+    monkeypatch.setattr(serve_module, "run", lambda config, *_: configurations.append(config))
     return configurations
 
 

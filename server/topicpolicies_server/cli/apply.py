@@ -49,7 +49,7 @@ from .documents import Scopes
 from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report, reporting
 from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
-from .owners import Declaring, owned_by_others
+from .owners import Declaring, overlap, owned_by_others
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
 from .settings import Output, ScopeNames, Settings, settings
 
@@ -171,7 +171,7 @@ def _unit(path: Path) -> Path:
 
 def _among(path: Path, others: Iterable[Path]) -> bool:
     """Whether the unit of a path is, contains or is inside that of another one."""
-    return any(all(one == other for one, other in zip(_unit(path), _unit(each), strict=False)) for each in others)
+    return any(overlap(_unit(path), _unit(each)) for each in others)
 
 
 def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]:
@@ -308,7 +308,7 @@ def apply(  # noqa: PLR0913, PLR0917 - options
 ) -> None:
     """Change documents to what the file declares.
 
-    It makes one change for each document that differs. It shows the differences, lets the server check all changes, and asks, if you are at
+    It makes one change for each document that differs. It lets the server check all changes, shows the differences, and asks, if you are at
     a terminal. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was
     read. If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0
     if all is as declared, 8 if only a part was done, otherwise with the code of the failed change.

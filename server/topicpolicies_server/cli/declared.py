@@ -106,9 +106,29 @@ def load(paths: Iterable[FilePath]) -> Declared:
     return found[0]
 
 
-def load_by_owner(path: FilePath) -> list[Declared]:
-    """Reads a file, or the files of a folder. Returns what each owner declares. Raises as ``load``, but for several owners."""
-    return _by_owner([path])
+class DeclaredFiles:
+    """What each owner declares in a file, or in the files of a folder, which may change."""
+
+    def __init__(self, path: FilePath) -> None:
+        """Reads nothing yet."""
+        self.path = path
+        self.by_owner: Sequence[Declared] = ()
+        """What was read last without an error; replaced as a whole."""
+        self._signature: object = None
+
+    def read(self) -> bool:
+        """Reads the files, if they have changed; returns whether they had. A wrong file is an error once, until it changes again.
+
+        Raises:
+            InvalidArgument: files are wrong; the error has all problems, each with its line.
+            OSError: a file can't be read.
+        """
+        found = [(each, each.stat().st_mtime_ns, each.stat().st_size) for each in files_in(self.path)]
+        if found == self._signature:
+            return False
+        self._signature = found
+        self.by_owner = _by_owner([self.path])
+        return True
 
 
 def _by_owner(paths: Iterable[FilePath]) -> list[Declared]:

@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from topicpolicies import InvalidArgument, PolicyDocument
@@ -36,7 +35,7 @@ from ..rpc.requests import Author, read_update
 from ..rpc.server import Server
 from ..tasks import RestartedTask
 from .apply import Step, steps
-from .declared import Declared, files_in, load_by_owner
+from .declared import Declared, DeclaredFiles
 from .owners import Declaring, owned_by_others
 from .rendering import UNSET, between, policies_of, printable_path
 
@@ -46,6 +45,8 @@ _PAUSE_SECONDS = 0.1
 """Between two updates that put something back: at most ten in a second, so that other callers are not held up."""
 _MOST_A_ROUND = 50
 """Updates between two looks."""
+_TOPICS_SECONDS = 15.0
+"""How often the cluster is asked for the topics of a namespace, which takes brokers a while if there are many."""
 _PAGE = 1_000
 _PAGE_BYTES = 1 << 20
 _SCOPES = frozenset(Scope)
@@ -63,19 +64,21 @@ class Drifted(NamedTuple):
 class Drift:
     """Compares the documents of a server with declared policies, again and again."""
 
-    def __init__(self, server: Server, path: Path, *, enforce: bool) -> None:
-        """Reads nothing yet.
+    def __init__(self, server: Server, files: DeclaredFiles, *, enforce: bool) -> None:
+        """Compares nothing yet.
 
         Args:
             server: a server whose log is open; it need not listen yet.
-            path: the file of declared policies, or a folder of them.
+            files: the declared policies, which were read once.
             enforce: whether drift is put back.
         """
         self._server = server
-        self._path = path
+        self._files = files
         self._enforce = enforce
-        self._declared: list[Declared] = []
-        self._signature: object = None
+        self._problem = ""
+        """Why the files can't be read; empty: they can."""
+        self._topics: dict[str, tuple[float, frozenset[str]]] = {}
+        """By namespace: when the cluster was asked for its topics, in seconds of the loop's clock, and what it answered."""
         self._seen: dict[tuple[int, str], dict[PolicyKey, Position]] = {}
         """By the number of the owner's declarations and the namespace: the versions that were compared last."""
         self._drifted: dict[tuple[int, PolicyKey], Drifted] = {}
@@ -92,17 +95,11 @@ class Drift:
 
     def constraints_of(self, topic: str) -> list[Constraint]:
         """Returns what changes of a topic may make of it."""
-        bounds = [bound for declared in self._declared for bound in declared.bounds if bound.covers(topic)]
+        bounds = [bound for declared in self._files.by_owner for bound in declared.bounds if bound.covers(topic)]
         return [constraint for bound in bounds for constraint in bound.constraints]
 
-    async def start(self) -> None:
-        """Reads the files, and begins to compare.
-
-        Raises:
-            InvalidArgument: a file is wrong.
-            OSError: a file can't be read.
-        """
-        await self._read()
+    def start(self) -> None:
+        """Begins to compare."""
         self._task.start()
 
     async def stop(self) -> None:
@@ -113,11 +110,8 @@ class Drift:
 
     async def _run(self) -> None:
         while True:
-            try:
-                await self._read()
-            except (InvalidArgument, OSError) as error:
-                _LOG.warning("The declared policies can't be read; what was read before stays in force: %s", _told(error))
-            for number, declared in enumerate(self._declared):
+            await self._read()
+            for number, declared in enumerate(self._files.by_owner):
                 for name in _namespaces(declared):
                     try:
                         await self._look(number, declared, name)
@@ -129,18 +123,23 @@ class Drift:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _read(self) -> None:
-        """Reads the files if they have changed."""
-        signature = await asyncio.to_thread(lambda: [(each, each.stat().st_mtime_ns, each.stat().st_size) for each in files_in(self._path)])
-        if signature == self._signature:
-            return
-        self._signature = signature  # a file that is wrong is reported once
-        self._declared = await asyncio.to_thread(load_by_owner, self._path)
-        self._seen.clear()
-        self._drifted.clear()
-        wanted = {name for declared in self._declared for name in _namespaces(declared)}
-        for name in self._held.keys() - wanted:
-            self._held.pop(name).release(self)
-        _LOG.info("%s declares policies in %d namespaces", self._path, len(wanted))
+        """Reads the files, if they have changed."""
+        problem = ""
+        try:
+            if not await asyncio.to_thread(self._files.read):
+                return
+        except InvalidArgument as error:
+            problem = "; ".join(f"{each.field}: {each.description}" for each in error.violations)
+        except OSError as error:
+            problem = f"{error.filename}: {error.strerror}"
+        if problem and problem != self._problem:
+            _LOG.warning("The declared policies can't be read; what was read before stays in force: %s", problem)
+        self._problem = problem
+        if not problem:
+            self._seen.clear()
+            self._drifted.clear()
+            for name in self._held.keys() - {name for declared in self._files.by_owner for name in _namespaces(declared)}:
+                self._held.pop(name).release(self)
 
     async def _look(self, number: int, declared: Declared, name: str) -> None:
         """Compares the documents of a namespace that have changed since the last look."""
@@ -154,9 +153,12 @@ class Drift:
             if seen.get(head.key) != head.version:
                 self._compare(number, name, head.key, head)
                 await asyncio.sleep(0)
-        for topic in {*declared.topics, *await self._server.topics(name)}:
+        named = [topic for topic in declared.topics if namespace_of(topic) == name]
+        for count, topic in enumerate({*named, *await self._known(declared, name)}):
+            if count % _PAGE == 0:
+                await asyncio.sleep(0)
             for key in (PolicyKey(topic, scope) for scope in Scope):
-                if key not in now and namespace_of(topic) == name:
+                if key not in now:
                     now[key] = ABSENT
                     if seen.get(key) != ABSENT:
                         self._compare(number, name, key, await self._held[name].get(key))
@@ -164,8 +166,19 @@ class Drift:
             if other[1] not in now:
                 del self._drifted[other]
 
+    async def _known(self, declared: Declared, name: str) -> frozenset[str]:
+        """Returns the topics of a namespace that patterns may match and that have no document: the cluster is asked now and then."""
+        if not any(each.pattern and namespace_of(each.topic) == name for each in declared.declarations):
+            return frozenset()
+        now = asyncio.get_running_loop().time()
+        asked_at, topics = self._topics.get(name, (-_TOPICS_SECONDS, frozenset()))
+        if now >= asked_at + _TOPICS_SECONDS:
+            topics = await self._server.topics(name)
+            self._topics[name] = now, topics
+        return topics
+
     def _compare(self, number: int, name: str, key: PolicyKey, head: Head | None) -> None:
-        declarations = [each for each in self._declared[number].covering(key.topic) if Scope(each.scope) is key.scope]
+        declarations = [each for each in self._files.by_owner[number].covering(key.topic) if Scope(each.scope) is key.scope]
         if declarations:
             document = PolicyDocument.FromString(present(key, head, secrets.wire))
             at = document.topic, document.scope
@@ -175,7 +188,7 @@ class Drift:
     def _note(self, number: int, key: PolicyKey, head: Head | None, drifted: Drifted | None) -> None:
         """Takes note of a document that was compared, and says so if it is not as declared, or is so again."""
         name = f"{key.topic} ({key.scope.name})"
-        declarer = self._declared[number].owner or str(self._path)
+        declarer = self._files.by_owner[number].owner or str(self._files.path)
         if drifted is None:
             if self._drifted.pop((number, key), None) is not None:
                 _LOG.info("%s is as %s declares again", name, declarer)
@@ -193,8 +206,10 @@ class Drift:
             if key in changed:  # for another owner: it is compared again first
                 continue
             changed.add(key)
+            if (number, key) in self._drifted:  # next time after all others: what is left to another owner must not keep them waiting
+                self._drifted[number, key] = self._drifted.pop((number, key))
             try:
-                step = await self._ours(self._declared[number].owner, key, drifted)
+                step = await self._ours(self._files.by_owner[number].owner, key, drifted)
                 if step is not None:
                     await self._update(number, drifted.namespace, step)
                     self.outcomes["applied"] += 1
@@ -219,8 +234,8 @@ class Drift:
         return Step(drifted.step.document, drifted.step.values, mask) if mask else None
 
     async def _update(self, number: int, namespace: str, step: Step) -> None:
-        owner = self._declared[number].owner
-        message = step.request(actor="declared", reason=f"as {self._path} declares", owner=owner)
+        owner = self._files.by_owner[number].owner
+        message = step.request(actor="declared", reason=f"as {self._files.path} declares", owner=owner)
         assert isinstance(message, UpdatePolicyRequest), "nothing is deleted, as only prune does"
         _, request = read_update(message, Author())
         await self._server.admit(namespace, request)
@@ -249,17 +264,11 @@ def _declaring(entries: list[Entry]) -> Iterator[Declaring]:
             yield Declaring(entry.owner, entry.paths or ("*",) if entry.after is not None else ())
 
 
-def _told(error: InvalidArgument | OSError) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}"
-    return "; ".join(f"{each.field}: {each.description}" for each in error.violations)
-
-
 @asynccontextmanager
-async def looking_for_drift(server: Server, path: Path, *, enforce: bool) -> AsyncIterator[None]:
+async def looking_for_drift(server: Server, files: DeclaredFiles, *, enforce: bool) -> AsyncIterator[None]:
     """Looks for drift while the body runs."""
-    found = Drift(server, path, enforce=enforce)
-    await found.start()
+    found = Drift(server, files, enforce=enforce)
+    found.start()
     server.declare(found.constraints_of, found.by_namespace, found.outcomes)
     try:
         yield

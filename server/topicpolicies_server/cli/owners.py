@@ -36,11 +36,12 @@ def owned_by_others(paths: Iterable[str], owner: str, events: Iterable[Declaring
             break
         if event.owner:
             changed = [() if each == "*" else parse_path(each) for each in event.mask]
-            touched = [path for path, parsed in left.items() if any(_overlap(parsed, each) for each in changed)]
+            touched = [path for path, parsed in left.items() if any(overlap(parsed, each) for each in changed)]
             found |= {path: event.owner for path in touched if event.owner != owner}
             left = {path: parsed for path, parsed in left.items() if path not in touched}
     return found
 
 
-def _overlap(one: Path, other: Path) -> bool:
+def overlap(one: Path, other: Path) -> bool:
+    """Whether a path is, contains or is inside another one."""
     return all(ours == theirs for ours, theirs in zip(one, other, strict=False))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,9 +24,11 @@ from ..escaping import printable
 from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
 from .configured import configured
-from .declared import load_by_owner
 from .exits import ExitCode, report_other, reporting
 from .settings import Output, TlsFlags, settings
+
+if TYPE_CHECKING:
+    from .declared import DeclaredFiles
 
 _LOG = logging.getLogger(__name__)
 _IN_USE = "another program listens there; stop it, or name another address"
@@ -63,10 +65,14 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     check_tls(chosen.tls_flags, in_force)
     with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
+    declared = None
     if config.declared is not None:
+        from .declared import DeclaredFiles  # noqa: PLC0415 - YAML is not needed to serve
+
+        declared = DeclaredFiles(config.declared)
         with reporting(chosen.output):  # a file that is wrong is wrong usage, not a failure to start
-            load_by_owner(config.declared)
-    run(config, chosen.output)
+            declared.read()
+    run(config, chosen.output, declared)
 
 
 @configured(ReadBy.GUARD)
@@ -107,8 +113,10 @@ def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
         raise typer.BadParameter(f"--no-tls contradicts tls_certificate ({certificate.where}).")
 
 
-def run(config: ServerConfig | GuardConfig, output: Output) -> None:
-    """Runs a server or a guard, which logs on standard error, until a signal stops it. ``output``: the form of an error.
+def run(config: ServerConfig | GuardConfig, output: Output, declared: DeclaredFiles | None = None) -> None:
+    """Runs a server or a guard, which logs on standard error, until a signal stops it.
+
+    ``output``: the form of an error. ``declared``: the policies that a server keeps in force; None: none.
 
     Raises:
         typer.Exit: it could not start, or ended with an error.
@@ -116,12 +124,18 @@ def run(config: ServerConfig | GuardConfig, output: Output) -> None:
     with collector_off_during_start():
         set_up_logging(config.log_level, config.log_format)
         if isinstance(config, ServerConfig):
-            _run("the server", config, output, (config.listen, config.metrics_listen))
+            _run("the server", config, output, (config.listen, config.metrics_listen), declared)
         else:
             _run("the guard", config, output, (config.metrics_listen,))
 
 
-def _run(what: str, config: ServerConfig | GuardConfig, output: Output, addresses: tuple[Address | None, ...]) -> None:
+def _run(
+    what: str,
+    config: ServerConfig | GuardConfig,
+    output: Output,
+    addresses: tuple[Address | None, ...],
+    declared: DeclaredFiles | None = None,
+) -> None:
     from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
 
     def make() -> Any:
@@ -133,11 +147,11 @@ def _run(what: str, config: ServerConfig | GuardConfig, output: Output, addresse
 
         if config.data_folder is not None:
             config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if config.declared is None:
+        if declared is None:
             return Server(config)
         from .drift import looking_for_drift  # noqa: PLC0415
 
-        return Server(config, beside=[partial(looking_for_drift, path=config.declared, enforce=config.enforce)])
+        return Server(config, beside=[partial(looking_for_drift, files=declared, enforce=config.enforce)])
 
     def running(service: Any) -> None:
         started()

@@ -46,7 +46,8 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
         for path, count in crowded(before, after):
             problem = f"{path} would have {count:,} elements; at most {MOST_ELEMENTS:,} are allowed: remove some first."
             violations.append(Violation(f"policies.{path}", ViolationReason.TOO_MANY_ELEMENTS, problem))
-    violations += constraints.violations(request.constraints, before, after)
+    if request.constraints:
+        violations += constraints.violations(request.constraints, before, after)
     found = rules.judge(request.key, request.change, before, after, request.facts)
     if violations or found:
         return rules.refused(found, violations), None

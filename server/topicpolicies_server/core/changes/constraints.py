@@ -45,8 +45,6 @@ class Constraint(NamedTuple):
 
 def violations(constraints: Sequence[Constraint], before: Settings | None, after: Settings) -> Iterator[Violation]:
     """Yields every violation of constraints by a change from one document to another."""
-    if not constraints:
-        return
     changed = set(differing(before, after))
     parsed: TopicPolicies | None = None
     for each in constraints:
