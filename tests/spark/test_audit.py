@@ -58,6 +58,14 @@ def test_the_state_has_the_documents_behind_the_last_changes(spark: SparkSession
     assert _documents(spark, AT(0)) == {}
 
 
+def test_a_repair_tells_the_document_whose_changes_the_archive_does_not_have(spark: SparkSession) -> None:
+    repaired = change(1, "a", {PRODUCERS: 1}, [], action="NONE", kind="REPAIR", outcome="RESTATED", version="v0")
+    gone = change(2, "b", None, [], action="NONE", kind="TOMBSTONE", outcome="RESTATED")
+    (found,) = state(frame(spark, [repaired, gone])).collect()
+    assert (found.topic, found.version, found.policies.max_producer_per_topic) == (repaired.topic, "v0", 1)
+    assert state(frame(spark, [repaired, change(3, "a", None)])).collect() == [], "changes that are known count"
+
+
 def test_who_lists_the_author_and_what_each_change_changed(spark: SparkSession) -> None:
     found = [(row.topic.rpartition("/")[2], row.who, row.changed) for row in who(frame(spark, CHANGES)).collect()]
     broker = "broker standalone-0-1"

@@ -67,7 +67,8 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
     """Returns the documents that exist: the key, the version, when and by whom the document was written last, and the document.
 
     A sidecar's history goes on if its log is replaced by another one. The documents of the former log are gone then: only what follows the
-    gap of the replacement counts.
+    gap of the replacement counts. Where a document's changes were compacted away before the archive began, a repair may be all that is left
+    to tell it.
 
     Args:
         changes: the changes of an archive.
@@ -76,10 +77,11 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
     known = changes.filter(f"time <= timestamp_micros({time_of(as_of)})") if as_of else changes
     replaced = known.filter((F.col("action") == "GAP") & (F.col("outcome") == "LOG_REPLACED")).groupBy("namespace")
     begins = F.broadcast(replaced.agg(F.max("position").alias("begin")))
-    acting = described(known.filter(F.col("action").isin("UPDATE", "DELETE"))).join(begins, "namespace", "left")
-    last = F.max_by(F.struct("action", *STATE[len(KEY) :]), "position").alias("last")
-    found = acting.filter(F.col("begin").isNull() | (F.col("position") >= F.col("begin"))).groupBy(*KEY).agg(last)
-    return found.filter("last.action = 'UPDATE'").select(*KEY, *(f"last.{name}" for name in STATE[len(KEY) :]))
+    changing = F.col("action").isin("UPDATE", "DELETE")
+    telling = described(known.filter(changing | (F.col("outcome") == "RESTATED"))).join(begins, "namespace", "left")
+    last = F.max_by(F.struct(*STATE[len(KEY) :]), F.struct(changing, "position")).alias("last")
+    found = telling.filter(F.col("begin").isNull() | (F.col("position") >= F.col("begin"))).groupBy(*KEY).agg(last)
+    return found.filter("last.policies IS NOT NULL").select(*KEY, *(f"last.{name}" for name in STATE[len(KEY) :]))
 
 
 def drift(one: DataFrame, other: DataFrame, *, declared: bool = False) -> DataFrame:
