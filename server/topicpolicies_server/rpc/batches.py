@@ -8,7 +8,7 @@ the one that is certain by then, so that the others' results are not lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
@@ -71,7 +71,6 @@ class ChangeBatch:
         admission: Admission | None,
         shown: Shown,
         constrain: Callable[[str, Request], None],
-        changed: Changed | None,
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -83,7 +82,6 @@ class ChangeBatch:
             admission: admits changes; None: every change is admitted.
             shown: checks permissions.
             constrain: gives a change the constraints that it must keep; called with its namespace after ``shown``.
-            changed: called with each change (``Calls.changed``).
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -101,7 +99,6 @@ class ChangeBatch:
         self._admission = admission
         self._shown = shown
         self._constrain = constrain
-        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
@@ -127,7 +124,7 @@ class ChangeBatch:
             making.cancel()
             self._making = None  # the error of a cancelled task refers to this batch
             self._withdraw(self._changes)
-            self._notify()
+            self._call.results = list(self._results())
             self._changes.clear()
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
@@ -311,9 +308,8 @@ class ChangeBatch:
                 served, change.served = change.served, None
                 served.updates.give_up(change.request)
 
-    def _notify(self) -> None:
+    def _results(self) -> Iterator[Changed]:
         for change in self._changes:
             answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
-            self._call.changes += answer is not None
-            if self._changed is not None and (answer is not None or change.request is not None):
-                self._changed(self._call.caller, change.request, answer, change.seconds or self._loop.time() - self._began)
+            if answer is not None or change.request is not None:
+                yield change.request, answer, change.seconds or self._loop.time() - self._began

@@ -69,9 +69,9 @@ Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 """A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
-Changed: TypeAlias = Callable[[Caller, Request | None, Result | PolicyError | None, float], None]
-"""Takes the caller, the change (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made
-all the same), and how many seconds it took."""
+Changed: TypeAlias = tuple[Request | None, Result | PolicyError | None, float]
+"""A change of a batch (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made all the
+same), and how many seconds it took."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
@@ -111,8 +111,8 @@ class Call:
         """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
         self.outcome: Outcome | None = None
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
-        self.changes = 0
-        """How many changes of a batch have their outcome."""
+        self.results: Sequence[Changed] = ()
+        """The changes of a batch, once it has ended."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""
         self.trace: TraceContext | None = None
@@ -281,8 +281,6 @@ class Calls:
         """Called with each call that has arrived."""
         self.observers: Sequence[Observer] = ()
         """The observers that are notified of each call."""
-        self.changed: Changed | None = None
-        """Called with each change of a batch when its call ends; must return at once and must not raise. None: nothing is called."""
         self.on_deadline: Callable[[Call], None] = _nothing
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}

@@ -251,10 +251,10 @@ class Server:
         if calls.quotas is not None:
             self._adds_cache(calls.quotas.kept)
         if config.access_log.which is not Recorded.OFF:
-            access_log = AccessLog(config.access_log, config.log_format)
+            access_log = AccessLog(config.access_log)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers, calls.changed = (access_log,), access_log.changed
+            calls.observers = (access_log,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:

@@ -181,7 +181,6 @@ class Servicer:
             self._admission,
             partial(self.shown, call, permission=Permission.CHANGE),
             partial(self._constrain, call),
-            self.calls.changed,
             self._forwarding,
         )
         try:
