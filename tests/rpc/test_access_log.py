@@ -228,7 +228,7 @@ async def test_calls_do_not_wait_for_a_record_that_can_not_be_written_and_missin
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = recording.log
-    log._lines.queue.maxsize = 5
+    log._lines._waiting.maxsize = 5
     stuck = Stuck(log, monkeypatch)
     for value in range(30):
         await client.UpdatePolicy(update(value))
@@ -267,9 +267,9 @@ async def test_lines_that_wait_for_the_disk_keep_no_requests_in_memory(
     await until(stuck.began.is_set)
     for value in range(300):
         await client.UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{value % 3}", policies=TopicPolicies(max_producer_per_topic=value)))
-    await until(lambda: log._lines.queue.qsize() == 300)
+    await until(lambda: log._lines._waiting.qsize() == 300)
     await until(lambda: len(requests_in_memory()) < 100)
-    assert log._lines.queue.qsize() == 300, "the lines do not wait any more"
+    assert log._lines._waiting.qsize() == 300, "the lines do not wait any more"
     stuck.go.set()
 
 

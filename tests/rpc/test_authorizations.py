@@ -78,10 +78,6 @@ class Table:
             await asyncio.sleep(0.01)
         return self.may_.get((caller.principal, namespace), frozenset())
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns nothing: no answers are kept."""
-        return {}
-
     async def close(self) -> None:
         """Does nothing."""
 

@@ -106,9 +106,6 @@ class Facts:
     async def close(self) -> None:
         """Does nothing."""
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        return {}
-
 
 async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_waits_for_facts(
     monkeypatch: pytest.MonkeyPatch,

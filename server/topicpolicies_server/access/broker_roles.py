@@ -97,11 +97,6 @@ class BrokerRoles:
             raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, told) from error
         return NOTHING
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many answers are cached, and how many at most, by the name of the cache. Any thread may call this."""
-        caches = {"superusers": self._brokers, "roles_of_tenants": self._tenants, "roles_of_namespaces": self._namespaces}
-        return {name: (len(cache), cache.most) for name, cache in caches.items()}
-
     async def close(self) -> None:
         """Ends the requests under way, and closes the connections."""
         await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants, self._namespaces)))

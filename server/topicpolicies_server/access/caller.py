@@ -64,8 +64,6 @@ class Caller(NamedTuple):
     """The principal for whom a proxy says that it calls; "": it calls for itself. The proxy was verified, this principal was not."""
     expires_at: float = math.inf
     """When the credentials expire, in seconds since 1970; infinite: never."""
-    begins_at: float = -math.inf
-    """From when on the credentials are valid, in seconds since 1970: a clock can be set back to before that."""
 
     @property
     def role(self) -> str:

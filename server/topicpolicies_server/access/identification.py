@@ -65,11 +65,6 @@ class Identification:
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
         """Callers by the metadata ``authorization``."""
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many tokens and certificates are remembered, and how many at most, by kind. Any thread may call this."""
-        found = {"tokens": (len(self._remembered), MOST)}
-        return found | (self._certificates.kept() if self._certificates is not None else {})
-
     def keys(self) -> KeysKnown | None:
         """Returns what is known of the issuers' keys; None: there are no issuers. Any thread may call this."""
         return self.issuers.keys() if self.issuers is not None else None
@@ -95,7 +90,7 @@ class Identification:
         authorization, original = _only(AUTHORIZATION_KEY, metadata), _only(ORIGINAL_KEY, metadata) or ""
         if authorization is not None and (self.tokens is not None or self.issuers is not None):
             known = self._remembered.get(authorization)
-            if known is None or not known.begins_at <= time.time() < known.expires_at:
+            if known is None or time.time() >= known.expires_at:
                 found = self._of_token(authorization)
                 if not isinstance(found, Caller):
                     return self._later(found, authorization, original)

@@ -7,7 +7,7 @@ answers are cached, so that most requests pass at once. Updates need fresh facts
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -90,17 +90,7 @@ class Admission:
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
         )
-        self._caches: Mapping[str, Cache[str, Any]] = {
-            "cluster": self._cluster,
-            "clusters": self._clusters,
-            "tenants": self._tenants,
-            "namespaces": self._namespaces,
-            "topics": self._topics,
-        }
-
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many facts are cached, and how many at most, by the name of the cache. Any thread may call this."""
-        return {f"facts_of_{name}": (len(cache), cache.most) for name, cache in self._caches.items()}
+        self._caches = (self._cluster, self._clusters, self._tenants, self._namespaces, self._topics)
 
     @property
     def cluster_name(self) -> str:
@@ -211,7 +201,7 @@ class Admission:
 
     async def close(self) -> None:
         """Ends the requests under way, and closes the source."""
-        await asyncio.gather(*(cache.close() for cache in self._caches.values()))
+        await asyncio.gather(*(cache.close() for cache in self._caches))
         await self._source.close()
 
     def _check(self, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:

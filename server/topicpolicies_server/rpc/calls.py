@@ -79,13 +79,12 @@ Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 class Call:
     """One call, as the service sees it. Other services receive it in place of gRPC's context."""
 
-    def __init__(self, method: str, context: Any, size: int = 0, *, endless: bool = False) -> None:
+    def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
         Args:
             method: the method's name, such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
             context: gRPC's context (``grpc.aio.ServicerContext``).
-            size: bytes of the request; 0 for a stream of requests.
             endless: whether the call does not end by itself when the server stops.
         """
         self.context = context
@@ -93,7 +92,6 @@ class Call:
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
         """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
         self.method = method
-        self.size = size
         self.endless = endless
         self.caller: Caller = NOBODY
         """The caller, once it has been identified."""
@@ -312,7 +310,7 @@ class Calls:
         """
 
         async def handle(request: Any, context: Any) -> Any:
-            call = Call(name, context, len(request) if isinstance(request, bytes) else 0, endless=endless)
+            call = Call(name, context, endless=endless)
             if self.began is not None:
                 self.began(call)
             try:
@@ -326,7 +324,7 @@ class Calls:
                         call.ends_with_credentials()
                 if self.quotas is not None:
                     who = principal(call.caller, context.peer())
-                    call.usage, seconds = self.quotas.charge(who, name, call.size, call.time_left())
+                    call.usage, seconds = self.quotas.charge(who, name, call.time_left())
                     if seconds:
                         await asyncio.sleep(seconds)
                 return await method(request if parse is None else self.decode(parse, request), call)
@@ -401,7 +399,7 @@ class Calls:
         self._calls.pop(call, None)
         call.stop_timer()
         if self.quotas is not None and call.usage is not None:
-            self.quotas.release(call.usage, call.method, call.size)
+            self.quotas.release(call.usage, call.method)
         for observer in self.observers:
             observer.ended(call)
 

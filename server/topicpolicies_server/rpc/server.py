@@ -37,7 +37,7 @@ from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
-from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
+from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls
@@ -153,11 +153,9 @@ class Server:
         self._admission = admission
         if admission is not None:
             parts.push_async_callback(admission.close)
-            self._adds_cache(admission.kept)
         grants = await open_grants(config.authorization, config.log, self.reloader)
         if grants is not None:
             parts.push_async_callback(grants.close)
-            self._adds_cache(grants.kept)
         self._servicer = servicer = Servicer(
             registry,
             limits,
@@ -173,7 +171,7 @@ class Server:
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         server.add_generic_rpc_handlers(handlers(servicer, calls))
         others = LibraryServices(server, calls)
-        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
+        health = HealthService(probe.readiness, (SERVICE, HISTORY_SERVICE))
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
@@ -245,11 +243,8 @@ class Server:
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
-            self._adds_cache(identification.kept)
             self._sources.issuers = identification.keys
             calls.identify = partial(_identify, identification)
-        if calls.quotas is not None:
-            self._adds_cache(calls.quotas.kept)
         if config.access_log.which is not Recorded.OFF:
             access_log = AccessLog(config.access_log)
             self._sources.unrecorded = lambda: access_log.lost
@@ -314,10 +309,6 @@ class Server:
         certificates.follow(self.reloader)
         self._sources.certificate_ends = lambda: certificates.ends_at
         return certificates.credentials()
-
-    def _adds_cache(self, sizes: CacheSizes) -> None:
-        """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
-        self._sources.caches = (*self._sources.caches, sizes)
 
 
 _HEALTH = f"{_HEALTH_SERVICE}/"
