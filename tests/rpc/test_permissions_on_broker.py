@@ -18,8 +18,8 @@ from tests.promises.broker.test_permissions import NAMESPACE, SIDECAR, prepare
 from tests.rpc.both_sides import MUTUAL, TRANSPORTS, Delays, both_sides, lets, tokens
 from tests.rpc.callers import Metadata
 from tests.rpc.conftest import Refusal
-from tests.rpc.test_authorizations import watching
 from tests.rpc.test_permissions import CALLS, refusal_of
+from tests.rpc.test_watch_permissions import watching
 from tests.stubs import async_stub
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2

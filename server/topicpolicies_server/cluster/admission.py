@@ -7,6 +7,7 @@ answers are cached, so that most requests pass at once. Updates need fresh facts
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,6 +29,7 @@ _HERE = ""
 _MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
 """How many topics of a watch are asked about at the same time."""
+_POLLS_PER_SECOND = 50
 _Facts = TypeVar("_Facts")
 
 
@@ -56,6 +58,19 @@ class Levels(NamedTuple):
     broker: BrokerFacts | None
 
 
+class Disabled(frozenset[str]):
+    """What is disabled of a selection that is watched in a namespace: those of its topics, or the namespace itself if it names none."""
+
+    def all_of(self, topics: frozenset[str] | None) -> bool:
+        """Whether everything that is watched is disabled; None: the selection is the namespace."""
+        return bool(self) if topics is None else len(self) == len(topics)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the names, for tokens; "": nothing is disabled."""
+        return hashlib.blake2b("\n".join(sorted(self)).encode(), digest_size=8).hexdigest() if self else ""
+
+
 class Admission:
     """Gathers the facts that requests need. It is bound to one event loop."""
 
@@ -77,8 +92,9 @@ class Admission:
             most: how many topics, and how many namespaces, facts are kept of.
             missing_topics: whether updates of topics that do not exist are accepted.
         """
-        self.namespace_seconds = freshness.namespace
-        """How long facts about namespaces are fresh, in seconds."""
+        self.polled = 0
+        """How many selections of watches are polled for what is disabled of them."""
+        self._namespace_seconds = freshness.namespace
         self._source = source
         self._missing_topics = missing_topics
         self._existence_seconds = None if missing_topics else freshness.existence
@@ -91,6 +107,11 @@ class Admission:
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
         )
         self._caches = (self._cluster, self._clusters, self._tenants, self._namespaces, self._topics)
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two polls of a selection: at most ``_POLLS_PER_SECOND`` of all together ask brokers."""
+        return max(self._namespace_seconds / 2, self.polled / _POLLS_PER_SECOND)
 
     @property
     def cluster_name(self) -> str:
@@ -158,8 +179,8 @@ class Admission:
         """
         return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> list[str]:
-        """Returns what is disabled of a selection that is watched: those of its topics, or the namespace itself if it names none.
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
+        """Returns what is disabled of a selection that is watched.
 
         A topic that brokers give no answer about counts as having no property of its own.
 
@@ -173,13 +194,13 @@ class Admission:
         """
         around = await _newest(self._namespaces, namespace, stale=stale)
         if topics is None:
-            return [namespace] if disabled(around.properties) else []
+            return Disabled([namespace] if disabled(around.properties) else [])
         names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
             owns = await asyncio.gather(*(self._own(topic, stale=stale) for topic in some))
             found += [topic for topic, own in zip(some, owns, strict=True) if _disabled(around, own)]
-        return found
+        return Disabled(found)
 
     async def _own(self, topic: str, *, stale: bool) -> TopicFacts:
         try:

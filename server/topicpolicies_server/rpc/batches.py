@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
+from ..access import Permission
 from ..cluster.admission import Admission
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
@@ -27,6 +27,7 @@ from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
+from .permits import Permit, Permits
 
 MOST_CHANGES = 1_000
 """The most changes in one batch."""
@@ -34,9 +35,6 @@ TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
-
-Shown: TypeAlias = Callable[[str], Awaitable[answers.Wire]]
-"""Checks the caller's permission to change a namespace, and returns what serializes its documents."""
 
 
 class _Item:
@@ -69,8 +67,8 @@ class ChangeBatch:
         call: Call,
         registry: Registry,
         admission: Admission | None,
-        shown: Shown,
-        constrain: Callable[[str, Request], None],
+        permits: Permits,
+        constrain: Callable[[Request, Permit], None],
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -80,8 +78,8 @@ class ChangeBatch:
             call: the call.
             registry: the namespaces.
             admission: admits changes; None: every change is admitted.
-            shown: checks permissions.
-            constrain: gives a change the constraints that it must keep; called with its namespace after ``shown``.
+            permits: permits calls.
+            constrain: gives a change the constraints that it must keep.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -97,7 +95,7 @@ class ChangeBatch:
         self._author = requests.author_of(call)
         self._registry = registry
         self._admission = admission
-        self._shown = shown
+        self._permits = permits
         self._constrain = constrain
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -198,11 +196,11 @@ class ChangeBatch:
     async def _submit(self, name: str, together: Sequence[_Item]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
-            wire = await self._shown(name)
+            permit = await self._permits.of(self._call, name, Permission.CHANGE)
             for change in together:
-                change.wire = wire
+                change.wire = permit.wire
                 if change.request is not None:
-                    self._constrain(name, change.request)
+                    self._constrain(change.request, permit)
             if self._admission is not None:
                 await self._admit(self._admission, name, together)
             admitted = [change for change in together if change.answer is None]

@@ -99,8 +99,6 @@ class Call:
         """What the caller uses of its quota, this call included; None: it was not charged."""
         self.target = ""
         """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
-        self.overrides: frozenset[str] = frozenset()
-        """The namespaces whose constraints its changes need not keep."""
         self.unpermitted = ""
         """The namespace for which the caller's permission is being looked up; "": none. Until then errors reveal nothing of it."""
         self.at_least = ""

@@ -5,8 +5,8 @@ token comes within ``_LONGEST_WAIT`` waits for it. Any other call beyond a limit
 in small portions and waits for them (``batches``).
 
 Where callers are not authenticated, each address has a quota; all calls over a Unix socket share one. A call through a proxy uses the quota
-of the principal that the proxy speaks for, and so do that principal's own calls, with whatever credentials: otherwise each way to call would
-be a quota more. Health checks always pass: they report whether the server works.
+of the principal that the proxy speaks for, and so do that principal's own calls, with whatever credentials: otherwise each way to call
+would be a quota more. Health checks always pass: they report whether the server works.
 """
 
 from __future__ import annotations

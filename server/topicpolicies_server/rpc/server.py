@@ -45,6 +45,7 @@ from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
 from .listening import Certificates, bind, grpc_server, keep_quiet
+from .permits import Permits
 from .servicer import Servicer
 
 if TYPE_CHECKING:
@@ -161,10 +162,9 @@ class Server:
             limits,
             lambda: info(config, admission),
             calls,
+            permits=Permits(grants, show_secrets=config.show_secrets),
             admission=admission,
-            grants=grants,
             forwarding=self._open_forwarding(parts),
-            show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
         credentials = self._follow_certificates()

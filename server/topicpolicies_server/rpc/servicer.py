@@ -17,16 +17,13 @@ from typing import TypeAlias, TypeVar
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Permission
-from ..access.grants import Grants
 from ..cluster.admission import Admission
-from ..cluster.disabled import DisabledWatching
 from ..config import Limits
 from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request
 from ..core.changes.constraints import Constraint
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.names import parse_namespace, parse_topic
-from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT, Position
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
@@ -38,6 +35,7 @@ from . import answers, histories, reads, requests
 from .batches import ChangeBatch
 from .calls import Call, Calls
 from .forwarding import Forwarding
+from .permits import Permit, Permits
 from .requests import Author, author_of
 from .watching.history_part import HistoryPart
 from .watching.policy_part import PolicyPart, WatchResources
@@ -60,10 +58,9 @@ class Servicer:
         info: Callable[[], service_pb2.ServerInfo],
         calls: Calls,
         *,
+        permits: Permits,
         admission: Admission | None = None,
-        grants: Grants | None = None,
         forwarding: Forwarding | None = None,
-        show_secrets: bool = False,
     ) -> None:
         """Serves the namespaces of a registry.
 
@@ -72,15 +69,13 @@ class Servicer:
             limits: every limit of the server.
             info: returns the answer to GetServerInfo.
             calls: the calls in progress.
+            permits: permits calls.
             admission: gathers facts about the cluster; None: the cluster is not known.
-            grants: says what callers may do; None: every caller may do everything.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
-            show_secrets: whether answers contain the credentials of object storages; with ``grants``, a permission decides that.
         """
-        disabled = DisabledWatching(admission) if admission is not None else None
-        self._resources = WatchResources(registry, documents.wire if show_secrets else secrets.wire, disabled)
-        self._grants = grants
-        self.watches = WatchStreams(limits.max_watches, grants)
+        self._permits = permits
+        self._resources = WatchResources(registry, permits.wire, admission)
+        self.watches = WatchStreams(limits.max_watches, permits)
         """The open streams of watches, also of the history."""
         self.registry = registry
         """The namespaces."""
@@ -153,8 +148,8 @@ class Servicer:
 
     async def _change_here(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
         name, request = read(message, author_of(call))
-        wire = await self.shown(call, name, Permission.CHANGE)
-        self._constrain(call, name, request)
+        permit = await self._permits.of(call, name, Permission.CHANGE)
+        self._constrain(request, permit)
         call.request = request
         if self._admission is not None and (waiting := self._admission.admit(name, request)) is not None:
             await waiting
@@ -163,13 +158,13 @@ class Servicer:
         try:
             result = await namespace.update(request)
             call.outcome = result.outcome
-            return answers.change_answer(request, result, wire)
+            return answers.change_answer(request, result, permit.wire)
         finally:
             del self._changes[request]
 
-    def _constrain(self, call: Call, namespace: str, request: Request) -> None:
-        """Gives a change the constraints that it must keep. Permissions are known."""
-        if self.constraints_of is not None and namespace not in call.overrides:
+    def _constrain(self, request: Request, permit: Permit) -> None:
+        """Gives a change the constraints that it must keep."""
+        if self.constraints_of is not None and not permit.overrides:
             request.constraints = self.constraints_of(request.key.topic)
 
     async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
@@ -179,8 +174,8 @@ class Servicer:
             call,
             self.registry,
             self._admission,
-            partial(self.shown, call, permission=Permission.CHANGE),
-            partial(self._constrain, call),
+            self._permits,
+            self._constrain,
             self._forwarding,
         )
         try:
@@ -188,39 +183,22 @@ class Servicer:
         finally:
             del self._batches[call]
 
-    async def shown(self, call: Call, namespace: str, permission: Permission) -> answers.Wire:
-        """Checks a permission of the caller and returns how documents are serialized for it.
-
-        Raises:
-            PolicyError: PERMISSION_DENIED, the caller lacks the permission; UNAVAILABLE, that can't be known now.
-        """
-        if self._grants is None:
-            return self._resources.wire
-        granted = self._grants(call.caller, namespace)
-        if not isinstance(granted, frozenset):
-            call.unpermitted = namespace
-            granted = await granted
-            call.unpermitted = ""
-        if Permission.OVERRIDE in granted and permission is Permission.CHANGE:
-            call.overrides |= {namespace}
-        return answers.permitted(granted, call.caller, namespace, permission)
-
     async def get_policy(self, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
         """Serves GetPolicy."""
         call.target = message.topic
         topic, key, at_least = reads.read_get(message)
-        wire = await self.shown(call, topic.namespace, Permission.READ)
+        permit = await self._permits.of(call, topic.namespace, Permission.READ)
         if self._admission is not None and await self._admission.disabled(topic.namespace, topic.full):
             return answers.document(key, ABSENT, None, disabled=True)
         call.at_least = at_least
-        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), wire)
+        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), permit.wire)
 
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
         """Serves GetEffectivePolicy."""
         call.target = message.topic
         target = reads.read_effective(message)
-        wire = await self.shown(call, target.topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self._admission, target, wire, call)
+        permit = await self._permits.of(call, target.topic.namespace, Permission.READ)
+        return await reads.effective_policy(self.registry, self._admission, target, permit.wire, call)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
@@ -230,8 +208,8 @@ class Servicer:
         """Serves ListPolicies."""
         call.target = message.namespace
         page = reads.read_list(message)
-        wire = await self.shown(call, page.namespace, Permission.READ)
-        return await reads.policies_of(self.registry, self._admission, page, wire)
+        permit = await self._permits.of(call, page.namespace, Permission.READ)
+        return await reads.policies_of(self.registry, self._admission, page, permit.wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
         """Serves WatchPolicies."""
@@ -245,7 +223,7 @@ class Servicer:
         """Serves ListHistory."""
         call.target = message.topic or message.namespace
         query = histories.read_query(message)
-        await self.shown(call, query.namespace, Permission.HISTORY)
+        await self._permits.of(call, query.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(query.namespace, query.topic)
         return await histories.list_history(self.registry, query, followed=followed)
 
@@ -253,7 +231,7 @@ class Servicer:
         """Serves GetPolicyAsOf."""
         call.target = message.topic
         topic, key, moment = histories.read_moment(message)
-        await self.shown(call, topic.namespace, Permission.HISTORY)
+        await self._permits.of(call, topic.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(topic.namespace, topic.full)
         return await histories.past_document(self.registry, topic.namespace, key, moment, followed=followed)
 

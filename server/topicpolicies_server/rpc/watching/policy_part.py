@@ -2,7 +2,7 @@
 
 ``_follow`` goes through these steps, and begins anew when the watcher can't go on or topics were disabled or enabled:
 
-1. it finds out which of the watched topics are disabled (``cluster/disabled``), and loads the namespace (status LOADING);
+1. it finds out which of the watched topics are disabled (``cluster/admission``), and loads the namespace (status LOADING);
 2. if all of them are disabled, it sends a reset, the absence of each named topic and SYNCED, and waits for a change (status DISABLED);
 3. it gets a watcher that goes on from the client's token: if need be, it sends what the history has behind the token first. If that is
    impossible, it sends a reset, and the watcher begins with a snapshot;
@@ -14,12 +14,14 @@ A reset is sent only if the client has anything that it invalidates. Topics that
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.disabled import Disabled, DisabledWatching
+from ...cluster.admission import Admission, Disabled
+from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
 from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from ...core.reading.watch import Taken, Watcher
@@ -30,7 +32,6 @@ from ...namespaces.registry import Registry
 from .. import answers, histories
 from ..resume_tokens import NOTHING_READ
 from . import events
-from .authorizations import Authorization
 from .part import Part, Status
 from .requests import Watch
 
@@ -46,16 +47,16 @@ class WatchResources(NamedTuple):
 
     registry: Registry
     wire: answers.Wire
-    """Serializes documents, unless an authorization decides that."""
-    disabled: DisabledWatching | None = None
-    """Notifies parts of what is disabled by a property; None: nothing can be."""
+    """Serializes documents, unless a permission decides how."""
+    admission: Admission | None = None
+    """Knows what is disabled by a property; None: nothing can be."""
 
 
 class PolicyPart(Part):
     """One namespace of a WatchPolicies stream."""
 
     def __init__(
-        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
+        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], wire: answers.Wire | None = None
     ) -> None:
         """Does nothing before ``begin``.
 
@@ -64,9 +65,9 @@ class PolicyPart(Part):
             watch: the request of the stream.
             name: ``tenant/namespace``.
             wake: called when there may be something to take.
-            authorization: the caller's permission in this namespace; None: no permission is checked.
+            wire: serializes documents for the caller; None: as most watches do.
         """
-        super().__init__(name, "the watch of", wake, authorization or Authorization(resources.wire))
+        super().__init__(name, "the watch of", wake, wire or resources.wire)
         self._resources = resources
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -75,7 +76,7 @@ class PolicyPart(Part):
         self._rests = False
         """Whether everything that is watched is disabled, and the client was sent that."""
         self._begin_anew = asyncio.Event()
-        """Set when the watcher can't go on, or topics were disabled or enabled."""
+        """Set when the watcher can't go on."""
         self._watcher: Watcher | None = None
         """What changes are taken from; None: there is none now."""
         self._replaced = False
@@ -122,8 +123,6 @@ class PolicyPart(Part):
         self._leave()
         await super().close()
         self._leave()  # gives back a watcher that the task took while it was being stopped
-        if self._resources.disabled is not None:
-            self._resources.disabled.end(self)
 
     # --- the task -------------------------------------------------------------------------------------------------
 
@@ -134,8 +133,8 @@ class PolicyPart(Part):
             PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
         """
         topics = self._selection.topics
-        if self._resources.disabled is not None:
-            self._disabled = await self._resources.disabled.begin(self, self.name, topics, self._switch)
+        if self._resources.admission is not None:
+            self._disabled = await self._resources.admission.disabled_of(self.name, topics)
         disabled, self._left_out = self._disabled, self._disabled.digest
         if disabled.all_of(topics):
             self._failure = None
@@ -152,8 +151,7 @@ class PolicyPart(Part):
         self._begin_anew.clear()
         self._wake()
         try:
-            if self._disabled == disabled:
-                await self._begin_anew.wait()
+            await self._ended()
         finally:
             self._leave()
         if self._replaced:
@@ -180,9 +178,9 @@ class PolicyPart(Part):
             now = self._resources.registry.common.now()
             self._add_event(events.bookmark(self.name, NOTHING_READ, now, now, synced=True))
             self._synced, self._resume_from = True, NOTHING_READ
+            self._begin_anew.clear()
             while self._disabled.all_of(self._selection.topics):
-                self._begin_anew.clear()
-                await self._begin_anew.wait()
+                await self._ended()
         finally:
             self._rests = False
         self._reset_switched()
@@ -234,10 +232,22 @@ class PolicyPart(Part):
             change = histories.change_message(entry, with_before=self._watch.include_previous)
             self._add_event(events.resumable(events.change_of(self.name, change), piece.token))
 
-    def _switch(self, disabled: Disabled) -> None:
-        if disabled != self._disabled:
-            self._disabled = disabled
-            self._begin_anew.set()
+    async def _ended(self) -> None:
+        """Returns when the watcher can't go on, or topics were disabled or enabled. Pulsar notifies nobody of that, so it is polled."""
+        admission, before = self._resources.admission, self._disabled
+        if admission is None:
+            await self._begin_anew.wait()
+            return
+        admission.polled += 1
+        try:
+            while not self._begin_anew.is_set() and self._disabled == before:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(admission.poll_seconds):
+                        await self._begin_anew.wait()
+                with contextlib.suppress(PolicyError):
+                    self._disabled = await admission.disabled_of(self.name, self._selection.topics, stale=True)
+        finally:
+            admission.polled -= 1
 
     def _leave(self) -> None:
         """Gives back the watcher, if there is one, and notes where it stood."""
@@ -271,7 +281,7 @@ class PolicyPart(Part):
         if taken.heads:
             if not self._synced:
                 records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
-            wire, before_too = self.authorization.wire, self._watch.include_previous
+            wire, before_too = self.wire, self._watch.include_previous
             pieces = events.change_pieces(self.name, taken, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
             stood = self._marked(taken.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
