@@ -85,7 +85,6 @@ async def open_grants(config: AuthorizationConfig, log: LogConfig, reloader: Rel
             admin_api(log),
             asyncio.get_running_loop().time,
             superusers=frozenset(config.superuser_roles),
-            namespace_roles=config.namespace_roles_may_read,
             fresh_seconds=config.cache_seconds,
         )
     )

@@ -197,7 +197,7 @@ def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloa
     into.client = _first(
         "OpenID Connect trust certificate",
         config.trust_certs_file,
-        lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
+        lambda: IssuerClient(config.trust_certs_file),
     )
     into.issuers = Issuers(config, into.client.keys, into.forget, leeway=leeway)
     into.issuers.start()
