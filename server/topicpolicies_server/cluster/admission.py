@@ -152,24 +152,20 @@ class Admission:
             facts = facts._replace(missing_topics=await self._missing(request.change.given.shadow_topics))
         request.facts = facts
 
-    async def disabled(self, namespace: str, topic: str) -> bool:
+    async def disabled(self, namespace: str, topic: str = "") -> bool:
         """Whether a topic's own policies are disabled; for reads, which accept old facts.
 
-        Raises:
-            PolicyError: this is not known, and can't be found out.
-        """
-        around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
-        if around is not None and own is not None:
-            return _disabled(around, own)
-        return _disabled(*await asyncio.gather(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True)))
-
-    async def namespace_disabled(self, namespace: str) -> bool:
-        """Whether a namespace's property disables the policies of topics that do not have it themselves. Accepts old facts.
+        Args:
+            namespace: ``tenant/namespace``.
+            topic: the topic; "": whether the namespace's property disables those of topics that do not have it themselves.
 
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return bool(disabled((await self._namespaces.get(namespace, stale=True)).properties))
+        around = self._namespaces.peek(namespace) or await self._namespaces.get(namespace, stale=True)
+        if not topic:
+            return bool(disabled(around.properties))
+        return _disabled(around, self._topics.peek(topic) or await self._topics.get(topic, stale=True))
 
     async def all_topics(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace, by full names without partitions, as far as the source knows.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
@@ -35,6 +36,13 @@ TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
+
+
+class Refusal(Protocol):
+    """Returns the error of a change that certainly is not made (``Servicer``)."""
+
+    def __call__(self, request: Request | None, namespace: str, *, permitted: bool) -> PolicyError:
+        """Returns the error. ``request``: None if it was not read; ``permitted``: whether the caller may change the namespace."""
 
 
 class _Item:
@@ -126,21 +134,20 @@ class ChangeBatch:
             self._changes.clear()
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
-    def end(self, refusal: Callable[[Request | None, str | None], PolicyError]) -> None:
+    def end(self, refusal: Refusal) -> None:
         """Gives every change without a result one now: OUTCOME_UNKNOWN if it may be made.
 
         Args:
-            refusal: returns the error of a change that certainly is not made. Its arguments: the change (None: it was not read), and its
-                namespace if it is not known yet whether the caller may change that.
+            refusal: returns the error of a change that certainly is not made.
         """
         if self._making is not None:
             self._making.cancel()
         for change in self._changes:
+            error = refusal(change.request, change.namespace, permitted=change.wire is not None)
             if change.request is not None and change.served is not None:
-                change.served.updates.answer_now(change.request, refusal(change.request, None))
+                change.served.updates.answer_now(change.request, error)
             elif change.answer is None or self._is_led(change):
-                unpermitted = change.namespace if change.request is not None and change.wire is None else None
-                self._conclude(change, refusal(change.request, unpermitted))
+                self._conclude(change, error)
 
     async def _make_all(self) -> None:
         """Makes the changes, no faster than the bucket allows. Those that others lead are forwarded when all others have their results."""

@@ -49,9 +49,8 @@ LAST_SECONDS = 1.0
 """Seconds that a call which is ended may take to write what it is writing, and to send its status."""
 _ELSEWHERE_SECONDS = 0.5
 """After how many seconds a call that a stopping server refuses may be repeated: by then its connection is closed."""
-_QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.45
-"""A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more.
-Calls that it has refused must find no open connection when they are repeated."""
+_REFUSING_SECONDS = 0.1
+"""For how many seconds a stopping server refuses calls with a reason before gRPC accepts no more."""
 _LOOK_SECONDS = 0.02
 """Seconds between two looks at the calls that are left, while the server stops."""
 _EARLY = 0.1
@@ -99,8 +98,10 @@ class Call:
         """What the caller uses of its quota, this call included; None: it was not charged."""
         self.target = ""
         """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
-        self.unpermitted = ""
-        """The namespace for which the caller's permission is being looked up; "": none. Until then errors reveal nothing of it."""
+        self.namespace = ""
+        """The namespace that the call concerns; "": none is known."""
+        self.permitted = False
+        """Whether the caller has the permission for the call there. Until then errors reveal nothing of the namespace."""
         self.at_least = ""
         """The version that the answer to a read must have reached; "": any."""
         self.request: Request | None = None
@@ -255,6 +256,10 @@ class Call:
         raise asyncio.CancelledError from None
 
 
+def _nothing(_: Call) -> None:
+    """Does nothing."""
+
+
 class Observer(Protocol):
     """Is notified of calls, on the event loop. Its method must return at once and must not raise."""
 
@@ -281,8 +286,6 @@ class Calls:
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
         self._stops = False
-        self._refused = 0
-        """How many calls were refused because the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -296,7 +299,16 @@ class Calls:
         now = time.monotonic()
         return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
 
-    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
+    def handler(
+        self,
+        name: str,
+        parse: Parse[Any] | None,
+        method: Method[Any],
+        *,
+        stream: bool,
+        endless: bool = False,
+        answered: Callable[[Call], None] = _nothing,
+    ) -> Handler:
         """Wraps a method for gRPC.
 
         Args:
@@ -305,6 +317,7 @@ class Calls:
             method: takes the request.
             stream: whether the method writes its answers, and its calls may stay open.
             endless: whether its calls do not end by themselves when the server stops, which does not wait for them.
+            answered: called when the method has returned, before its answer is sent.
         """
 
         async def handle(request: Any, context: Any) -> Any:
@@ -325,7 +338,9 @@ class Calls:
                     call.usage, seconds = self.quotas.charge(who, name, call.time_left())
                     if seconds:
                         await asyncio.sleep(seconds)
-                return await method(request if parse is None else self.decode(parse, request), call)
+                answer = await method(request if parse is None else self.decode(parse, request), call)
+                answered(call)
+                return answer
             except BaseException as error:  # noqa: BLE001 (each becomes a status)
                 await _end(call, error)
             finally:
@@ -359,10 +374,7 @@ class Calls:
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
-        over, refused = time.monotonic() + _MOST_REFUSING_SECONDS, -1
-        while refused != self._refused and time.monotonic() < over:
-            refused = self._refused
-            await asyncio.sleep(_QUIET_SECONDS)
+        await asyncio.sleep(_REFUSING_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Returns when only endless calls, and calls whose peers do not read, are in progress, or after so many seconds."""
@@ -377,7 +389,7 @@ class Calls:
         """Ends every call in progress; returns when each has sent its status, or after a while."""
         for call in list(self._calls):
             call.end(stopping())
-        await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
+        await self._until(LAST_SECONDS + _REFUSING_SECONDS, lambda: not self._calls)
 
     async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
         over = time.monotonic() + seconds
@@ -386,7 +398,6 @@ class Calls:
 
     def _register(self, call: Call) -> None:
         if self._stops:
-            self._refused += 1
             raise stopping(_ELSEWHERE_SECONDS)
         if len(self._calls) >= self._most:
             problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
@@ -400,6 +411,7 @@ class Calls:
             self.quotas.release(call.usage, call.method)
         for observer in self.observers:
             observer.ended(call)
+        call.results = ()  # their requests refer to the batch, and so to the call
 
 
 async def _end(call: Call, error: BaseException) -> None:
@@ -421,10 +433,6 @@ async def _end(call: Call, error: BaseException) -> None:
         await call.refuse(errors.internal())
     else:
         raise error
-
-
-def _nothing(_: Call) -> None:
-    """Stands in for ``Calls.on_deadline`` until that is set: the call ends with its deadline."""
 
 
 _Error = TypeVar("_Error", bound=BaseException)

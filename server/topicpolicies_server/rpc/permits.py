@@ -53,12 +53,11 @@ class Permits:
 
     async def of(self, call: Call, namespace: str, *permissions: Permission) -> Permit:
         """Returns the permit of a call; raises as ``permit``."""
+        call.namespace = namespace
         permit = self.permit(call.caller, namespace, permissions)
-        if isinstance(permit, Permit):
-            return permit
-        call.unpermitted = namespace
-        permit = await permit
-        call.unpermitted = ""
+        if not isinstance(permit, Permit):
+            permit = await permit
+        call.permitted = True
         return permit
 
 

@@ -162,7 +162,7 @@ async def policies_of(registry: Registry, admission: Admission | None, page: Pag
         PolicyError: the log can't be read, or it can't be found out whether policies are disabled.
     """
     first = page.after is None
-    if admission is not None and await admission.namespace_disabled(page.namespace):
+    if admission is not None and await admission.disabled(page.namespace):
         return answers.list_answer([], "", NOTHING_READ if first else None, wire)
     heads, more, token = await registry.get(page.namespace).page(page.scopes, page.after, page.most, _PAGE_BYTES)
     next_page = ""

@@ -7,10 +7,8 @@ even whether it exists.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -23,14 +21,12 @@ from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request
 from ..core.changes.constraints import Constraint
 from ..core.errors import Kind, PolicyError, stopping
-from ..core.names import parse_namespace, parse_topic
-from ..core.policies.events import ABSENT, Position
+from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Namespace, Phase
 from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
-from ..readiness import Readiness
 from . import answers, histories, reads, requests
 from .batches import ChangeBatch
 from .calls import Call, Calls
@@ -42,8 +38,6 @@ from .watching.policy_part import PolicyPart, WatchResources
 from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
-UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
-"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 _Message = TypeVar("_Message", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
 _Read: TypeAlias = Callable[[_Message, Author], tuple[str, Request]]
 
@@ -99,7 +93,7 @@ class Servicer:
         for request, namespace in list(self._changes.items()):
             namespace.updates.answer_now(request, stopping())
         for batch in list(self._batches.values()):
-            batch.end(lambda *_: stopping())
+            batch.end(lambda *_, **__: stopping())
 
     def _on_deadline(self, call: Call) -> None:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
@@ -107,26 +101,35 @@ class Servicer:
             batch.end(self._not_in_time)
             return
         request = call.request
-        error = self._not_in_time(request, call.unpermitted, call.target, call.at_least)
+        error = self._not_in_time(request, call.namespace, permitted=call.permitted, at_least=call.at_least)
         if request is not None and request.submitted and (namespace := self._changes.get(request)) is not None:
             namespace.updates.answer_now(request, error)
         else:
             call.end(error)
 
-    def _not_in_time(self, request: Request | None, unpermitted: str | None, target: str = "", at_least: str = "") -> PolicyError:
-        """Returns why there is no answer when the deadline is near; for a change, if it certainly was not made (``ChangeBatch.end``).
+    def _not_in_time(self, request: Request | None, namespace: str, *, permitted: bool, at_least: str = "") -> PolicyError:
+        """Returns why a call has no answer when its deadline is near, as far as is known; of a change, if it certainly was not made.
 
         Args:
             request: the change; None: it was not read, or the call makes none.
-            unpermitted: the namespace for which it is not known yet what the caller may do.
-            target: the topic or namespace that the call concerns, if there is no change.
+            namespace: the namespace that the call concerns; "": not known.
+            permitted: whether the caller has the permission there; if not, nothing is revealed of the namespace.
             at_least: the version that the answer must have reached; "": any.
         """
-        if unpermitted:
-            return _not_permitted_yet(unpermitted)
+        if namespace and not permitted:
+            return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")
+        problem = self._readiness.problem
+        if problem is not None:
+            return _within(problem.reason, problem.message)
         if request is not None and request.submitted:
-            return _no_outcome(self._readiness, request)
-        return _no_answer(self.registry, request.key.topic if request is not None else target, at_least)
+            return not_in_time(request)
+        served = self.registry.find(namespace) if namespace else None
+        if namespace and (served is None or served.phase is not Phase.READY):
+            why = f" ({served.problem})" if served is not None and served.problem else ""
+            return _within(Reason.TIMEOUT, f"{namespace} has not been read yet{why}.", Kind.DEADLINE_EXCEEDED)
+        if namespace and at_least:
+            return not_reached(namespace, at_least)
+        return _within(Reason.TIMEOUT, "What the call waited for has not happened.", Kind.DEADLINE_EXCEEDED)
 
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, call: Call) -> bytes:
         """Serves UpdatePolicy."""
@@ -249,59 +252,10 @@ class Servicer:
         if self._admission is None:
             return True
         try:
-            return not await (self._admission.disabled(namespace, topic) if topic else self._admission.namespace_disabled(namespace))
+            return not await self._admission.disabled(namespace, topic)
         except PolicyError:
             return False
 
 
-def _no_answer(registry: Registry, target: str, at_least: Position = "") -> PolicyError:
-    """Returns the error of a call that certainly made no change and has no answer when its deadline is near: as far as is known, why.
-
-    Args:
-        registry: the namespaces.
-        target: the topic or namespace that the call concerns; "": not known.
-        at_least: the version that its answer must have reached; "": any.
-    """
-    problem = registry.common.readiness.problem
-    if problem is not None:
-        return _within(problem.reason, problem.message)
-    name = _namespace_of(target)
-    namespace = registry.find(name) if name else None
-    if name and (namespace is None or namespace.phase is not Phase.READY):
-        why = namespace.problem if namespace is not None else ""
-        return _timed_out(f"{name} has not been read yet{f' ({why})' if why else ''}.")
-    if name and at_least:
-        return not_reached(name, at_least)
-    return _timed_out("What the call waited for has not happened.")
-
-
-def _not_permitted_yet(namespace: str) -> PolicyError:
-    """Returns the UNAVAILABLE of a call whose permission is not known when its deadline is near. It reveals nothing of the namespace."""
-    return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")
-
-
-def _no_outcome(readiness: Readiness, request: Request) -> PolicyError:
-    """Returns the UNAVAILABLE of a submitted change whose deadline is near, for the case that it certainly was not made."""
-    problem = readiness.problem
-    return not_in_time(request) if problem is None else _within(problem.reason, problem.message)
-
-
-def unconfirmed_since(readiness: Readiness, now: float) -> str:
-    """Returns since when the log is out of reach, for the metadata ``UNCONFIRMED_KEY``. ``now``: seconds by ``time.monotonic``."""
-    return (datetime.now(UTC) - timedelta(seconds=now - readiness.since)).isoformat(timespec="milliseconds")
-
-
 def _within(reason: Reason, why: str, kind: Kind = Kind.UNAVAILABLE) -> PolicyError:
     return PolicyError(kind, reason, f"There was no answer within the time of this call: {why.rstrip('.')}. Nothing was done: try again.")
-
-
-def _timed_out(why: str) -> PolicyError:
-    return _within(Reason.TIMEOUT, why, Kind.DEADLINE_EXCEEDED)
-
-
-def _namespace_of(target: str) -> str:
-    """Returns the namespace that a text names, or whose topic it names; "" if it names neither."""
-    for read in (parse_namespace, lambda text: parse_topic(text).namespace):
-        with contextlib.suppress(PolicyError):
-            return read(target)
-    return ""
