@@ -7,6 +7,7 @@ answers are cached, so that most requests pass at once. Updates need fresh facts
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -175,7 +176,7 @@ class Admission:
         """
         return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, fresh: bool = False) -> Disabled:
         """Returns what is disabled of a selection that is watched.
 
         A topic that brokers give no answer about counts as having no property of its own.
@@ -183,26 +184,21 @@ class Admission:
         Args:
             namespace: ``tenant/namespace``.
             topics: the topics that are watched; None: the namespace.
-            stale: whether old facts are accepted; they are refreshed. If not, they are used only where there are no fresh ones to be had.
+            fresh: whether old facts are used only where brokers do not answer; if not, old ones are used, and refreshed.
 
         Raises:
             PolicyError: what the namespace's property says is not known, and can't be found out.
         """
-        around = await _newest(self._namespaces, namespace, stale=stale)
+        around = await _latest(self._namespaces, namespace, fresh=fresh)
         if topics is None:
             return Disabled([namespace] if disabled(around.properties) else [])
         names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
-            owns = await asyncio.gather(*(self._own(topic, stale=stale) for topic in some))
-            found += [topic for topic, own in zip(some, owns, strict=True) if _disabled(around, own)]
+            owns = await asyncio.gather(*(_latest(self._topics, topic, fresh=fresh) for topic in some), return_exceptions=True)
+            known = [own if isinstance(own, TopicFacts) else TopicFacts(None, {}) for own in owns]
+            found += [topic for topic, own in zip(some, known, strict=True) if _disabled(around, own)]
         return Disabled(found)
-
-    async def _own(self, topic: str, *, stale: bool) -> TopicFacts:
-        try:
-            return await _newest(self._topics, topic, stale=stale)
-        except PolicyError:
-            return TopicFacts(None, {})
 
     async def levels(self, namespace: str, key: PolicyKey) -> Levels:
         """Returns what applies to a topic besides its own policies.
@@ -229,7 +225,9 @@ class Admission:
                 "The brokers have topic policies disabled: set topicLevelPoliciesEnabled=true there.",
             )
         if _disabled(around, topic):
-            raise policies_disabled(request.key.topic)
+            problem = f'set the property {PROPERTY} to "false" on the topic or its namespace.'
+            problem = f"The topic policies of {request.key.topic} are disabled: {problem}"
+            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.TOPIC_POLICIES_DISABLED, problem)
         if topic.exists is False and request.change is not None and not self._missing_topics:
             raise _no_topic(request.key.topic)
 
@@ -256,18 +254,12 @@ def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
-async def _newest(cache: Cache[str, _Facts], key: str, *, stale: bool) -> _Facts:
-    """Returns a fresh fact or, if there is none to be had or a stale one is accepted, the last one."""
-    try:
-        return await cache.get(key, stale=stale)
-    except PolicyError:
-        return await cache.get(key, stale=True)
-
-
-def policies_disabled(of: str) -> PolicyError:
-    """Returns the error for topics whose policies are disabled."""
-    problem = f'The topic policies of {of} are disabled: set the property {PROPERTY} to "false" on the topic or its namespace.'
-    return PolicyError(Kind.FAILED_PRECONDITION, Reason.TOPIC_POLICIES_DISABLED, problem)
+async def _latest(cache: Cache[str, _Facts], key: str, *, fresh: bool) -> _Facts:
+    """Returns a fresh fact; if there is none to be had, or it need not be fresh, the last one."""
+    if fresh:
+        with contextlib.suppress(PolicyError):
+            return await cache.get(key)
+    return await cache.get(key, stale=True)
 
 
 def _no_topic(topic: str) -> PolicyError:

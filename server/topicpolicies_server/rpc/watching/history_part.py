@@ -56,7 +56,6 @@ class HistoryPart(Part):
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
-        self._synced = False
         self._complete_as_of_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
         self._idle = False
@@ -66,12 +65,10 @@ class HistoryPart(Part):
     # --- called by the stream -----------------------------------------------------------------------------------
 
     def last_bookmark(self) -> bytes | None:
-        """Returns a last bookmark for a client that will go on elsewhere; None if SYNCED was not sent, or records wait."""
-        if not self._synced or self._records or self.refusal is not None:
-            return None
+        """As ``Part.last_bookmark``."""
         if self._idle and not self._signalled.is_set() and self._namespace is not None:
             self._complete_as_of_ms = self._namespace.complete_as_of_ms
-        return self._bookmark(synced=False)
+        return super().last_bookmark()
 
     # --- the task -------------------------------------------------------------------------------------------------
 

@@ -56,6 +56,8 @@ class Part(ABC):
         """Set when the waiting records are taken; None until ``_all_taken`` was called for the first time."""
         self._namespace: Namespace | None = None
         """The namespace; None: it was not loaded yet."""
+        self._synced = False
+        """Whether SYNCED was sent, or waits, without a reset since."""
         self._sent_status = _ASSUMED
         self._failure: PolicyError | None = None
         """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
@@ -116,9 +118,13 @@ class Part(ABC):
         followed = self._namespace is not None and self._namespace.phase is Phase.READY and self._failure is None
         return self.last_bookmark() if followed else None
 
-    @abstractmethod
     def last_bookmark(self) -> bytes | None:
         """Returns a last bookmark for a client that will go on elsewhere; None: SYNCED was not sent, records wait, or there is no token."""
+        return self._bookmark(synced=False) if self._synced and not self._records and self.refusal is None else None
+
+    @abstractmethod
+    def _bookmark(self, *, synced: bool) -> bytes | None:
+        """Returns a bookmark of where the client stands once it has the records that wait; None: there is no token."""
 
     # --- the task -------------------------------------------------------------------------------------------------
 

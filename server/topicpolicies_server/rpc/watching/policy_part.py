@@ -87,8 +87,6 @@ class PolicyPart(Part):
         """Where the part goes on while it has no watcher; None: from the beginning."""
         self._counts = self._resume_from is not None
         """Whether the client may have something of this namespace that a reset would invalidate."""
-        self._synced = False
-        """Whether SYNCED was sent, or waits, without a reset since."""
         self._taken_ms = 0
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
 
@@ -97,13 +95,6 @@ class PolicyPart(Part):
     def bookmark(self) -> bytes | None:
         """Returns a bookmark; None while the namespace is not followed, or ``last_bookmark`` has none."""
         return self.last_bookmark() if self._rests else super().bookmark()
-
-    def last_bookmark(self) -> bytes | None:
-        """Returns a last bookmark for a client that will go on elsewhere; None: SYNCED was not sent, records wait, or there is no token."""
-        token = self._token()
-        if token is None or not self._synced or self._records or self.refusal is not None:
-            return None
-        return self._bookmark(token, synced=False)
 
     def _take_changes(self) -> list[bytes]:
         if self._watcher is None or self._begin_anew.is_set():
@@ -134,7 +125,7 @@ class PolicyPart(Part):
         """
         topics = self._selection.topics
         if self._resources.admission is not None:
-            self._disabled = await self._resources.admission.disabled_of(self.name, topics)
+            self._disabled = await self._resources.admission.disabled_of(self.name, topics, fresh=True)
         disabled, self._left_out = self._disabled, self._disabled.digest
         if disabled.all_of(topics):
             self._failure = None
@@ -245,7 +236,7 @@ class PolicyPart(Part):
                     async with asyncio.timeout(admission.poll_seconds):
                         await self._begin_anew.wait()
                 with contextlib.suppress(PolicyError):
-                    self._disabled = await admission.disabled_of(self.name, self._selection.topics, stale=True)
+                    self._disabled = await admission.disabled_of(self.name, self._selection.topics)
         finally:
             admission.polled -= 1
 
@@ -290,14 +281,17 @@ class PolicyPart(Part):
                 records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
             assert token is not None, "synced"
-            records.append(self._bookmark(token, synced=True))
+            if (mark := self._bookmark(synced=True)) is not None:
+                records.append(mark)
             self._synced = True
         self._counts = self._counts or bool(records)
         self.more = taken.more
         return records
 
-    def _bookmark(self, token: Token, *, synced: bool) -> bytes:
-        confirmed = self._complete_as_of_ms()
+    def _bookmark(self, *, synced: bool) -> bytes | None:
+        token, confirmed = self._token(), self._complete_as_of_ms()
+        if token is None:
+            return None
         return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
 
     def _status(self) -> Status:
