@@ -30,7 +30,7 @@ from ..files import Reloader
 from . import keys
 from .caller import NOBODY, Caller, invalid, missing
 from .certificates import Certificates
-from .issuers import IssuerClient, Issuers, KeysKnown, key_set
+from .issuers import IssuerClient, Issuers, key_set
 from .tokens import MOST_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -64,10 +64,6 @@ class Identification:
         self._proxies = proxy_roles
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
         """Callers by the metadata ``authorization``."""
-
-    def keys(self) -> KeysKnown | None:
-        """Returns what is known of the issuers' keys; None: there are no issuers. Any thread may call this."""
-        return self.issuers.keys() if self.issuers is not None else None
 
     def forget(self) -> None:
         """Forgets all tokens, because keys have changed."""

@@ -17,8 +17,8 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -91,7 +91,7 @@ class IssuerClient:
             RuntimeError: the environment names a proxy that can't be used.
         """
         trusted = ssl.create_default_context(cafile=trust_certs)
-        with _reporting_proxies():
+        try:
             self._http = httpx.AsyncClient(
                 verify=trusted,
                 timeout=TOTAL_SECONDS,
@@ -99,6 +99,11 @@ class IssuerClient:
                 follow_redirects=False,
                 mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
             )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
+            raise RuntimeError(
+                "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for"
+                " SOCKS proxies are not supported"
+            ) from error
 
     async def keys(self, issuer: str) -> KeySet:
         """Returns the keys of an issuer.
@@ -299,14 +304,3 @@ class Issuers:
         claims = verified(token, key, self._leeway, require=("exp", "iss"))
         check_audience(claims, "aud", self._config.audiences)
         return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
-
-
-@contextmanager
-def _reporting_proxies() -> Iterator[None]:
-    try:
-        yield
-    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
-        raise RuntimeError(
-            "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for SOCKS"
-            " proxies are not supported"
-        ) from error

@@ -151,7 +151,7 @@ class ServerSources:
 
     reloader: Reloader
     limits: Limits
-    issuers: Callable[[], KeysKnown | None] = lambda: None
+    issuers: Callable[[], KeysKnown] | None = None
     unrecorded: Callable[[], int] | None = None
     """Returns how many lines are missing in the access log."""
     spans_lost: Callable[[], int] | None = None
@@ -167,7 +167,8 @@ class ServerSources:
         """Yields the metrics."""
         limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
         yield _gauges("limit", "Limits of the server, by the option.", "option", limits)
-        if (keys := self.issuers()) is not None:
+        if self.issuers is not None:
+            keys = self.issuers()
             yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
             yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
         unusable = "Files of certificates, keys or permissions that can't be used as they are now; their former content stays in force."

@@ -15,7 +15,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
 from ..access import Permission
-from ..cluster.admission import Admission
+from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
@@ -74,7 +74,7 @@ class ChangeBatch:
         changes: Sequence[service_pb2.PolicyChangeRequest],
         call: Call,
         registry: Registry,
-        admission: Admission | None,
+        cluster: Cluster | None,
         permits: Permits,
         constrain: Callable[[Request, Permit], None],
         forwarding: Forwarding | None = None,
@@ -85,7 +85,7 @@ class ChangeBatch:
             changes: the changes.
             call: the call.
             registry: the namespaces.
-            admission: admits changes; None: every change is admitted.
+            cluster: what is known of the cluster, which admits changes; None: nothing is, and every change is admitted.
             permits: permits calls.
             constrain: gives a change the constraints that it must keep.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
@@ -102,7 +102,7 @@ class ChangeBatch:
         self._forwarding = forwarding
         self._author = requests.author_of(call)
         self._registry = registry
-        self._admission = admission
+        self._cluster = cluster
         self._permits = permits
         self._constrain = constrain
         self._loop = asyncio.get_running_loop()
@@ -208,8 +208,8 @@ class ChangeBatch:
                 change.wire = permit.wire
                 if change.request is not None:
                     self._constrain(change.request, permit)
-            if self._admission is not None:
-                await self._admit(self._admission, name, together)
+            if self._cluster is not None:
+                await self._admit(self._cluster, name, together)
             admitted = [change for change in together if change.answer is None]
             for first in range(0, len(admitted), _TOGETHER):
                 if first:
@@ -232,14 +232,14 @@ class ChangeBatch:
             self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, admission: Admission, namespace: str, together: Sequence[_Item]) -> None:
+    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[_Item]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
         waiting: list[_Item] = []
         facts: list[Awaitable[None]] = []
         for change in together:
             assert change.request is not None, "it was read"
             try:
-                if (more := admission.admit(namespace, change.request)) is not None:
+                if (more := cluster.admit(namespace, change.request)) is not None:
                     waiting.append(change)
                     facts.append(more)
             except PolicyError as error:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..cluster.admission import Admission
+from ..cluster.cluster import Cluster
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents, resolution
@@ -108,16 +108,14 @@ def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
     return Page(namespace, scopes, after, most)
 
 
-async def effective_policy(
-    registry: Registry, admission: Admission | None, target: EffectiveTarget, wire: answers.Wire, call: Call
-) -> bytes:
+async def effective_policy(registry: Registry, cluster: Cluster | None, target: EffectiveTarget, wire: answers.Wire, call: Call) -> bytes:
     """Returns a serialized ``EffectivePolicy``: the policies that are in effect for a topic, and the level that each value comes from.
 
     The levels are the topic's LOCAL and GLOBAL documents, the namespace and the brokers; ``core/policies/resolution`` combines them.
 
     Args:
         registry: the namespaces.
-        admission: gathers facts about the cluster; None: the cluster is not known.
+        cluster: what is known of the cluster; None: nothing is.
         target: the request.
         wire: serializes the policies.
         call: the call; its ``at_least`` is set to the version that is waited for.
@@ -127,7 +125,7 @@ async def effective_policy(
             can't be read, or does not reach a version in time.
     """
     topic = target.topic
-    levels = await admission.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if admission is not None else None
+    levels = await cluster.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if cluster is not None else None
     if levels is None or levels.namespace is None or levels.broker is None:
         raise PolicyError(
             Kind.FAILED_PRECONDITION,
@@ -155,14 +153,14 @@ async def effective_policy(
     return answer.SerializeToString()
 
 
-async def policies_of(registry: Registry, admission: Admission | None, page: Page, wire: answers.Wire) -> bytes:
+async def policies_of(registry: Registry, cluster: Cluster | None, page: Page, wire: answers.Wire) -> bytes:
     """Returns a serialized ``ListPoliciesResponse``: an empty one if the namespace's topic policies are disabled.
 
     Raises:
         PolicyError: the log can't be read, or it can't be found out whether policies are disabled.
     """
     first = page.after is None
-    if admission is not None and await admission.disabled(page.namespace):
+    if cluster is not None and await cluster.disabled(page.namespace):
         return answers.list_answer([], "", NOTHING_READ if first else None, wire)
     heads, more, token = await registry.get(page.namespace).page(page.scopes, page.after, page.most, _PAGE_BYTES)
     next_page = ""

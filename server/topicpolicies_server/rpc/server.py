@@ -25,7 +25,7 @@ from topicpolicies.v1 import service_pb2
 from ..access import Caller
 from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
-from ..cluster.admission import Admission, open_admission
+from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.chains.request import Request
 from ..core.changes.constraints import Constraint
@@ -80,7 +80,7 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._admission: Admission | None = None
+        self._cluster: Cluster | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
@@ -109,11 +109,11 @@ class Server:
         Raises:
             PolicyError: the brokers do not answer.
         """
-        return await self._admission.all_topics(namespace) if self._admission is not None else frozenset()
+        return await self._cluster.all_topics(namespace) if self._cluster is not None else frozenset()
 
     async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a change (``Admission.admit``)."""
-        if self._admission is not None and (waiting := self._admission.admit(namespace, request)) is not None:
+        """Admits a change (``Cluster.admit``)."""
+        if self._cluster is not None and (waiting := self._cluster.admit(namespace, request)) is not None:
             await waiting
 
     def declare(
@@ -150,20 +150,20 @@ class Server:
         self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
-        admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
-        self._admission = admission
-        if admission is not None:
-            parts.push_async_callback(admission.close)
+        cluster = await open_cluster(config.log, missing_topics=config.missing_topics, refuses=refuses)
+        self._cluster = cluster
+        if cluster is not None:
+            parts.push_async_callback(cluster.close)
         grants = await open_grants(config.authorization, config.log, self.reloader)
         if grants is not None:
             parts.push_async_callback(grants.close)
         self._servicer = servicer = Servicer(
             registry,
             limits,
-            lambda: info(config, admission),
+            lambda: info(config, cluster),
             calls,
             permits=Permits(grants, show_secrets=config.show_secrets),
-            admission=admission,
+            cluster=cluster,
             forwarding=self._open_forwarding(parts),
         )
         parts.push_async_callback(self.reloader.close)
@@ -243,7 +243,8 @@ class Server:
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
-            self._sources.issuers = identification.keys
+            if identification.issuers is not None:
+                self._sources.issuers = identification.issuers.keys
             calls.identify = partial(_identify, identification)
         if config.access_log.which is not Recorded.OFF:
             access_log = AccessLog(config.access_log)
@@ -389,12 +390,12 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     return log
 
 
-def info(config: ServerConfig, admission: Admission | None) -> service_pb2.ServerInfo:
-    """Returns the answer to GetServerInfo. ``admission``: knows the cluster; None: the cluster is not known."""
+def info(config: ServerConfig, cluster: Cluster | None) -> service_pb2.ServerInfo:
+    """Returns the answer to GetServerInfo. ``cluster``: knows the cluster; None: the cluster is not known."""
     return service_pb2.ServerInfo(
         version=_VERSION,
         log=_log_kind(config),
-        cluster=admission.cluster_name if admission is not None else "",
+        cluster=cluster.name if cluster is not None else "",
         writer_mode=_writer_mode(config),
     )
 

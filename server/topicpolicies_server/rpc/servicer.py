@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Permission
-from ..cluster.admission import Admission
+from ..cluster.cluster import Cluster
 from ..config import Limits
 from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request
@@ -53,7 +53,7 @@ class Servicer:
         calls: Calls,
         *,
         permits: Permits,
-        admission: Admission | None = None,
+        cluster: Cluster | None = None,
         forwarding: Forwarding | None = None,
     ) -> None:
         """Serves the namespaces of a registry.
@@ -64,11 +64,11 @@ class Servicer:
             info: returns the answer to GetServerInfo.
             calls: the calls in progress.
             permits: permits calls.
-            admission: gathers facts about the cluster; None: the cluster is not known.
+            cluster: what is known of the cluster; None: nothing is.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
         """
         self._permits = permits
-        self._resources = WatchResources(registry, permits.wire, admission)
+        self._resources = WatchResources(registry, permits.wire, cluster)
         self.watches = WatchStreams(limits.max_watches, permits)
         """The open streams of watches, also of the history."""
         self.registry = registry
@@ -76,7 +76,7 @@ class Servicer:
         self._stages = registry.common.activity.stages
         self._readiness = registry.common.readiness
         self._limits = limits
-        self._admission = admission
+        self._cluster = cluster
         self._forwarding = forwarding
         self._info = info
         self._changes: dict[Request, Namespace] = {}
@@ -154,7 +154,7 @@ class Servicer:
         permit = await self._permits.of(call, name, Permission.CHANGE)
         self._constrain(request, permit)
         call.request = request
-        if self._admission is not None and (waiting := self._admission.admit(name, request)) is not None:
+        if self._cluster is not None and (waiting := self._cluster.admit(name, request)) is not None:
             await waiting
         self._changes[request] = namespace = self.registry.get(name)
         self._stages.waiting.count(time.perf_counter() - call.started)
@@ -176,7 +176,7 @@ class Servicer:
             message.changes,
             call,
             self.registry,
-            self._admission,
+            self._cluster,
             self._permits,
             self._constrain,
             self._forwarding,
@@ -191,7 +191,7 @@ class Servicer:
         call.target = message.topic
         topic, key, at_least = reads.read_get(message)
         permit = await self._permits.of(call, topic.namespace, Permission.READ)
-        if self._admission is not None and await self._admission.disabled(topic.namespace, topic.full):
+        if self._cluster is not None and await self._cluster.disabled(topic.namespace, topic.full):
             return answers.document(key, ABSENT, None, disabled=True)
         call.at_least = at_least
         return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), permit.wire)
@@ -201,7 +201,7 @@ class Servicer:
         call.target = message.topic
         target = reads.read_effective(message)
         permit = await self._permits.of(call, target.topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self._admission, target, permit.wire, call)
+        return await reads.effective_policy(self.registry, self._cluster, target, permit.wire, call)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
@@ -212,7 +212,7 @@ class Servicer:
         call.target = message.namespace
         page = reads.read_list(message)
         permit = await self._permits.of(call, page.namespace, Permission.READ)
-        return await reads.policies_of(self.registry, self._admission, page, permit.wire)
+        return await reads.policies_of(self.registry, self._cluster, page, permit.wire)
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
         """Serves WatchPolicies."""
@@ -249,10 +249,10 @@ class Servicer:
 
     async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
         """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""
-        if self._admission is None:
+        if self._cluster is None:
             return True
         try:
-            return not await self._admission.disabled(namespace, topic)
+            return not await self._cluster.disabled(namespace, topic)
         except PolicyError:
             return False
 

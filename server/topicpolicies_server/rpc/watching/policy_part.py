@@ -2,7 +2,7 @@
 
 ``_follow`` goes through these steps, and begins anew when the watcher can't go on or topics were disabled or enabled:
 
-1. it finds out which of the watched topics are disabled (``cluster/admission``), and loads the namespace (status LOADING);
+1. it finds out which of the watched topics are disabled (``cluster/cluster``), and loads the namespace (status LOADING);
 2. if all of them are disabled, it sends a reset, the absence of each named topic and SYNCED, and waits for a change (status DISABLED);
 3. it gets a watcher that goes on from the client's token: if need be, it sends what the history has behind the token first. If that is
    impossible, it sends a reset, and the watcher begins with a snapshot;
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.admission import Admission, Disabled
+from ...cluster.cluster import Cluster, Disabled
 from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
 from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
@@ -48,7 +48,7 @@ class WatchResources(NamedTuple):
     registry: Registry
     wire: answers.Wire
     """Serializes documents, unless a permission decides how."""
-    admission: Admission | None = None
+    cluster: Cluster | None = None
     """Knows what is disabled by a property; None: nothing can be."""
 
 
@@ -124,8 +124,8 @@ class PolicyPart(Part):
             PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
         """
         topics = self._selection.topics
-        if self._resources.admission is not None:
-            self._disabled = await self._resources.admission.disabled_of(self.name, topics, fresh=True)
+        if self._resources.cluster is not None:
+            self._disabled = await self._resources.cluster.disabled_of(self.name, topics, fresh=True)
         disabled, self._left_out = self._disabled, self._disabled.digest
         if disabled.all_of(topics):
             self._failure = None
@@ -225,20 +225,20 @@ class PolicyPart(Part):
 
     async def _ended(self) -> None:
         """Returns when the watcher can't go on, or topics were disabled or enabled. Pulsar notifies nobody of that, so it is polled."""
-        admission, before = self._resources.admission, self._disabled
-        if admission is None:
+        cluster, before = self._resources.cluster, self._disabled
+        if cluster is None:
             await self._begin_anew.wait()
             return
-        admission.polled += 1
+        cluster.polled += 1
         try:
             while not self._begin_anew.is_set() and self._disabled == before:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(admission.poll_seconds):
+                    async with asyncio.timeout(cluster.poll_seconds):
                         await self._begin_anew.wait()
                 with contextlib.suppress(PolicyError):
-                    self._disabled = await admission.disabled_of(self.name, self._selection.topics)
+                    self._disabled = await cluster.disabled_of(self.name, self._selection.topics)
         finally:
-            admission.polled -= 1
+            cluster.polled -= 1
 
     def _leave(self) -> None:
         """Gives back the watcher, if there is one, and notes where it stood."""

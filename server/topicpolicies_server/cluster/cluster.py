@@ -1,6 +1,6 @@
-"""The admission of a request before it is sequenced: the facts that its rules need, and whether the topic has policies at all.
+"""What is known of the cluster: the facts that the rules of a request need, and whether a topic has policies at all.
 
-What rules and reads need of the cluster is asked here, and the answers travel with the request; no later step awaits facts. Recent
+Changes are admitted before they are sequenced: the facts are gathered here and travel with the request, so no later step awaits any. Recent
 answers are cached, so that most requests pass at once. Updates need fresh facts and are refused without them; reads accept older ones.
 """
 
@@ -72,8 +72,8 @@ class Disabled(frozenset[str]):
         return hashlib.blake2b("\n".join(sorted(self)).encode(), digest_size=8).hexdigest() if self else ""
 
 
-class Admission:
-    """Gathers the facts that requests need. It is bound to one event loop."""
+class Cluster:
+    """What is known of the cluster. It is bound to one event loop."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class Admission:
         most: int = 100_000,
         missing_topics: bool = False,
     ) -> None:
-        """Creates an admission; sends no request yet.
+        """Knows nothing yet, and sends no request.
 
         Args:
-            source: where facts come from; it is closed with the admission.
+            source: where facts come from; it is closed with this object.
             now: returns monotonic seconds.
             freshness: how long facts are fresh.
             most: how many topics, and how many namespaces, facts are kept of.
@@ -115,7 +115,7 @@ class Admission:
         return max(self._namespace_seconds / 2, self.polled / _POLLS_PER_SECOND)
 
     @property
-    def cluster_name(self) -> str:
+    def name(self) -> str:
         """The cluster's name, if it was looked up lately; else ""."""
         known = self._cluster.peek(_HERE)
         return known.name or "" if known is not None else ""
@@ -267,10 +267,10 @@ def _no_topic(topic: str) -> PolicyError:
     return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
 
 
-async def open_admission(
+async def open_cluster(
     config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
-) -> Admission | None:
-    """Returns what admits requests: with Pulsar's log it asks the brokers, with the embedded log it reads a file, if one is configured.
+) -> Cluster | None:
+    """Returns what is known of the cluster: with Pulsar's log from the brokers, with the embedded log from a file, if one is configured.
 
     Args:
         config: where the change logs are.
@@ -286,11 +286,11 @@ async def open_admission(
         from .admin import AdminSource  # noqa: PLC0415
 
         brokers = AdminSource(admin_api(config), config.service_url, missing_topics=missing_topics, refuses=refuses)
-        return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
+        return Cluster(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
     if config.cluster_file is None:
         return None
     from .file import FileSource  # noqa: PLC0415
 
     source = FileSource(config.cluster_file)
     await source.cluster()  # reports a file that can't be read now, before the first request
-    return Admission(source, now, FROM_FILE, missing_topics=missing_topics)
+    return Cluster(source, now, FROM_FILE, missing_topics=missing_topics)
