@@ -75,15 +75,6 @@ NOBODY = Caller("", Way.NONE)
 """The caller of every call to a server that asks for no credentials."""
 
 
-def missing(wanted: str) -> PolicyError:
-    """Returns the error for a call without credentials.
-
-    Args:
-        wanted: the credentials that may be given.
-    """
-    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server authenticates callers: give {wanted}.")
-
-
 def invalid(why: str) -> PolicyError:
     """Returns the error for invalid credentials.
 
@@ -96,12 +87,3 @@ def invalid(why: str) -> PolicyError:
 def expired(what: str = "token") -> PolicyError:
     """Returns the error for credentials that have expired."""
     return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_EXPIRED, f"The {what} has expired: call with a new one.")
-
-
-def unverifiable(why: str) -> PolicyError:
-    """Returns the error for credentials that can't be verified now.
-
-    Args:
-        why: a sentence.
-    """
-    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, why)

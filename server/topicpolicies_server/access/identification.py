@@ -28,7 +28,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
-from .caller import NOBODY, Caller, invalid, missing
+from .caller import NOBODY, Caller, invalid
 from .certificates import Certificates
 from .issuers import IssuerClient, Issuers, key_set
 from .tokens import MOST_ROLE, Tokens, is_role, read_unverified
@@ -96,7 +96,9 @@ class Identification:
         elif not needed and authorization is None and not original:
             return NOBODY
         else:
-            raise missing(self._wanted())
+            raise PolicyError(
+                Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server authenticates callers: give {self._wanted()}."
+            )
         return self._speaking(known, original)
 
     async def close(self) -> None:

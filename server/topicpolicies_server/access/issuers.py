@@ -26,9 +26,10 @@ import httpx
 import jwt
 
 from ..config.callers import MOST_ISSUERS, OidcConfig, is_private
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
 from ..tasks import TaskSet
-from .caller import Caller, Way, invalid, unverifiable
+from .caller import Caller, Way, invalid
 from .keys import Key, KeyUnusable, of_public
 from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
@@ -213,7 +214,8 @@ class _Issuer:
     def refusal(self) -> PolicyError:
         """Returns the error for a token whose key is not there."""
         if not self.keys:
-            return unverifiable(f"The keys of {self.name} are not known ({self.problem or 'requested a moment ago'}): try again.")
+            problem = f"The keys of {self.name} are not known ({self.problem or 'requested a moment ago'}): try again."
+            return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
         return invalid(f"The token is signed with a key that {self.name} does not publish.")
 
     async def close(self) -> None:

@@ -149,10 +149,6 @@ class Call:
         """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
         return self._writing_since
 
-    def note(self, key: str, value: str) -> None:
-        """Sets the trailing metadata of the answer to one pair."""
-        self.context.set_trailing_metadata(((key, value),))
-
     def time_left(self) -> float | None:
         """Returns the seconds until the caller's deadline; None: the call has none."""
         left: float | None = self.context.time_remaining()

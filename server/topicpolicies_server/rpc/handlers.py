@@ -28,7 +28,7 @@ def handlers(servicer: Servicer, calls: Calls) -> tuple[grpc.GenericRpcHandler, 
         readiness = common.readiness
         if readiness.cut_off and not common.context.sole_writer:
             since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - readiness.since)
-            call.note(UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds"))
+            call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
 
     def unary(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
         return grpc.unary_unary_rpc_method_handler(calls.handler(name, request.FromString, method, stream=False, answered=confirm))

@@ -35,23 +35,6 @@ _DIGITS = 16
 _Place = TypeVar("_Place")
 
 
-class Target(NamedTuple):
-    """The document that a GetPolicy request reads."""
-
-    topic: Topic
-    key: PolicyKey
-    at_least: str
-    """The version that the document must have reached; "": any."""
-
-
-class EffectiveTarget(NamedTuple):
-    """The topic that a GetEffectivePolicy request reads."""
-
-    topic: Topic
-    at_least: Mapping[Scope, str]
-    """By scope, the version that its document must have reached; "": any."""
-
-
 class Page(NamedTuple):
     """The documents that a ListPolicies request lists: one page of them."""
 
@@ -61,8 +44,8 @@ class Page(NamedTuple):
     most: int
 
 
-def read_get(message: service_pb2.GetPolicyRequest) -> Target:
-    """Reads a GetPolicy request.
+def read_get(message: service_pb2.GetPolicyRequest) -> tuple[Topic, PolicyKey, str]:
+    """Reads a GetPolicy request. Returns the topic, the policy key, and the version that the document must have reached ("": any).
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -73,11 +56,11 @@ def read_get(message: service_pb2.GetPolicyRequest) -> Target:
     at_least = problems.version(message.at_least_version, "at_least_version")
     problems.check()
     assert topic is not None, "checked"
-    return Target(topic, topic.key(scope), at_least)
+    return topic, topic.key(scope), at_least
 
 
-def read_effective(message: service_pb2.GetEffectivePolicyRequest) -> EffectiveTarget:
-    """Reads a GetEffectivePolicy request.
+def read_effective(message: service_pb2.GetEffectivePolicyRequest) -> tuple[Topic, Mapping[Scope, str]]:
+    """Reads a GetEffectivePolicy request. Returns the topic, and by scope the version that its document must have reached ("": any).
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -90,7 +73,7 @@ def read_effective(message: service_pb2.GetEffectivePolicyRequest) -> EffectiveT
     }
     problems.check()
     assert topic is not None, "checked"
-    return EffectiveTarget(topic, at_least)
+    return topic, at_least
 
 
 def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
@@ -108,7 +91,9 @@ def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
     return Page(namespace, scopes, after, most)
 
 
-async def effective_policy(registry: Registry, cluster: Cluster | None, target: EffectiveTarget, wire: answers.Wire, call: Call) -> bytes:
+async def effective_policy(
+    registry: Registry, cluster: Cluster | None, topic: Topic, at_least: Mapping[Scope, str], wire: answers.Wire, call: Call
+) -> bytes:
     """Returns a serialized ``EffectivePolicy``: the policies that are in effect for a topic, and the level that each value comes from.
 
     The levels are the topic's LOCAL and GLOBAL documents, the namespace and the brokers; ``core/policies/resolution`` combines them.
@@ -116,7 +101,8 @@ async def effective_policy(registry: Registry, cluster: Cluster | None, target: 
     Args:
         registry: the namespaces.
         cluster: what is known of the cluster; None: nothing is.
-        target: the request.
+        topic: the topic.
+        at_least: by scope, the version that its document must have reached.
         wire: serializes the policies.
         call: the call; its ``at_least`` is set to the version that is waited for.
 
@@ -124,7 +110,6 @@ async def effective_policy(registry: Registry, cluster: Cluster | None, target: 
         PolicyError: the policies of the namespace or of the brokers are not known or can't be found out; the topic does not exist; the log
             can't be read, or does not reach a version in time.
     """
-    topic = target.topic
     levels = await cluster.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if cluster is not None else None
     if levels is None or levels.namespace is None or levels.broker is None:
         raise PolicyError(
@@ -137,8 +122,8 @@ async def effective_policy(registry: Registry, cluster: Cluster | None, target: 
     if not levels.disabled:
         served = registry.get(topic.namespace)
         for scope in Scope:
-            call.at_least = target.at_least[scope]
-            heads[scope] = await served.get(PolicyKey(topic.full, scope), target.at_least[scope])
+            call.at_least = at_least[scope]
+            heads[scope] = await served.get(PolicyKey(topic.full, scope), at_least[scope])
     local, global_ = (_policies(heads[scope]) for scope in Scope)
     found = resolution.effective(local, global_, levels.namespace, levels.broker)
     answer = service_pb2.EffectivePolicy(

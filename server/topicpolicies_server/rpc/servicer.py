@@ -199,9 +199,9 @@ class Servicer:
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
         """Serves GetEffectivePolicy."""
         call.target = message.topic
-        target = reads.read_effective(message)
-        permit = await self._permits.of(call, target.topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self._cluster, target, permit.wire, call)
+        topic, at_least = reads.read_effective(message)
+        permit = await self._permits.of(call, topic.namespace, Permission.READ)
+        return await reads.effective_policy(self.registry, self._cluster, topic, at_least, permit.wire, call)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
@@ -233,10 +233,10 @@ class Servicer:
     async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, call: Call) -> bytes:
         """Serves GetPolicyAsOf."""
         call.target = message.topic
-        topic, key, moment = histories.read_moment(message)
+        topic, key, at, version = histories.read_moment(message)
         await self._permits.of(call, topic.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(topic.namespace, topic.full)
-        return await histories.past_document(self.registry, topic.namespace, key, moment, followed=followed)
+        return await histories.past_document(self.registry, topic.namespace, key, at, version, followed=followed)
 
     async def watch_history(self, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
         """Serves WatchHistory."""
