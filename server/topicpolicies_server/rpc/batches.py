@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Protocol
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
@@ -36,13 +35,6 @@ TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
-
-
-class Refusal(Protocol):
-    """Returns the error of a change that certainly is not made (``Servicer``)."""
-
-    def __call__(self, request: Request | None, namespace: str, *, permitted: bool) -> PolicyError:
-        """Returns the error. ``request``: None if it was not read; ``permitted``: whether the caller may change the namespace."""
 
 
 class _Item:
@@ -134,11 +126,12 @@ class ChangeBatch:
             self._changes.clear()
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
-    def end(self, refusal: Refusal) -> None:
+    def end(self, refusal: Callable[..., PolicyError]) -> None:
         """Gives every change without a result one now: OUTCOME_UNKNOWN if it may be made.
 
         Args:
-            refusal: returns the error of a change that certainly is not made.
+            refusal: returns the error of a change that certainly is not made (``Servicer``). Takes the change (None: it was not read), its
+                namespace, and whether it is known that the caller may change that (``permitted``).
         """
         if self._making is not None:
             self._making.cancel()

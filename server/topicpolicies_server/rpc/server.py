@@ -392,23 +392,16 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
 
 def info(config: ServerConfig, cluster: Cluster | None) -> service_pb2.ServerInfo:
     """Returns the answer to GetServerInfo. ``cluster``: knows the cluster; None: the cluster is not known."""
+    log = config.log
+    if isinstance(log, EmbeddedLogConfig):
+        kind = service_pb2.LOG_KIND_EMBEDDED if log.path is not None else service_pb2.LOG_KIND_MEMORY
+        mode = service_pb2.WRITER_MODE_SOLE
+    else:
+        kind = service_pb2.LOG_KIND_PULSAR
+        mode = service_pb2.WRITER_MODE_EXCLUSIVE if log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED
     return service_pb2.ServerInfo(
         version=_VERSION,
-        log=_log_kind(config),
+        log=kind,
         cluster=cluster.name if cluster is not None else "",
-        writer_mode=_writer_mode(config),
+        writer_mode=service_pb2.WRITER_MODE_READ_ONLY if config.read_only else mode,
     )
-
-
-def _log_kind(config: ServerConfig) -> service_pb2.LogKind.ValueType:
-    if not isinstance(config.log, EmbeddedLogConfig):
-        return service_pb2.LOG_KIND_PULSAR
-    return service_pb2.LOG_KIND_EMBEDDED if config.log.path is not None else service_pb2.LOG_KIND_MEMORY
-
-
-def _writer_mode(config: ServerConfig) -> service_pb2.WriterMode.ValueType:
-    if config.read_only:
-        return service_pb2.WRITER_MODE_READ_ONLY
-    if isinstance(config.log, EmbeddedLogConfig):
-        return service_pb2.WRITER_MODE_SOLE
-    return service_pb2.WRITER_MODE_EXCLUSIVE if config.log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED
