@@ -28,10 +28,6 @@ class Table:
         self.asked.append(role)
         return self._find(role) if role in self._later else self._granted.get(role, NOTHING)
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns nothing: nothing is cached."""
-        return {}
-
     async def close(self) -> None:
         """Notes that it was closed."""
         self.closed = True

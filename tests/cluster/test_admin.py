@@ -13,7 +13,7 @@ from tests.broker.admin import AdminError
 from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
-from topicpolicies_server.cluster.admission import Admission
+from topicpolicies_server.cluster.cluster import Cluster
 from topicpolicies_server.cluster.source import PROPERTY, TopicFacts
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.change_log import LogError
@@ -56,11 +56,11 @@ async def test_the_disabling_property_is_read_from_namespaces_and_from_partition
     assert await source.topic(f"persistent://{topic}") == TopicFacts(True, {PROPERTY: "false", "other": "kept"})
     assert await source.topic(f"persistent://{namespace}/plain") == TopicFacts(True, {})
     assert await source.topic(f"persistent://{namespace}/missing") == TopicFacts(False, {})
-    admission = Admission(source, time.monotonic)
-    assert await admission.disabled(namespace, f"persistent://{namespace}/plain")
-    assert not await admission.disabled(namespace, f"persistent://{topic}")
+    cluster = Cluster(source, time.monotonic)
+    assert await cluster.disabled(namespace, f"persistent://{namespace}/plain")
+    assert not await cluster.disabled(namespace, f"persistent://{topic}")
     await asyncio.to_thread(admin.call, "PUT", f"persistent/{topic}/properties", {PROPERTY: "true"})
-    fresh = Admission(source, time.monotonic)
+    fresh = Cluster(source, time.monotonic)
     assert await fresh.disabled(namespace, f"persistent://{topic}")
 
 

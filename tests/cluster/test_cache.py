@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from topicpolicies_server.cluster.cache import MOST_UNCALLED, Cache
+from topicpolicies_server.cluster.cache import MOST_REFRESHES, Cache
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -98,15 +98,12 @@ async def test_a_closed_cache_sends_no_requests_and_answers_only_from_what_it_ha
     assert asked.questions == ["one"] and caplog.records == []
 
 
-async def test_a_cancellation_of_what_a_request_awaits_is_an_error_and_cancels_no_caller(
+async def test_a_request_that_fails_unexpectedly_is_logged_and_repeated_for_the_next_caller(
     cache: Cache[str, str], asked: Asked, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked.answering.set()
-    waiters = [asyncio.create_task(cache.get("behind")) for _ in range(2)]
-    await turns_of_the_loop()
-    asked.behind.cancel()
-    for waiter in waiters:
-        assert isinstance(await outcome(waiter), RuntimeError)
+    asked.behind.set_exception(RuntimeError("unexpected"))
+    assert isinstance(await outcome(asyncio.create_task(cache.get("behind"))), RuntimeError)
     (record,) = caplog.records
     assert record.levelno == logging.ERROR and "behind" in record.message
     asked.behind = asyncio.get_running_loop().create_future()
@@ -116,7 +113,7 @@ async def test_a_cancellation_of_what_a_request_awaits_is_an_error_and_cancels_n
 
 
 async def test_a_request_continues_without_callers(asked: Asked) -> None:
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0)
     waiter = asyncio.create_task(cache.get("one"))
     await turns_of_the_loop()
     waiter.cancel()
@@ -129,7 +126,7 @@ async def test_a_request_continues_without_callers(asked: Asked) -> None:
 @pytest.mark.parametrize("stale", [False, True])
 async def test_a_refresh_is_sent_although_no_caller_waits_for_it(asked: Asked, stale: bool) -> None:
     now = 0.0
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now, places=asyncio.Semaphore(1))
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now)
     asked.answering.set()
     assert await cache.get("one") == "one"
     asked.answering.clear()
@@ -148,39 +145,10 @@ async def test_a_refresh_is_sent_although_no_caller_waits_for_it(asked: Asked, s
     assert asked.questions == ["one", "before", "one"]
 
 
-async def test_a_place_granted_to_a_request_that_is_being_given_up_goes_to_the_next_request(asked: Asked) -> None:
-    places = asyncio.Semaphore(1)
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=places)
-    asked.answering.set()
-    await places.acquire()
-    leaver = asyncio.create_task(cache.get("one"))
-    await turns_of_the_loop()
-    leaver.cancel()
-    places.release()
-    async with asyncio.timeout(_HANGS_SECONDS):
-        assert await cache.get("two") == "two"
-        assert await cache.get("one") == "one"
-
-
-async def test_of_many_requests_without_callers_only_a_bounded_number_continues(cache: Cache[str, str], asked: Asked) -> None:
-    kept = asyncio.create_task(cache.get("0"))
-    for number in range(1_000):
-        leaver = asyncio.create_task(cache.get(str(number)))
-        await turns_of_the_loop()
-        leaver.cancel()
-    back = asyncio.create_task(cache.get("999"))
-    await turns_of_the_loop()
-    assert len(cache._requests) == MOST_UNCALLED + 2
-    asked.answering.set()
-    assert [await kept, await back] == ["0", "999"]
-    await turns_of_the_loop()
-    assert not cache._requests and not cache._uncalled
-
-
 @pytest.mark.parametrize("stale", [False, True])
-async def test_a_new_callers_request_waits_for_only_a_few_refreshes(asked: Asked, stale: bool) -> None:
+async def test_only_a_few_refreshes_run_at_a_time_and_later_uses_make_up_for_those_left_out(asked: Asked, stale: bool) -> None:
     now = 0.0
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=1_000, now=lambda: now, places=asyncio.Semaphore(1))
+    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=1_000, now=lambda: now)
     asked.answering.set()
     known = [str(number) for number in range(200)]
     for key in known:
@@ -194,12 +162,12 @@ async def test_a_new_callers_request_waits_for_only_a_few_refreshes(asked: Asked
     await turns_of_the_loop()
     asked.answering.set()
     assert await newcomer == "newcomer"
-    assert asked.questions == [*known[:MOST_UNCALLED], "newcomer"]
+    assert asked.questions == [*known[:MOST_REFRESHES], "newcomer"]
     for _ in range(len(known)):
         for key in known:
             assert await cache.get(key, stale=stale) == key
         await turns_of_the_loop()
-    assert set(asked.questions) == {*known, "newcomer"}, "later uses make up for refreshes that were left out"
+    assert set(asked.questions) == {*known, "newcomer"}
     assert len(asked.questions) == len(known) + 1, "each key is refreshed once"
 
 

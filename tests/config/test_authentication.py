@@ -86,13 +86,9 @@ def test_each_way_of_authentication_is_configured_by_its_options(file: Path) -> 
             {
                 "authentication_providers": "oidc",
                 "oidc_issuers": "https://a.example,https://b.example",
-                "oidc_jwks_url": "https://a.example/k",
+                "oidc_jwks_file": __file__,
             },
             "one issuer",
-        ),
-        (
-            {"authentication_providers": "oidc", "oidc_issuers": "https://a.example", "oidc_jwks_url": "http://a.example/k"},
-            "(--oidc-jwks-url)",
         ),
         ({"authentication_providers": "certificate"}, "--tls-client-ca"),
         ({"token_allowed_clock_skew_seconds": "301"}, "from 0 to 300"),

@@ -57,10 +57,9 @@ def test_authorization_by_a_file_and_by_brokers_is_configured_by_its_options(fil
         **BROKERS,
         authorization_by_brokers=True,
         superuser_roles="a, b",
-        namespace_roles_may_read=True,
         authorization_cache_seconds=7,
     )
-    assert brokers == AuthorizationConfig(brokers=True, superuser_roles=("a", "b"), namespace_roles_may_read=True, cache_seconds=7)
+    assert brokers == AuthorizationConfig(brokers=True, superuser_roles=("a", "b"), cache_seconds=7)
     assert brokers.enabled
 
 
@@ -69,8 +68,7 @@ def test_authorization_by_a_file_and_by_brokers_is_configured_by_its_options(fil
     [
         ({**EMBEDDED, "authorization": Path("/gone")}, "can't be read"),
         ({**EMBEDDED, "authorization_by_brokers": True}, "--authorization-by-brokers goes with --pulsar"),
-        ({**EMBEDDED, "superuser_roles": "a"}, "--superuser-roles and --namespace-roles-may-read go with"),
-        ({**BROKERS, "namespace_roles_may_read": True}, "--superuser-roles and --namespace-roles-may-read go with"),
+        ({**EMBEDDED, "superuser_roles": "a"}, "--superuser-roles go with"),
         ({**BROKERS, "authorization_by_brokers": True, "authorization": Path(__file__)}, "not both"),
         (
             {**EMBEDDED, "authorization": Path(__file__), "allow_authenticated": True},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,23 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicpolicies_server.config import LogFormat
 from topicpolicies_server.ops import log as log_module
-from topicpolicies_server.ops.log import Plain, Queued, Structured, Writer, line_maker, moment
+from topicpolicies_server.ops.log import Json, Plain, Queued, Writer, moment
 
 PATIENCE = 20.0
-_PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
-
-
-def parsed(line: str) -> dict[str, str]:
-    """Parses a line of logfmt."""
-    found, at = {}, 0
-    while at < len(line):
-        match = _PAIR.match(line, at)
-        assert match is not None, line[at:]
-        found[match[1]] = json.loads(match[2]) if match[2].startswith('"') else match[2]
-        at = match.end()
-    return found
 
 
 def record(message: str, *, error: BaseException | None = None, **fields: object) -> logging.LogRecord:
@@ -46,27 +32,17 @@ def record(message: str, *, error: BaseException | None = None, **fields: object
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text() | st.integers() | st.booleans(), max_size=5), st.text())
 def test_any_record_is_one_ascii_line_that_can_be_parsed_back(fields: dict[str, Any], message: str) -> None:
-    for form, read in ((LogFormat.JSON, json.loads), (LogFormat.LOGFMT, parsed)):
-        line = Structured(line_maker(form)).format(record(message, **fields))
-        assert line.isascii() and len(line.splitlines()) == 1
-        read_back = read(line)
-        assert (read_back["msg"], read_back["level"], read_back["logger"], read_back["ts"]) == (
-            message,
-            "warning",
-            "a.logger",
-            "2023-11-14T22:13:20.250Z",
-        )
-        for name, value in fields.items():
-            if name not in ("ts", "level", "logger", "msg"):
-                expected = value if form is LogFormat.JSON else str(value).lower() if isinstance(value, bool) else str(value)
-                assert read_back[name] == expected
+    line = Json().format(record(message, **fields))
+    assert line.isascii() and len(line.splitlines()) == 1
+    own = {"ts": "2023-11-14T22:13:20.250Z", "level": "warning", "logger": "a.logger", "msg": message}
+    assert json.loads(line) == {**fields, **own}
 
 
 def test_a_traceback_is_in_its_line() -> None:
     try:
         raise ValueError("two\nlines")
     except ValueError as error:
-        line = Structured(line_maker(LogFormat.JSON)).format(record("it failed", error=error))
+        line = Json().format(record("it failed", error=error))
     assert json.loads(line)["error"].splitlines()[-2:] == ["ValueError: two", "lines"]
 
 
@@ -91,11 +67,6 @@ def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.0, "1970-01-01T00:00:00.000Z"), (1_700_000_000.9999, "2023-11-14T22:13:20.999Z")])
 def test_times_are_formatted_in_utc_with_milliseconds(seconds: float, text: str) -> None:
     assert moment(seconds) == text
-
-
-def test_plain_values_are_not_quoted_in_logfmt() -> None:
-    line = line_maker(LogFormat.LOGFMT)({"topic": "persistent://a/b/c", "ms": 1.5, "say": 'a "word"', "empty": "", "key": "a=b"})
-    assert line == 'topic=persistent://a/b/c ms=1.5 say="a \\"word\\"" empty="" key="a=b"'
 
 
 class Pipe:
@@ -132,9 +103,8 @@ def logger_to(handler: logging.Handler) -> logging.Logger:
     return logger
 
 
-def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "MOST", 100)
-    handler = Queued(Writer(pipe.writing))
+def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: Pipe) -> None:
+    handler = Queued(Writer(pipe.writing), 100)
     logger = logger_to(handler)
 
     def log() -> None:

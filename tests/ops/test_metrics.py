@@ -59,7 +59,6 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
             "documents": 1,
             "document_bytes": bench.registry.common.capacity.bytes,
             "over_capacity": 0,
-            "watchers": 0,
             "repairs_due": 0,
             "repairs_waiting": 0,
             "repairs_paused": 0,

@@ -55,7 +55,6 @@ def beside_pulsar() -> Scrape:
         sources = ServerSources(
             reloader=Reloader(),
             limits=bench.limits,
-            caches=[lambda: {"tokens": (1, 2)}],
             issuers=lambda: KeysKnown(1.0, 0),
             unrecorded=int,
             spans_lost=int,

@@ -36,9 +36,5 @@ class Slow:
     def _granted(self) -> Granted:
         return EVERYTHING - {Permission.SECRETS} if self.allowed else NOTHING
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns nothing: no answers are kept."""
-        return {}
-
     async def close(self) -> None:
         """Does nothing."""

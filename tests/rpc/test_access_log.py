@@ -31,7 +31,6 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import (
     AccessLogConfig,
     EmbeddedLogConfig,
-    LogFormat,
     Recorded,
     ServerConfig,
     parse_address,
@@ -55,7 +54,7 @@ class Recording:
         self.path = path
         config = AccessLogConfig(which=which, path=path)
         log = EmbeddedLogConfig(path=None)
-        self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), access_log=config, log_format=LogFormat.JSON))
+        self.server = Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), access_log=config))
 
     @property
     def log(self) -> AccessLog:
@@ -213,28 +212,30 @@ class Stuck:
 
     def __init__(self, log: AccessLog, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go = threading.Event(), threading.Event()
-        real = log._handler.emit
+        handler = log._file
+        assert handler is not None
+        real = handler.emit
 
         def emit(record: logging.LogRecord) -> None:
             self.began.set()
             self.go.wait(PATIENCE)
             real(record)
 
-        monkeypatch.setattr(log._handler, "emit", emit)
+        monkeypatch.setattr(handler, "emit", emit)
 
 
 async def test_calls_do_not_wait_for_a_record_that_can_not_be_written_and_missing_lines_are_counted(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = recording.log
-    log._waiting.maxsize = 5
+    log._lines._waiting.maxsize = 5
     stuck = Stuck(log, monkeypatch)
     for value in range(30):
         await client.UpdatePolicy(update(value))
     await until(lambda: log.lost > 0)
     lost = log.lost
     stuck.go.set()
-    assert len(await recording.lines()) == 30 - lost
+    assert len([line for line in await recording.lines() if line["msg"] == "call"]) == 30 - lost
 
 
 async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
@@ -266,9 +267,9 @@ async def test_lines_that_wait_for_the_disk_keep_no_requests_in_memory(
     await until(stuck.began.is_set)
     for value in range(300):
         await client.UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{value % 3}", policies=TopicPolicies(max_producer_per_topic=value)))
-    await until(lambda: log._waiting.qsize() == 300)
+    await until(lambda: log._lines._waiting.qsize() == 300)
     await until(lambda: len(requests_in_memory()) < 100)
-    assert log._waiting.qsize() == 300, "the lines do not wait any more"
+    assert log._lines._waiting.qsize() == 300, "the lines do not wait any more"
     stuck.go.set()
 
 
@@ -279,4 +280,4 @@ def requests_in_memory() -> list[Request]:
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
-        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)
+        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"))

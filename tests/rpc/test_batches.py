@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access import Granted
-from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
@@ -35,9 +35,7 @@ async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
     """Yields a server that asks the slow authority, and records its calls."""
     assert slow.asked == 0
     record = AccessLogConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
-    config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), access_log=record, log_format=LogFormat.JSON
-    )
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), access_log=record)
     async with Server(config) as running:
         running.calls.identify = believe
         yield running

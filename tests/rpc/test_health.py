@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.logs.pulsar.conftest import eventually
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.config import Limits, PulsarLogConfig, ServerConfig, parse_address
@@ -84,45 +84,18 @@ async def cluster_server(cluster: FakeCluster, limits: Limits) -> AsyncIterator[
         yield running
 
 
-async def test_each_name_has_its_own_status(asked: Asked, stub: AsyncStub) -> None:
+async def test_each_name_has_its_own_status(asked: Asked) -> None:
     for name in ("", "readiness", "liveness", SERVICE):
         assert await asked.status(name) == SERVING
     assert await asked.listed() == dict.fromkeys(("", "readiness", "liveness", SERVICE, HISTORY), SERVING)
-    await stub.UpdatePolicy(UPDATE)
-    assert await asked.status("public/default") == SERVING
 
 
-async def test_asking_for_a_namespace_does_not_load_it(server: Server, asked: Asked) -> None:
-    assert await asked.status("public/default") == UNKNOWN
-    assert await next_status(asked.watch("public/default")) == UNKNOWN
-    assert len(server.registry) == 0
-
-
-@pytest.mark.parametrize("name", ["no.such.Service", "a/b/c", "/", "tenant/", "tenant/" + "n" * 600, "é/è"])
+@pytest.mark.parametrize("name", ["no.such.Service", "public/default", "/"])
 async def test_an_unknown_name_is_not_found_and_a_watch_of_it_gets_service_unknown(asked: Asked, name: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.status(name)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     assert await next_status(asked.watch(name)) == SERVICE_UNKNOWN
-
-
-async def test_a_watch_of_a_namespace_gets_serving_once_the_namespace_is_loaded(asked: Asked, stub: AsyncStub) -> None:
-    watch = asked.watch("public/default")
-    assert await next_status(watch) == UNKNOWN
-    await stub.UpdatePolicy(UPDATE)
-    assert await next_status(watch) == SERVING
-
-
-@pytest.mark.parametrize("limits", [Limits(max_health_watches=2)])
-async def test_a_health_watch_beyond_the_limit_is_refused_until_another_one_ends(server: Server, asked: Asked) -> None:
-    first, second = asked.watch(), asked.watch("liveness")
-    assert await next_status(first) == await next_status(second) == SERVING
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asked.watch().read()
-    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    first.cancel()
-    await eventually(lambda: len(server.calls) == 1)
-    assert await next_status(asked.watch()) == SERVING
 
 
 async def test_a_stopping_server_is_not_ready_but_alive(server: Server, asked: Asked) -> None:
@@ -187,7 +160,6 @@ async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_
             assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE")
             assert "No broker can be reached" in refusal.message and "try again" in refusal.message
             assert asyncio.get_running_loop().time() - began < 2.0
-        assert await Asked(channel).status("public/default") in (UNKNOWN, NOT_SERVING)
 
 
 async def test_calls_that_wait_for_the_log_when_the_patience_is_over_are_refused_with_the_reason(cluster_server: Server) -> None:

@@ -69,7 +69,6 @@ async def fuzzed(tmp_path: Path, collector: Collector) -> AsyncIterator[Server]:
         max_calls_per_principal=20,
         max_watches_per_principal=8,
         max_changes_per_second_per_principal=400.0,
-        max_in_flight_bytes_per_principal=MEGABYTE,
     )
     authentication, authorization = asking(tmp_path)
     config = ServerConfig(

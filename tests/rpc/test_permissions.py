@@ -227,24 +227,6 @@ def stub_of(channel: grpc.aio.Channel) -> AsyncStub:
     return async_stub(channel)
 
 
-async def health(channel: grpc.aio.Channel, caller: str, namespace: str) -> list[int]:
-    """Returns the status of a namespace's health that a caller gets from a check, and from a watch."""
-    stub: Any = health_pb2_grpc.HealthStub(channel)
-    request = health_pb2.HealthCheckRequest(service=namespace)
-    watch = stub.Watch(request, metadata=of(caller))
-    try:
-        return [(await stub.Check(request, metadata=of(caller))).status, (await anext(aiter(watch))).status]
-    finally:
-        watch.cancel()
-
-
-async def test_the_health_of_a_namespace_is_unknown_to_callers_who_may_not_read_it(channel: grpc.aio.Channel) -> None:
-    serving, unknown = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.UNKNOWN
-    for caller in CALLERS:
-        assert await health(channel, caller, NAMESPACE) == [serving if caller in READING else unknown] * 2, caller
-    assert await health(channel, "stranger", "acme/nowhere") == [unknown] * 2, "the status differs for a namespace that does not exist"
-
-
 # Secrets
 
 

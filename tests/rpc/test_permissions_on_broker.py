@@ -18,8 +18,8 @@ from tests.promises.broker.test_permissions import NAMESPACE, SIDECAR, prepare
 from tests.rpc.both_sides import MUTUAL, TRANSPORTS, Delays, both_sides, lets, tokens
 from tests.rpc.callers import Metadata
 from tests.rpc.conftest import Refusal
-from tests.rpc.test_authorizations import watching
 from tests.rpc.test_permissions import CALLS, refusal_of
+from tests.rpc.test_watch_permissions import watching
 from tests.stubs import async_stub
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
@@ -160,22 +160,6 @@ async def test_the_server_permits_a_principal_what_the_brokers_admin_api_permits
                 answers[caller] = ours
     assert {caller for caller, found in answers.items() if all(found.values())} == MAY
     assert not any(any(found.values()) for caller, found in answers.items() if caller not in MAY)
-
-
-async def test_roles_of_the_namespace_may_read_and_watch_if_the_configuration_says_so(
-    config: ServerConfig, of: Callable[[str], Metadata]
-) -> None:
-    wider = AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS, namespace_roles_may_read=True)
-    async with Server(_with(config, wider)) as server, grpc.aio.insecure_channel(server.address) as channel:
-        found = {call: await refusal_of(CALLS[call][0], channel, "reader", of) is None for call in CALLS if CALLS[call][1]}
-        assert {call for call, may in found.items() if may} == {
-            "GetPolicy",
-            "GetEffectivePolicy",
-            "ListPolicies",
-            "WatchPolicies",
-            "WatchPolicies of a topic",
-        }
-        assert await refusal_of(CALLS["GetPolicy"][0], channel, "stranger", of) is not None
 
 
 def _with(config: ServerConfig, authorization: AuthorizationConfig) -> ServerConfig:

@@ -92,7 +92,7 @@ async def test_an_invalid_request_is_refused_before_its_permission_is_looked_up(
 
 
 class Facts:
-    """A fake admission that admits every change at once, but changes with a reason only when ``known`` is set."""
+    """A fake cluster that admits every change at once, but changes with a reason only when ``known`` is set."""
 
     def __init__(self) -> None:
         self.known = asyncio.Event()
@@ -106,9 +106,6 @@ class Facts:
     async def close(self) -> None:
         """Does nothing."""
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        return {}
-
 
 async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_waits_for_facts(
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +115,7 @@ async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_w
     async def opened(*_: object, **__: object) -> Facts:
         return facts
 
-    monkeypatch.setattr(servers, "open_admission", opened)
+    monkeypatch.setattr(servers, "open_cluster", opened)
     monkeypatch.setattr(servers, "info", lambda *_: service_pb2.ServerInfo())
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:

@@ -227,26 +227,6 @@ async def test_batches_that_are_cancelled_while_they_are_slowed_do_not_delay_lat
         await stub.UpdatePolicy(update(1), metadata=ALICE)
 
 
-@pytest.mark.parametrize("quota", [{"max_in_flight_bytes_per_principal": 2_000}])
-@pytest.mark.usefixtures("named")
-async def test_the_request_of_a_watch_is_not_in_flight(server: Server, stub: AsyncStub) -> None:
-    topics = [f"{TOPIC}-{number}" for number in range(100)]
-    watches = []
-    for _ in range(2):  # each has more bytes than may be in flight
-        watch = stub.WatchPolicies(pb.WatchPoliciesRequest(topics=topics), metadata=ALICE)
-        watches.append(watch)
-        assert await watch.read()
-        assert (await stub.UpdatePolicy(update(), metadata=ALICE)).outcome
-    usage = usage_of(server)
-    assert (usage.bytes, usage.watches) == (0, 2)
-    for watch in watches:
-        watch.cancel()
-    async with asyncio.timeout(_SECONDS):
-        while usage.calls:  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-    assert usage.bytes == 0
-
-
 @pytest.mark.parametrize("quota", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
 async def test_without_authentication_callers_of_one_address_share_a_limit_and_health_checks_pass(server: Server, stub: AsyncStub) -> None:
     assert await stub.WatchPolicies(pb.WatchPoliciesRequest(topics=[TOPIC])).read()
@@ -260,15 +240,13 @@ async def test_without_authentication_callers_of_one_address_share_a_limit_and_h
     ("peer", "name"),
     [
         ("ipv4:10.0.0.1:4711", "10.0.0.1"),
-        ("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711", "2001:db8:1:2::/64"),
-        ("ipv6:[::1]:4711", "::/64"),
-        ("ipv6:%5B::ffff:10.0.0.1%5D:4711", "10.0.0.1"),
-        ("ipv6:%5Bfe80::1%25eth0%5D:4711", "fe80::/64"),
+        ("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711", "[2001:db8:1:2:3:4:5:6]"),
+        ("ipv6:[::1]:4711", "[::1]"),
         ("unix:", "unix"),
         ("unix:/run/sidecar", "unix"),
     ],
 )
-def test_addresses_are_named_without_ports_and_ipv6_addresses_by_their_network(peer: str, name: str) -> None:
+def test_addresses_are_named_without_ports(peer: str, name: str) -> None:
     assert address(peer) == name
 
 
@@ -301,10 +279,10 @@ def test_a_bucket_gives_a_seconds_tokens_at_once_and_then_one_each_interval() ->
 def test_the_idlest_principal_is_forgotten_but_none_with_calls_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas_module, "MOST_KNOWN", 3)
     quotas = Quotas(Limits(max_calls_per_principal=1))
-    usage, _ = quotas.charge(("busy",), "GetPolicy", 1, None)
+    usage, _ = quotas.charge(("busy",), "GetPolicy", None)
     assert usage is not None
     for name in "abcdef":
         quotas._usage((name,), 0.0)
     assert list(quotas._known) == [("busy",), ("e",), ("f",)]
-    quotas.release(usage, "GetPolicy", 1)
-    assert quotas.kept() == {"principals": (3, 3)} and usage.calls == 0
+    quotas.release(usage, "GetPolicy")
+    assert len(quotas._known) == 3 and usage.calls == 0

@@ -25,6 +25,7 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.calls import Calls
+from topicpolicies_server.rpc.permits import Permits
 from topicpolicies_server.rpc.servicer import Servicer
 from topicpolicies_server.rpc.watching.stream import Write
 
@@ -94,7 +95,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits))
+        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), permits=Permits(None))
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()

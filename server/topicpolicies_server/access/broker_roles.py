@@ -6,14 +6,11 @@ role                             source                                         
 a superuser                      the option ``superuser_roles``; the brokers' ``superUserRoles``,    do everything
                                  if they let this server see their configuration
 an admin role of the tenant      ``GET tenants/TENANT``                                              do all but see secrets
-a role that may produce,         ``GET namespaces/NAMESPACE/permissions``, if                        read and watch
-consume or the like there        ``namespace_roles_may_read``
 another role                                                                                         do nothing
 ===============================  ==================================================================  ==============================
 
 Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which for reading and changing alike calls
-``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant. So without ``namespace_roles_may_read`` no role may do
-here what the brokers' admin API would refuse.
+``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant.
 
 The sources are asked in this order, until one has the role. If one of them can't be known, the call is refused
 (``AUTHORIZATION_UNKNOWN``).
@@ -34,14 +31,11 @@ from .caller import EVERYTHING, NOTHING, Granted, Permission
 _HERE = ""
 """The only cache key of the superusers."""
 _MOST = 10_000
-"""How many tenants, and how many namespaces, have cached answers at most."""
-_AT_ONCE = 8
-"""How many requests are sent at a time: the admin API has other clients, and this server's admin client has other users."""
+"""How many tenants have cached answers at most."""
 _SECONDS = 5.0
 """How long a request is repeated while brokers do not answer."""
 _NOBODY: frozenset[str] = frozenset()
 _OF_ADMINS = EVERYTHING - {Permission.SECRETS, Permission.OVERRIDE}
-_OF_NAMESPACE_ROLES = frozenset({Permission.READ, Permission.WATCH})
 
 
 class BrokerRoles:
@@ -53,7 +47,6 @@ class BrokerRoles:
         now: Callable[[], float],
         *,
         superusers: frozenset[str] = _NOBODY,
-        namespace_roles: bool = False,
         fresh_seconds: float = 30.0,
     ) -> None:
         """Creates the object; sends no request yet.
@@ -62,16 +55,12 @@ class BrokerRoles:
             admin: the brokers' admin API. It is closed with this object.
             now: returns monotonic seconds.
             superusers: roles that may do everything, whatever brokers say.
-            namespace_roles: whether roles with a permission in a namespace may read and watch it.
             fresh_seconds: how long answers are fresh. Their use in the second half of that time starts a refresh.
         """
         self._admin = admin
         self._superusers = superusers - {""}
-        self._namespace_roles = namespace_roles
-        places = asyncio.Semaphore(_AT_ONCE)
-        self._brokers = Cache(self._ask_superusers, fresh_seconds=fresh_seconds, most=1, now=now, places=places)
-        self._tenants = Cache(self._ask_tenant, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
-        self._namespaces = Cache(self._ask_namespace, fresh_seconds=fresh_seconds, most=_MOST, now=now, places=places)
+        self._brokers = Cache(self._ask_superusers, fresh_seconds=fresh_seconds, most=1, now=now)
+        self._tenants = Cache(self._ask_tenant, fresh_seconds=fresh_seconds, most=_MOST, now=now)
 
     def granted(self, role: str, namespace: str) -> Granted | Awaitable[Granted]:
         """As ``grants.Roles.granted``."""
@@ -97,21 +86,14 @@ class BrokerRoles:
             raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, told) from error
         return NOTHING
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many answers are cached, and how many at most, by the name of the cache. Any thread may call this."""
-        caches = {"superusers": self._brokers, "roles_of_tenants": self._tenants, "roles_of_namespaces": self._namespaces}
-        return {name: (len(cache), cache.most) for name, cache in caches.items()}
-
     async def close(self) -> None:
         """Ends the requests under way, and closes the connections."""
-        await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants, self._namespaces)))
+        await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants)))
         await self._admin.close()
 
     def _sources(self, namespace: str) -> list[tuple[Cache[str, frozenset[str]], str, Granted]]:
         """Returns the caches and keys of the roles that have permissions in a namespace, and which; those with the most come first."""
-        tenant = namespace.partition("/")[0]
-        sources = [(self._brokers, _HERE, EVERYTHING), (self._tenants, tenant, _OF_ADMINS)]
-        return [*sources, (self._namespaces, namespace, _OF_NAMESPACE_ROLES)] if self._namespace_roles else sources
+        return [(self._brokers, _HERE, EVERYTHING), (self._tenants, namespace.partition("/")[0], _OF_ADMINS)]
 
     @understood
     async def _ask_superusers(self, _: str) -> frozenset[str]:
@@ -130,9 +112,3 @@ class BrokerRoles:
         """Requests a tenant's admin roles; none if the tenant does not exist."""
         answer = await self._admin.get("tenants", tenant, seconds=_SECONDS)
         return frozenset(names_of((answer or {}).get("adminRoles")))
-
-    @understood
-    async def _ask_namespace(self, namespace: str) -> frozenset[str]:
-        """Requests the roles that have a permission in a namespace; none if the namespace does not exist."""
-        answer = await self._admin.get("namespaces", *namespace.split("/"), "permissions", seconds=_SECONDS)
-        return frozenset(role for role, actions in (answer or {}).items() if names_of(actions))

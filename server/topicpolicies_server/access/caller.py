@@ -64,8 +64,6 @@ class Caller(NamedTuple):
     """The principal for whom a proxy says that it calls; "": it calls for itself. The proxy was verified, this principal was not."""
     expires_at: float = math.inf
     """When the credentials expire, in seconds since 1970; infinite: never."""
-    begins_at: float = -math.inf
-    """From when on the credentials are valid, in seconds since 1970: a clock can be set back to before that."""
 
     @property
     def role(self) -> str:
@@ -75,15 +73,6 @@ class Caller(NamedTuple):
 
 NOBODY = Caller("", Way.NONE)
 """The caller of every call to a server that asks for no credentials."""
-
-
-def missing(wanted: str) -> PolicyError:
-    """Returns the error for a call without credentials.
-
-    Args:
-        wanted: the credentials that may be given.
-    """
-    return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server authenticates callers: give {wanted}.")
 
 
 def invalid(why: str) -> PolicyError:
@@ -98,12 +87,3 @@ def invalid(why: str) -> PolicyError:
 def expired(what: str = "token") -> PolicyError:
     """Returns the error for credentials that have expired."""
     return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_EXPIRED, f"The {what} has expired: call with a new one.")
-
-
-def unverifiable(why: str) -> PolicyError:
-    """Returns the error for credentials that can't be verified now.
-
-    Args:
-        why: a sentence.
-    """
-    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, why)

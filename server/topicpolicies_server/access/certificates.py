@@ -44,10 +44,6 @@ class Certificates:
             raise expired("client certificate")
         return found
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many certificates are remembered, and how many at most."""
-        return {"certificates": (self._known.cache_info().currsize, _MOST_KNOWN)}
-
     def _read(self, pem: bytes) -> Caller:
         try:
             certificate = x509.load_pem_x509_certificate(pem)

@@ -26,9 +26,6 @@ class Roles(Protocol):
             PolicyError: UNAVAILABLE, they can't be known now.
         """
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many answers are cached, and how many at most, by the name of the cache. Any thread may call this."""
-
     async def close(self) -> None:
         """Ends the requests under way."""
 
@@ -42,7 +39,6 @@ class Grants:
     def __init__(self, roles: Roles) -> None:
         """``roles``: grants permissions to roles; it is closed with this object."""
         self._roles = roles
-        self.kept = roles.kept
         self.close = roles.close
 
     def __call__(self, caller: Caller, namespace: str) -> Granted | Awaitable[Granted]:
@@ -89,7 +85,6 @@ async def open_grants(config: AuthorizationConfig, log: LogConfig, reloader: Rel
             admin_api(log),
             asyncio.get_running_loop().time,
             superusers=frozenset(config.superuser_roles),
-            namespace_roles=config.namespace_roles_may_read,
             fresh_seconds=config.cache_seconds,
         )
     )

@@ -28,9 +28,9 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
-from .caller import NOBODY, Caller, invalid, missing
+from .caller import NOBODY, Caller, invalid
 from .certificates import Certificates
-from .issuers import IssuerClient, Issuers, KeysKnown, key_set
+from .issuers import IssuerClient, Issuers, key_set
 from .tokens import MOST_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -65,15 +65,6 @@ class Identification:
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
         """Callers by the metadata ``authorization``."""
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many tokens and certificates are remembered, and how many at most, by kind. Any thread may call this."""
-        found = {"tokens": (len(self._remembered), MOST)}
-        return found | (self._certificates.kept() if self._certificates is not None else {})
-
-    def keys(self) -> KeysKnown | None:
-        """Returns what is known of the issuers' keys; None: there are no issuers. Any thread may call this."""
-        return self.issuers.keys() if self.issuers is not None else None
-
     def forget(self) -> None:
         """Forgets all tokens, because keys have changed."""
         self._remembered.clear()
@@ -95,7 +86,7 @@ class Identification:
         authorization, original = _only(AUTHORIZATION_KEY, metadata), _only(ORIGINAL_KEY, metadata) or ""
         if authorization is not None and (self.tokens is not None or self.issuers is not None):
             known = self._remembered.get(authorization)
-            if known is None or not known.begins_at <= time.time() < known.expires_at:
+            if known is None or time.time() >= known.expires_at:
                 found = self._of_token(authorization)
                 if not isinstance(found, Caller):
                     return self._later(found, authorization, original)
@@ -105,7 +96,9 @@ class Identification:
         elif not needed and authorization is None and not original:
             return NOBODY
         else:
-            raise missing(self._wanted())
+            raise PolicyError(
+                Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, f"This server authenticates callers: give {self._wanted()}."
+            )
         return self._speaking(known, original)
 
     async def close(self) -> None:
@@ -202,7 +195,7 @@ def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloa
     into.client = _first(
         "OpenID Connect trust certificate",
         config.trust_certs_file,
-        lambda: IssuerClient(url=config.jwks_url, trust_certs=config.trust_certs_file),
+        lambda: IssuerClient(config.trust_certs_file),
     )
     into.issuers = Issuers(config, into.client.keys, into.forget, leeway=leeway)
     into.issuers.start()

@@ -1,6 +1,6 @@
 """Verifies tokens of OpenID Connect with the keys that their issuers publish (JWKS, RFC 7517).
 
-An issuer says where its keys are (OpenID Connect Discovery 1.0), unless their URL is configured.
+An issuer says where its keys are (OpenID Connect Discovery 1.0).
 
 The keys of an issuer are requested at the start and every ``refresh_seconds``; after a failure every ``ASK_SECONDS``; and at once for a
 token of a key that is not known, whose call waits for the answer. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers
@@ -17,18 +17,19 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import httpx
 import jwt
 
 from ..config.callers import MOST_ISSUERS, OidcConfig, is_private
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
 from ..tasks import TaskSet
-from .caller import Caller, Way, invalid, unverifiable
+from .caller import Caller, Way, invalid
 from .keys import Key, KeyUnusable, of_public
 from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
@@ -60,24 +61,14 @@ def key_set(content: bytes) -> KeySet:
     if len(content) > MOST_BYTES:
         raise KeyUnusable(f"it has more than {MOST_BYTES:,} bytes")
     try:
-        written = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise KeyUnusable("it is not JSON") from error
-    listed = written.get("keys") if isinstance(written, dict) else None
-    if not isinstance(listed, list):
-        raise KeyUnusable("it has no list of keys")
+        listed = jwt.PyJWKSet.from_json(content.decode()).keys
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise KeyUnusable("it is no set of keys (JWKS)") from error
     found = []
     for each in listed:
-        if not isinstance(each, dict) or each.get("kty") == "oct" or "d" in each or each.get("use", "sig") != "sig":
-            continue
-        try:
-            key = of_public(jwt.PyJWK(each).key)
-        except (jwt.PyJWTError, KeyUnusable, ValueError, TypeError, LookupError, ArithmeticError, AttributeError):
-            continue
-        algorithm = each.get("alg")
-        if algorithm is None or algorithm in key.algorithms:
-            algorithms = key.algorithms if algorithm is None else (algorithm,)
-            found.append((str(each.get("kid") or ""), Key(key.material, algorithms)))
+        if each.public_key_use in (None, "sig"):
+            with suppress(KeyUnusable):  # a secret or private key is none
+                found.append((each.key_id or "", of_public(each.key)._replace(algorithms=(each.algorithm_name,))))
     if not found:
         raise KeyUnusable("it has no public key for signatures of tokens")
     return tuple(found)
@@ -90,20 +81,18 @@ class Unanswered(Exception):
 class IssuerClient:
     """Fetches the keys of issuers. It is bound to the event loop on which it is first used."""
 
-    def __init__(self, *, url: str = "", trust_certs: Path | None = None) -> None:
+    def __init__(self, trust_certs: Path | None = None) -> None:
         """Creates the client, which connects on first use.
 
         Args:
-            url: where the keys of the only issuer are; "": the issuer says where.
             trust_certs: the authorities of the issuers' certificates; None: those of the system.
 
         Raises:
             OSError: the file can't be used; ``ssl.SSLError`` is one.
             RuntimeError: the environment names a proxy that can't be used.
         """
-        self._url = url
         trusted = ssl.create_default_context(cafile=trust_certs)
-        with _reporting_proxies():
+        try:
             self._http = httpx.AsyncClient(
                 verify=trusted,
                 timeout=TOTAL_SECONDS,
@@ -111,6 +100,11 @@ class IssuerClient:
                 follow_redirects=False,
                 mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
             )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
+            raise RuntimeError(
+                "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for"
+                " SOCKS proxies are not supported"
+            ) from error
 
     async def keys(self, issuer: str) -> KeySet:
         """Returns the keys of an issuer.
@@ -120,7 +114,7 @@ class IssuerClient:
         """
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
-                return key_set(await self._get(self._url or await self._where(issuer)))
+                return key_set(await self._get(await self._where(issuer)))
         except TimeoutError as error:
             raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
         except KeyUnusable as error:
@@ -131,9 +125,12 @@ class IssuerClient:
         await self._http.aclose()
 
     async def _where(self, issuer: str) -> str:
-        told = _object(await self._get(issuer.removesuffix("/") + _DISCOVERY))
-        url = told.get("jwks_uri")
-        if told.get("issuer") != issuer:
+        try:
+            found = json.loads(await self._get(issuer.removesuffix("/") + _DISCOVERY))
+            url, name = found["jwks_uri"], found["issuer"]
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise Unanswered("its discovery document does not say where its keys are") from error
+        if name != issuer:
             raise Unanswered("its discovery document names another issuer")
         if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
             raise Unanswered("the URL of its keys is not https")
@@ -154,16 +151,6 @@ class IssuerClient:
                 return bytes(body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # ValueError: a host that no name can be
             raise Unanswered(f"it does not answer: {type(error).__name__}") from error
-
-
-def _object(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Unanswered("its discovery document is not JSON") from error
-    if not isinstance(found, dict):
-        raise Unanswered("its discovery document is not an object")
-    return found
 
 
 class KeysKnown(NamedTuple):
@@ -227,7 +214,8 @@ class _Issuer:
     def refusal(self) -> PolicyError:
         """Returns the error for a token whose key is not there."""
         if not self.keys:
-            return unverifiable(f"The keys of {self.name} are not known ({self.problem or 'requested a moment ago'}): try again.")
+            problem = f"The keys of {self.name} are not known ({self.problem or 'requested a moment ago'}): try again."
+            return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
         return invalid(f"The token is signed with a key that {self.name} does not publish.")
 
     async def close(self) -> None:
@@ -318,14 +306,3 @@ class Issuers:
         claims = verified(token, key, self._leeway, require=("exp", "iss"))
         check_audience(claims, "aud", self._config.audiences)
         return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
-
-
-@contextmanager
-def _reporting_proxies() -> Iterator[None]:
-    try:
-        yield
-    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
-        raise RuntimeError(
-            "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for SOCKS"
-            " proxies are not supported"
-        ) from error

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from fnmatch import translate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,10 +104,6 @@ class RolesFile:
             found = self._known[asked] = self._contents.permissions(role, namespace)
         return found
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many permissions are remembered, and how many at most. Any thread may call this."""
-        return {"permissions": (len(self._known), _REMEMBERED)}
-
     async def close(self) -> None:
         """Ends the reloading of the file."""
         if self._forget is not None:
@@ -170,7 +167,7 @@ def _grant(grant: object, place: str, problems: list[str]) -> Grant:
             problems.append(f'{place}.permissions[{index}] is "{word}": it may be one of {_WORDS}')
     permissions.update(_INCLUDED[each] for each in tuple(permissions) if each in _INCLUDED)
     roles = _texts(grant, "roles", f"{place}.", problems)
-    return Grant(frozenset(roles), tuple(map(_compiled, patterns)), frozenset(permissions))
+    return Grant(frozenset(roles), tuple(re.compile(translate(each)) for each in patterns), frozenset(permissions))
 
 
 def _known(table: Mapping[str, Any], names: tuple[str, ...], before: str, problems: list[str]) -> None:
@@ -186,15 +183,3 @@ def _texts(table: Mapping[str, Any], name: str, before: str, problems: list[str]
     wrong = [index for index, each in enumerate(given) if not isinstance(each, str) or not each]
     problems += [f"{before}{name}[{index}] is not a text, or empty" for index in wrong]
     return [each for each in given if isinstance(each, str) and each]
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    if pattern == _EVERYBODY:
-        return re.compile(".*")
-    first, *rest = map(re.escape, pattern.split("*"))
-    if not rest:
-        return re.compile(first)
-    # A star is not matched again once it has matched (atomic groups, as in ``fnmatch``): callers choose the names, and backtracking would
-    # block the event loop.
-    between = "".join(f"(?>[^/]*?{each})" for each in rest[:-1] if each)
-    return re.compile(f"{first}{between}[^/]*{rest[-1]}")

@@ -93,8 +93,7 @@ def caller_of(claims: Mapping[str, Any], role_claim: str, way: Way, leeway: floa
         raise invalid(f"The token has no role in its claim {role_claim}.")
     if not is_role(said):
         raise invalid(f"The role in the token's claim {role_claim} {NOT_A_ROLE}.")
-    begins_at = int(claims["nbf"]) - leeway if "nbf" in claims else -math.inf
-    return Caller(said, way, expires_at=int(claims["exp"]) + leeway if "exp" in claims else math.inf, begins_at=begins_at)
+    return Caller(said, way, expires_at=int(claims["exp"]) + leeway if "exp" in claims else math.inf)
 
 
 def check_audience(claims: Mapping[str, Any], claim: str, wanted: Sequence[str]) -> None:

@@ -60,7 +60,7 @@ def info(context: typer.Context) -> None:
 
 def health(
     context: typer.Context,
-    service: Annotated[str, typer.Option("--service", metavar="NAME", help="liveness, readiness, or a namespace; empty: readiness.")] = "",
+    service: Annotated[str, typer.Option("--service", metavar="NAME", help="liveness or readiness; empty: readiness.")] = "",
 ) -> None:
     """Check whether the server is ready.
 
@@ -73,7 +73,6 @@ def health(
       topicpolicies health
       topicpolicies health --server localhost:6680 --timeout 2
       topicpolicies health --service liveness
-      topicpolicies health --service acme/orders
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server):

@@ -2,15 +2,13 @@
 
 An answer that is used in the second half of its time, and a stale one that a caller accepts, is requested anew; no caller waits for that.
 
-Callers that want the same key share one request, which is a task of the cache: a caller that is cancelled ends only its own waiting. A
-request that has lost its callers goes on, because callers with short deadlines would never get an answer otherwise. But at most
-``MOST_UNCALLED`` requests without callers run at a time, refreshes among them: a further one is ended, or is not begun.
+Callers that want the same key share one request, which is a task of the cache: a caller that is cancelled ends only its own waiting, and
+the request goes on, because callers with short deadlines would never get an answer otherwise.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -19,19 +17,11 @@ from typing import Generic, TypeVar
 from ..core.errors import Kind, PolicyError, stopping
 from ..tasks import asked_to_end
 
-MOST_UNCALLED = 16
-"""How many requests without callers run at a time at most."""
+MOST_REFRESHES = 16
+"""No refresh is begun while so many requests are under way; a later use of the answer begins it."""
 _LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
-
-
-class _Request(Generic[_Value]):
-    """A request under way."""
-
-    def __init__(self, task: asyncio.Task[_Value]) -> None:
-        self.task = task
-        self.callers = 0
 
 
 class Cache(Generic[_Key, _Value]):
@@ -45,7 +35,6 @@ class Cache(Generic[_Key, _Value]):
         most: int,
         now: Callable[[], float],
         keep: Callable[[_Value], bool] = lambda _: True,
-        places: asyncio.Semaphore | None = None,
     ) -> None:
         """Creates an empty cache.
 
@@ -55,22 +44,15 @@ class Cache(Generic[_Key, _Value]):
             most: how many answers are kept; the oldest are evicted.
             now: returns monotonic seconds.
             keep: whether an answer is worth keeping.
-            places: each request takes one while it runs, in order of arrival; caches can share them. None: there is always one.
         """
-        self.most = most
-        """How many answers are kept at most."""
         self._ask = ask
         self._fresh = fresh_seconds
+        self._most = most
         self._now = now
         self._keep = keep
-        self._places = places
         self._answers: OrderedDict[_Key, tuple[_Value, float]] = OrderedDict()
         """The answers, each with the time of its request; the oldest first."""
-        self._requests: dict[_Key, _Request[_Value]] = {}
-        self._uncalled: set[_Request[_Value]] = set()
-        """The requests under way that have no callers."""
-        self._failing = False
-        """Whether the last request failed unexpectedly: a series of such failures is logged once."""
+        self._requests: dict[_Key, asyncio.Task[_Value]] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -111,73 +93,49 @@ class Cache(Generic[_Key, _Value]):
         if stale and key in self._answers:
             self._refresh(key)
             return self._answers[key][0]
-        if key not in self._requests and self._closed:
+        if self._closed:
             raise stopping()
-        request = self._requests.get(key) or self._begin(key)
-        request.callers += 1
-        self._uncalled.discard(request)
         try:
-            return await asyncio.shield(request.task)
+            return await asyncio.shield(self._requests.get(key) or self._begin(key))
         except asyncio.CancelledError as error:
             if asked_to_end(error):
                 raise
-            raise stopping() from None  # only ``close`` cancels a request that has callers
-        finally:
-            request.callers -= 1
-            if not request.callers and not request.task.done():
-                self._leave(key, request)
+            raise stopping() from None  # the request was cancelled by ``close``
 
     async def close(self) -> None:
         """Cancels the requests under way. No request is sent from now on."""
         self._closed = True
-        tasks = [request.task for request in self._requests.values()]
+        tasks = list(self._requests.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, key: _Key) -> _Request[_Value]:
-        task = asyncio.get_running_loop().create_task(self._answer(key))
-        request = self._requests[key] = _Request(task)
-        task.add_done_callback(lambda _: self._end(key, request))
-        return request
+    def _begin(self, key: _Key) -> asyncio.Task[_Value]:
+        task = self._requests[key] = asyncio.get_running_loop().create_task(self._answer(key))
+        task.add_done_callback(lambda _: self._end(key, task))
+        return task
 
     def _refresh(self, key: _Key) -> None:
-        if key not in self._requests and not self._closed and len(self._uncalled) < MOST_UNCALLED:
-            self._uncalled.add(self._begin(key))
-
-    def _leave(self, key: _Key, request: _Request[_Value]) -> None:
-        if len(self._uncalled) < MOST_UNCALLED:
-            self._uncalled.add(request)
-        else:
-            self._requests.pop(key, None)  # a caller that comes while it ends begins another one
-            request.task.cancel()
+        if key not in self._requests and not self._closed and len(self._requests) < MOST_REFRESHES:
+            self._begin(key)
 
     async def _answer(self, key: _Key) -> _Value:
-        async with self._places or contextlib.nullcontext():
-            asked = self._now()
-            try:
-                answer = await self._ask(key)
-            except asyncio.CancelledError as error:
-                if asked_to_end(error):
-                    raise
-                raise RuntimeError("what would have answered was cancelled") from error
+        asked = self._now()
+        answer = await self._ask(key)
         self._answers.pop(key, None)
         if self._keep(answer):
             self._answers[key] = answer, asked
-            while len(self._answers) > self.most:
+            if len(self._answers) > self._most:
                 self._answers.popitem(last=False)
         return answer
 
-    def _end(self, key: _Key, request: _Request[_Value]) -> None:
-        self._uncalled.discard(request)
-        if self._requests.get(key) is request:
-            del self._requests[key]
-        if request.task.cancelled():
+    def _end(self, key: _Key, task: asyncio.Task[_Value]) -> None:
+        del self._requests[key]
+        if task.cancelled():
             return
-        error = request.task.exception()  # retrieved, as there may be no caller that does; otherwise asyncio logs it
-        unexpected = error is not None and not isinstance(error, PolicyError)
-        if isinstance(error, PolicyError) and error.kind is Kind.NOT_FOUND:
-            self._answers.pop(key, None)
-        if unexpected and not self._failing:
-            _LOG.error("a request about %s failed (%r); it is repeated", key, error, exc_info=error)
-        self._failing = unexpected
+        error = task.exception()  # retrieved, as there may be no caller that does; otherwise asyncio logs it
+        if isinstance(error, PolicyError):
+            if error.kind is Kind.NOT_FOUND:
+                self._answers.pop(key, None)
+        elif error is not None:
+            _LOG.error("a request about %s failed; it is repeated", key, exc_info=error)

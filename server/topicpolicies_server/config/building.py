@@ -143,7 +143,7 @@ def _choose_log(in_force: OptionValues, environment: Mapping[str, str]) -> Path 
         in_force.override(_names(EmbeddedLogConfig), chosen, "with the embedded log, not with --pulsar: there is one change log")
         return None
     in_force.override([*_names(PulsarLogConfig), "guard"], chosen, "with --pulsar")
-    in_force.override(["authorization_by_brokers", "superuser_roles", "namespace_roles_may_read"], chosen)
+    in_force.override(["authorization_by_brokers", "superuser_roles"], chosen)
     if in_force.settings["data"].given:
         return None
     try:

@@ -62,15 +62,6 @@ class OidcConfig:
     """The claim of the issuers' tokens that has the role."""
     jwks_file: Path | None = option(None, name="oidc_jwks_file", default_text="keys are requested from each issuer", example='"keys.json"')
     """A file with the keys of the only issuer (JWKS). It is read again when it changes."""
-    jwks_url: str = option(
-        "",
-        name="oidc_jwks_url",
-        default_text="as each issuer publishes in .well-known/openid-configuration",
-        example='"https://login.example.com/keys"',
-        metavar="URL",
-        url=True,
-    )
-    """The URL of the only issuer's keys (JWKS), if the issuer does not publish it."""
     trust_certs_file: Path | None = option(None, name="oidc_trust_certs", default_text="those of the system", example='"ca.pem"')
     """The authorities of the issuers' certificates, PEM."""
     refresh_seconds: float = option(900.0, name="oidc_refresh_seconds", least=10, most=86_400, metavar="SECONDS")
@@ -85,19 +76,13 @@ class OidcConfig:
             found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
         if len(self.issuers) > MOST_ISSUERS:
             found.append(f"{len(self.issuers)} issuers are too many: at most {MOST_ISSUERS} are allowed.")
-        if self.jwks_file is not None and self.jwks_url:
-            found.append("Give either --oidc-jwks-file or --oidc-jwks-url, not both: one place of the issuer's keys.")
-        if (self.jwks_file is not None or self.jwks_url) and len(self.issuers) > 1:
-            found.append(
-                "--oidc-jwks-file and --oidc-jwks-url are for the keys of one issuer: without these options each issuer publishes its own."
-            )
+        if self.jwks_file is not None and len(self.issuers) > 1:
+            found.append("--oidc-jwks-file has the keys of one issuer: without it each issuer publishes its own.")
         if not self.role_claim:
             found.append("--oidc-role-claim names the claim that has the role: it can't be empty.")
         if self.jwks_file is None:
             wrong = [meant_as_url(each) for each in self.issuers if not is_private(each)]
             found += [f'The issuer "{each}" can\'t be used to request keys: {_WANTED}' for each in wrong]
-            if self.jwks_url and not is_private(self.jwks_url):
-                found.append(f'Keys can\'t be requested from "{meant_as_url(self.jwks_url)}" (--oidc-jwks-url): {_WANTED}')
         elif any(without_credentials(each) != each for each in self.issuers):
             found.append("The URL of an issuer (--oidc-issuers) must not have credentials: they would be shown.")
         return found
@@ -148,8 +133,6 @@ class AuthorizationConfig:
     """Let Pulsar's brokers decide, by their superusers and the admin roles of their tenants."""
     superuser_roles: tuple[str, ...] = option((), example='["admin"]', metavar="ROLE,...")
     """Roles that may do everything, in addition to the brokers' superusers."""
-    namespace_roles_may_read: bool = option(False)
-    """Let roles that may produce or consume in a namespace read and watch its policies, which the brokers' admin API does not."""
     cache_seconds: float = option(30.0, name="authorization_cache_seconds", least=1, most=3_600, metavar="SECONDS")
     """How long a broker's answer about a role is used. An answer in use is requested again before that."""
     allow_authenticated: bool = option(False)
@@ -175,10 +158,8 @@ class AuthorizationConfig:
             )
         if self.brokers and not isinstance(log, PulsarLogConfig):
             problems.append("--authorization-by-brokers goes with --pulsar; with the embedded log give --authorization FILE.")
-        if not self.brokers and (self.superuser_roles or self.namespace_roles_may_read):
-            problems.append(
-                "--superuser-roles and --namespace-roles-may-read go with --authorization-by-brokers; a file names its own roles."
-            )
+        if not self.brokers and self.superuser_roles:
+            problems.append("--superuser-roles go with --authorization-by-brokers; a file names its own roles.")
         if self.enabled and self.allow_authenticated:
             problems.append("--allow-authenticated lets every authenticated caller do everything: remove it, or the authorization.")
         if self.enabled and show_secrets:

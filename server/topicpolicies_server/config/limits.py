@@ -23,8 +23,6 @@ class Limits:
     """Calls in progress, watches included; beyond them RESOURCE_EXHAUSTED."""
     max_watches: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Open watches; beyond them RESOURCE_EXHAUSTED."""
-    max_health_watches: int = _bounded(1_000, 1, 1_000_000)
-    """Open watches of the health service; beyond them RESOURCE_EXHAUSTED."""
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
     max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)
@@ -37,14 +35,12 @@ class Limits:
     """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``)."""
     max_calls_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``). 0: no limit. If callers
-    are not authenticated, this limit and the next four apply to each address from which calls come."""
+    are not authenticated, this limit and the next two apply to each address from which calls come."""
     max_watches_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Watches that one principal has open; beyond them as above. 0: no limit."""
     max_changes_per_second_per_principal: float = _bounded(0.0, 0.0, 1_000_000.0, serving=True)
     """Changes that one principal may make in a second; each change of a batch counts. Beyond them single changes wait for their turn, one
     after the other, for up to a second; those that would wait longer are refused as above. Batches are slowed. 0: no limit."""
-    max_in_flight_bytes_per_principal: int = _bounded(0, 0, 1 << 36, serving=True)
-    """Bytes of requests of one principal that were received and are not answered yet; beyond them as above. 0: no limit."""
     retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)
     """How long the embedded log keeps events that newer events of their keys supersede, so that interrupted watches miss no change."""
     max_retained_events: int = _bounded(50_000, 1_000, 10_000_000, serving=True)

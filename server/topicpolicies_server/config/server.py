@@ -148,7 +148,6 @@ class LogFormat(enum.Enum):
     """The format of the lines that the server logs."""
 
     TEXT = "text"
-    LOGFMT = "logfmt"
     JSON = "json"
 
 

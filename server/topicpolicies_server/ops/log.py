@@ -1,6 +1,6 @@
-"""The log of a process that runs a server or a guard: lines on standard error, as text for people, or as JSON or logfmt for programs.
+"""The log of a process that runs a server or a guard: lines on standard error, as text for people, or as JSON for programs.
 
-A line of JSON or logfmt has ``ts`` (UTC, milliseconds), ``level``, ``logger`` and ``msg``, then the fields of this record: those in
+A line of JSON has ``ts`` (UTC, milliseconds), ``level``, ``logger`` and ``msg``, then the fields of this record: those in
 ``extra={"fields": {...}}``, and ``error``, a traceback, and ``stack``, each in one line. Text beyond ASCII is escaped, so that no character
 ends a line. A line of text for people has unprintable characters escaped, because messages quote what others have written: it is one line,
 and a terminal obeys nothing of it. The lines of a traceback are indented, so that none of them looks like one of the log.
@@ -16,13 +16,11 @@ import json
 import logging
 import os
 import queue
-import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
 from logging.handlers import QueueHandler, QueueListener
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..config import LogFormat, LogLevel
 from ..escaping import printable
@@ -33,22 +31,17 @@ MOST = 10_000
 _FLUSH_SECONDS = 2.0
 """How long the end of a process waits for them."""
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_PLAIN = re.compile(r"[!#-<>-~]+")
-"""Values that logfmt need not quote: without blanks, quotes, equals signs and characters beyond ASCII."""
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
-
-Line: TypeAlias = Callable[[Mapping[str, object]], str]
-"""Formats fields as a line, without the line end."""
 
 
 def set_up_logging(level: LogLevel, form: LogFormat) -> None:
     """Sets up the log on standard error, for the whole process.
 
-    In the formats for programs (JSON, logfmt), Python's warnings and exceptions that end threads or the process become lines of the log.
+    In JSON, Python's warnings and exceptions that end threads or the process become lines of the log, too.
     """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every request to Pulsar's admin API
     handler = Queued(Writer(2))
-    handler.setFormatter(Plain() if form is LogFormat.TEXT else Structured(line_maker(form)))
+    handler.setFormatter(Plain() if form is LogFormat.TEXT else Json())
     logging.basicConfig(level=level.name, handlers=[handler], force=True)
     if form is not LogFormat.TEXT:
         logging.captureWarnings(True)
@@ -65,31 +58,47 @@ def _uncaught_in_thread(what: threading.ExceptHookArgs) -> None:
 class Queued(QueueHandler):
     """Formats log records, and has a thread hand the lines to another handler."""
 
-    def __init__(self, handler: logging.Handler) -> None:
-        """Starts the thread, which never ends: a line that can't be written must not delay the end of the process."""
-        self._waiting = queue.Queue[logging.LogRecord](MOST)
+    def __init__(self, handler: logging.Handler, most: int = MOST) -> None:
+        """Starts the thread: a line that can't be written must not delay the end of the process.
+
+        Args:
+            handler: writes the lines.
+            most: how many may wait.
+        """
+        self._waiting = queue.Queue[logging.LogRecord](most)
         super().__init__(self._waiting)
         self.lost = 0
-        """How many lines were lost since the last one that was queued."""
-        QueueListener(self._waiting, handler).start()
+        """How many lines were lost."""
+        self._missing = 0
+        """How many of them since the last one that was queued."""
+        self._listener = QueueListener(self._waiting, handler)
+        self._listener.start()
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Queues a formatted record; drops it if ``MOST`` lines wait already."""
+        """Queues a formatted record; drops it if as many lines wait as may."""
         try:
-            if self.lost:
+            if self._missing:
                 words = "%d lines are missing here: they were logged faster than they could be written"
-                missing = logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self.lost,), None)
+                missing = logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self._missing,), None)
                 self._waiting.put_nowait(self.prepare(missing))
-                self.lost = 0
+                self._missing = 0
             self._waiting.put_nowait(record)
         except queue.Full:
             self.lost += 1
+            self._missing += 1
 
-    def flush(self) -> None:
-        """Waits until all queued lines are written, ``_FLUSH_SECONDS`` at the most."""
+    def flush(self) -> bool:  # type: ignore[override]
+        """Waits until all queued lines are written, ``_FLUSH_SECONDS`` at the most. Returns whether they are."""
         waiting = self._waiting
         with waiting.all_tasks_done:
-            waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, _FLUSH_SECONDS)
+            return waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, _FLUSH_SECONDS)
+
+    def stop(self) -> bool:
+        """Ends the thread, if the lines can be written, for which it waits as ``flush``. Returns whether they are written."""
+        written = self.flush()
+        if written:
+            self._listener.stop()
+        return written
 
 
 class Writer(logging.Handler):
@@ -126,13 +135,8 @@ class Plain(logging.Formatter):
         return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
-class Structured(logging.Formatter):
-    """Formats log records as lines of fields."""
-
-    def __init__(self, line: Line) -> None:
-        """``line``: formats the fields (``line_maker``)."""
-        super().__init__()
-        self._line = line
+class Json(logging.Formatter):
+    """Formats log records as lines of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Formats a record as a line, without the line end."""
@@ -147,28 +151,10 @@ class Structured(logging.Formatter):
             fields["error"] = self.formatException(record.exc_info)
         if record.stack_info:
             fields["stack"] = self.formatStack(record.stack_info)
-        return self._line(fields)
-
-
-def line_maker(form: LogFormat) -> Line:
-    """Returns the function that formats fields in ``form``; for ``TEXT``, which has no fields, that of logfmt."""
-    return _encode if form is LogFormat.JSON else _logfmt
+        return _encode(fields)
 
 
 def moment(seconds: float) -> str:
     """Formats seconds since 1970 as ISO 8601, in UTC, with milliseconds."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03}Z"
-
-
-def _logfmt(fields: Mapping[str, object]) -> str:
-    return " ".join(f"{name}={logfmt_value(_text(value))}" for name, value in fields.items())
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def logfmt_value(text: str) -> str:
-    """Encodes a text as the value of a logfmt field: quoted if need be."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from platform import python_version
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import grpc
 from prometheus_client import PlatformCollector, ProcessCollector
@@ -49,9 +49,6 @@ increase would miss the first one."""
 _PREFIX = "topicpolicies_"
 _PROCESS = (ProcessCollector(registry=None), PlatformCollector(registry=None))
 _Labels = TypeVar("_Labels", bound=tuple[str, ...])
-
-CacheSizes: TypeAlias = Callable[[], Mapping[str, tuple[int, int]]]
-"""Returns how many items each cache has, and how many at most, by the name of the cache."""
 
 
 def _counter(name: str, what: str, count: float) -> Metric:
@@ -154,8 +151,7 @@ class ServerSources:
 
     reloader: Reloader
     limits: Limits
-    caches: Sequence[CacheSizes] = ()
-    issuers: Callable[[], KeysKnown | None] = lambda: None
+    issuers: Callable[[], KeysKnown] | None = None
     unrecorded: Callable[[], int] | None = None
     """Returns how many lines are missing in the access log."""
     spans_lost: Callable[[], int] | None = None
@@ -169,14 +165,10 @@ class ServerSources:
 
     def families(self) -> Iterator[Metric]:
         """Yields the metrics."""
-        caches = {name: each for sizes_of in self.caches for name, each in sizes_of().items()}
-        sizes = {name: float(size) for name, (size, _) in caches.items()}
-        most = {name: float(bound) for name, (_, bound) in caches.items()}
-        yield _gauges("remembered", "Sizes of caches, by what they hold.", "what", sizes)
-        yield _gauges("remembered_most", "The maximum size of each cache; beyond it the oldest entry is dropped.", "what", most)
         limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
         yield _gauges("limit", "Limits of the server, by the option.", "option", limits)
-        if (keys := self.issuers()) is not None:
+        if self.issuers is not None:
+            keys = self.issuers()
             yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
             yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
         unusable = "Files of certificates, keys or permissions that can't be used as they are now; their former content stays in force."
@@ -293,7 +285,6 @@ class ServerCollector(Collector):
         yield _gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
         over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
         yield _gauge("over_capacity", over, int(capacity.fullness > 1))
-        yield _gauge("watchers", "Namespaces of watches, counted for each watch.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
         yield _gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)
         yield _gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", repairs.waiting)

@@ -1,4 +1,4 @@
-"""The access log: which caller did what to which topic, with which outcome, as lines of fields.
+"""The access log: which caller did what to which topic, with which outcome, as lines of JSON.
 
 Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
 of the following fields as apply:
@@ -22,106 +22,83 @@ wait is bounded; lines beyond the bound, or that can't be written, are counted.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import queue
-import threading
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from time import perf_counter
 
 from ..access import Caller
-from ..config import AccessLogConfig, LogFormat, Recorded
-from ..core.chains.request import Outcome, Request, Result
+from ..config import AccessLogConfig, Recorded
+from ..core.chains.request import Outcome, Request
 from ..core.errors import PolicyError
-from ..ops.log import Structured, Writer, line_maker
+from ..ops.log import Json, Queued, Writer
 from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
 """The most lines that may wait to be written."""
-_CLOSE_SECONDS = 2.0
 _LONGEST = 300
 """The most characters that are recorded of a name as the caller sent it."""
 _MODE = 0o600
 
 
 class AccessLog:
-    """Records calls (``calls.Observer``) and the changes of batches (``Calls.changed``), on a thread of its own."""
+    """Records calls, and the changes of batches (``calls.Observer``)."""
 
-    def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
-        """Opens the file, and starts the thread.
+    def __init__(self, config: AccessLogConfig) -> None:
+        """Opens the file.
 
         Args:
             config: which calls are recorded, and where.
-            form: the format of the lines.
 
         Raises:
             OSError: the file can't be opened.
         """
         self._all = config.which is Recorded.ALL
-        self._overflowed = 0
         self._file = _File(config.path) if config.path is not None else None
-        self._handler: logging.Handler = self._file or Writer(2)
-        self._handler.setFormatter(Structured(line_maker(form)))
-        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST)
-        self._thread = threading.Thread(target=self._run, name="access log", daemon=True)
-        self._thread.start()
+        handler = self._file or Writer(2)
+        handler.setFormatter(Json())
+        self._lines = Queued(handler, MOST)
 
     @property
     def lost(self) -> int:
         """How many calls and changes were not recorded."""
-        return self._overflowed + (self._file.unwritten if self._file is not None else 0)
+        return self._lines.lost + (self._file.unwritten if self._file is not None else 0)
 
     def ended(self, call: Call) -> None:
         """Records a call that has ended, unless only changes are recorded and it is none."""
         if not (self._all or call.method in CHANGES):
             return
+        of_caller = _caller(call.caller)
+        for request, answer, seconds in call.results:
+            error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
+            fields = _fields(call.method, seconds, error, outcome)
+            if answer is None:
+                fields["outcome"] = "GIVEN_UP"
+            self._note("change", fields | of_caller | (_change(request, call.caller) if request is not None else {}))
         fields = _fields(call.method, perf_counter() - call.started, call.error, call.outcome)
         if call.error is None and (call.code or call.given_up):
             fields["outcome"] = call.code or "GIVEN_UP"
-        fields |= _caller(call.caller)
+        fields |= of_caller
         if call.request is not None:
             fields |= _change(call.request, call.caller)
         elif call.target:
             fields["namespace" if call.target.count("/") == 1 else "topic"] = call.target[:_LONGEST]
-        if call.changes:
-            fields["changes"] = call.changes
+        if call.results:
+            fields["changes"] = sum(answer is not None for _, answer, _ in call.results)
         self._note("call", fields)
 
-    def changed(self, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """Records a change of a batch (``calls.Changed``)."""
-        error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
-        fields = _fields("BatchUpdatePolicies", seconds, error, outcome)
-        if answer is None:
-            fields["outcome"] = "GIVEN_UP"
-        fields |= _caller(caller)
-        if request is not None:
-            fields |= _change(request, caller)
-        self._note("change", fields)
-
     def close(self) -> None:
-        """Writes what waits and ends the thread, in a few seconds at most. It blocks meanwhile."""
-        with contextlib.suppress(queue.Full):
-            self._waiting.put(None, timeout=_CLOSE_SECONDS)
-        self._thread.join(_CLOSE_SECONDS)
+        """Waits until the lines are written, for a few seconds at the most, and closes the file."""
+        if self._lines.stop() and self._file is not None:
+            self._file.close()
 
     def _note(self, what: str, fields: dict[str, object]) -> None:
         record = logging.LogRecord("calls", logging.INFO, "", 0, what, None, None)
         record.fields = fields
-        try:
-            self._waiting.put_nowait(record)
-        except queue.Full:
-            self._overflowed += 1
-
-    def _run(self) -> None:
-        while (record := self._waiting.get()) is not None:
-            self._handler.handle(record)
-        self._handler.flush()
-        if self._file is not None:
-            self._file.close()
+        self._lines.enqueue(record)
 
 
 class _File(WatchedFileHandler):

@@ -14,16 +14,13 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1 import policies_pb2, service_pb2
 
-from ..access import Caller, Granted, Permission
 from ..core.chains.request import Request, Result
-from ..core.errors import Kind, PolicyError
+from ..core.errors import PolicyError
 from ..core.names import PolicyKey
-from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import Head
 from ..core.reading.tokens import Token
-from ..core.reasons import Reason
 from . import resume_tokens
 from .errors import status
 
@@ -31,26 +28,6 @@ Wire: TypeAlias = Callable[[Settings], bytes]
 """Serializes a document, with or without secrets, as ``TopicPolicies``."""
 Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
 """What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
-
-
-def permitted(granted: Granted, caller: Caller, namespace: str, *permissions: Permission) -> Wire:
-    """Checks what a caller is granted in a namespace, and returns what serializes its documents for the caller, with or without secrets.
-
-    Raises:
-        PolicyError: PERMISSION_DENIED, one of the permissions is not granted.
-    """
-    for permission in permissions:
-        if permission not in granted:
-            raise _denied(caller, namespace, permission)
-    return documents.wire if Permission.SECRETS in granted else secrets.wire
-
-
-def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyError:
-    who = f'"{caller.role}"' if caller.role else "An unauthenticated caller"
-    through = f', for whom "{caller.principal}" calls,' if caller.speaks_for else ""
-    metadata = {"permission": permission.value, "namespace": namespace}
-    sentence = f'{who}{through} may not do this in {namespace}: it needs the permission "{permission.value}" there.'
-    return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
 
 
 def number(message: type[Message], field: str) -> int:

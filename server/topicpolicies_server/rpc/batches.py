@@ -8,13 +8,13 @@ the one that is certain by then, so that the others' results are not lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
-from ..cluster.admission import Admission
+from ..access import Permission
+from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
@@ -27,6 +27,7 @@ from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
+from .permits import Permit, Permits
 
 MOST_CHANGES = 1_000
 """The most changes in one batch."""
@@ -34,9 +35,6 @@ TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
-
-Shown: TypeAlias = Callable[[str], Awaitable[answers.Wire]]
-"""Checks the caller's permission to change a namespace, and returns what serializes its documents."""
 
 
 class _Item:
@@ -68,10 +66,9 @@ class ChangeBatch:
         changes: Sequence[service_pb2.PolicyChangeRequest],
         call: Call,
         registry: Registry,
-        admission: Admission | None,
-        shown: Shown,
-        constrain: Callable[[str, Request], None],
-        changed: Changed | None,
+        cluster: Cluster | None,
+        permits: Permits,
+        constrain: Callable[[Request, Permit], None],
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -80,10 +77,9 @@ class ChangeBatch:
             changes: the changes.
             call: the call.
             registry: the namespaces.
-            admission: admits changes; None: every change is admitted.
-            shown: checks permissions.
-            constrain: gives a change the constraints that it must keep; called with its namespace after ``shown``.
-            changed: called with each change (``Calls.changed``).
+            cluster: what is known of the cluster, which admits changes; None: nothing is, and every change is admitted.
+            permits: permits calls.
+            constrain: gives a change the constraints that it must keep.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
         Raises:
@@ -98,10 +94,9 @@ class ChangeBatch:
         self._forwarding = forwarding
         self._author = requests.author_of(call)
         self._registry = registry
-        self._admission = admission
-        self._shown = shown
+        self._cluster = cluster
+        self._permits = permits
         self._constrain = constrain
-        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
@@ -127,25 +122,25 @@ class ChangeBatch:
             making.cancel()
             self._making = None  # the error of a cancelled task refers to this batch
             self._withdraw(self._changes)
-            self._notify()
+            self._call.results = list(self._results())
             self._changes.clear()
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
-    def end(self, refusal: Callable[[Request | None, str | None], PolicyError]) -> None:
+    def end(self, refusal: Callable[..., PolicyError]) -> None:
         """Gives every change without a result one now: OUTCOME_UNKNOWN if it may be made.
 
         Args:
-            refusal: returns the error of a change that certainly is not made. Its arguments: the change (None: it was not read), and its
-                namespace if it is not known yet whether the caller may change that.
+            refusal: returns the error of a change that certainly is not made (``Servicer``). Takes the change (None: it was not read), its
+                namespace, and whether it is known that the caller may change that (``permitted``).
         """
         if self._making is not None:
             self._making.cancel()
         for change in self._changes:
+            error = refusal(change.request, change.namespace, permitted=change.wire is not None)
             if change.request is not None and change.served is not None:
-                change.served.updates.answer_now(change.request, refusal(change.request, None))
+                change.served.updates.answer_now(change.request, error)
             elif change.answer is None or self._is_led(change):
-                unpermitted = change.namespace if change.request is not None and change.wire is None else None
-                self._conclude(change, refusal(change.request, unpermitted))
+                self._conclude(change, error)
 
     async def _make_all(self) -> None:
         """Makes the changes, no faster than the bucket allows. Those that others lead are forwarded when all others have their results."""
@@ -201,13 +196,13 @@ class ChangeBatch:
     async def _submit(self, name: str, together: Sequence[_Item]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
-            wire = await self._shown(name)
+            permit = await self._permits.of(self._call, name, Permission.CHANGE)
             for change in together:
-                change.wire = wire
+                change.wire = permit.wire
                 if change.request is not None:
-                    self._constrain(name, change.request)
-            if self._admission is not None:
-                await self._admit(self._admission, name, together)
+                    self._constrain(change.request, permit)
+            if self._cluster is not None:
+                await self._admit(self._cluster, name, together)
             admitted = [change for change in together if change.answer is None]
             for first in range(0, len(admitted), _TOGETHER):
                 if first:
@@ -230,14 +225,14 @@ class ChangeBatch:
             self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, admission: Admission, namespace: str, together: Sequence[_Item]) -> None:
+    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[_Item]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
         waiting: list[_Item] = []
         facts: list[Awaitable[None]] = []
         for change in together:
             assert change.request is not None, "it was read"
             try:
-                if (more := admission.admit(namespace, change.request)) is not None:
+                if (more := cluster.admit(namespace, change.request)) is not None:
                     waiting.append(change)
                     facts.append(more)
             except PolicyError as error:
@@ -311,9 +306,8 @@ class ChangeBatch:
                 served, change.served = change.served, None
                 served.updates.give_up(change.request)
 
-    def _notify(self) -> None:
+    def _results(self) -> Iterator[Changed]:
         for change in self._changes:
             answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
-            self._call.changes += answer is not None
-            if self._changed is not None and (answer is not None or change.request is not None):
-                self._changed(self._call.caller, change.request, answer, change.seconds or self._loop.time() - self._began)
+            if answer is not None or change.request is not None:
+                yield change.request, answer, change.seconds or self._loop.time() - self._began

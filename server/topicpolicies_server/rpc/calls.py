@@ -49,9 +49,8 @@ LAST_SECONDS = 1.0
 """Seconds that a call which is ended may take to write what it is writing, and to send its status."""
 _ELSEWHERE_SECONDS = 0.5
 """After how many seconds a call that a stopping server refuses may be repeated: by then its connection is closed."""
-_QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.45
-"""A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more.
-Calls that it has refused must find no open connection when they are repeated."""
+_REFUSING_SECONDS = 0.1
+"""For how many seconds a stopping server refuses calls with a reason before gRPC accepts no more."""
 _LOOK_SECONDS = 0.02
 """Seconds between two looks at the calls that are left, while the server stops."""
 _EARLY = 0.1
@@ -69,9 +68,9 @@ Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 """A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
-Changed: TypeAlias = Callable[[Caller, Request | None, Result | PolicyError | None, float], None]
-"""Takes the caller, the change (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made
-all the same), and how many seconds it took."""
+Changed: TypeAlias = tuple[Request | None, Result | PolicyError | None, float]
+"""A change of a batch (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made all the
+same), and how many seconds it took."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
@@ -79,13 +78,12 @@ Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 class Call:
     """One call, as the service sees it. Other services receive it in place of gRPC's context."""
 
-    def __init__(self, method: str, context: Any, size: int = 0, *, endless: bool = False) -> None:
+    def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
         Args:
             method: the method's name, such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
             context: gRPC's context (``grpc.aio.ServicerContext``).
-            size: bytes of the request; 0 for a stream of requests.
             endless: whether the call does not end by itself when the server stops.
         """
         self.context = context
@@ -93,7 +91,6 @@ class Call:
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
         """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
         self.method = method
-        self.size = size
         self.endless = endless
         self.caller: Caller = NOBODY
         """The caller, once it has been identified."""
@@ -101,18 +98,18 @@ class Call:
         """What the caller uses of its quota, this call included; None: it was not charged."""
         self.target = ""
         """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
-        self.overrides: frozenset[str] = frozenset()
-        """The namespaces whose constraints its changes need not keep."""
-        self.unpermitted = ""
-        """The namespace for which the caller's permission is being looked up; "": none. Until then errors reveal nothing of it."""
+        self.namespace = ""
+        """The namespace that the call concerns; "": none is known."""
+        self.permitted = False
+        """Whether the caller has the permission for the call there. Until then errors reveal nothing of the namespace."""
         self.at_least = ""
         """The version that the answer to a read must have reached; "": any."""
         self.request: Request | None = None
         """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
         self.outcome: Outcome | None = None
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
-        self.changes = 0
-        """How many changes of a batch have their outcome."""
+        self.results: Sequence[Changed] = ()
+        """The changes of a batch, once it has ended."""
         self.unsure = False
         """Whether a leader that the call was forwarded to may have made its change."""
         self.trace: TraceContext | None = None
@@ -151,10 +148,6 @@ class Call:
     def unread_since(self) -> float | None:
         """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
         return self._writing_since
-
-    def note(self, key: str, value: str) -> None:
-        """Sets the trailing metadata of the answer to one pair."""
-        self.context.set_trailing_metadata(((key, value),))
 
     def time_left(self) -> float | None:
         """Returns the seconds until the caller's deadline; None: the call has none."""
@@ -259,6 +252,10 @@ class Call:
         raise asyncio.CancelledError from None
 
 
+def _nothing(_: Call) -> None:
+    """Does nothing."""
+
+
 class Observer(Protocol):
     """Is notified of calls, on the event loop. Its method must return at once and must not raise."""
 
@@ -281,14 +278,10 @@ class Calls:
         """Called with each call that has arrived."""
         self.observers: Sequence[Observer] = ()
         """The observers that are notified of each call."""
-        self.changed: Changed | None = None
-        """Called with each change of a batch when its call ends; must return at once and must not raise. None: nothing is called."""
         self.on_deadline: Callable[[Call], None] = _nothing
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
         self._stops = False
-        self._refused = 0
-        """How many calls were refused because the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -302,7 +295,16 @@ class Calls:
         now = time.monotonic()
         return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
 
-    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
+    def handler(
+        self,
+        name: str,
+        parse: Parse[Any] | None,
+        method: Method[Any],
+        *,
+        stream: bool,
+        endless: bool = False,
+        answered: Callable[[Call], None] = _nothing,
+    ) -> Handler:
         """Wraps a method for gRPC.
 
         Args:
@@ -311,10 +313,11 @@ class Calls:
             method: takes the request.
             stream: whether the method writes its answers, and its calls may stay open.
             endless: whether its calls do not end by themselves when the server stops, which does not wait for them.
+            answered: called when the method has returned, before its answer is sent.
         """
 
         async def handle(request: Any, context: Any) -> Any:
-            call = Call(name, context, len(request) if isinstance(request, bytes) else 0, endless=endless)
+            call = Call(name, context, endless=endless)
             if self.began is not None:
                 self.began(call)
             try:
@@ -328,10 +331,12 @@ class Calls:
                         call.ends_with_credentials()
                 if self.quotas is not None:
                     who = principal(call.caller, context.peer())
-                    call.usage, seconds = self.quotas.charge(who, name, call.size, call.time_left())
+                    call.usage, seconds = self.quotas.charge(who, name, call.time_left())
                     if seconds:
                         await asyncio.sleep(seconds)
-                return await method(request if parse is None else self.decode(parse, request), call)
+                answer = await method(request if parse is None else self.decode(parse, request), call)
+                answered(call)
+                return answer
             except BaseException as error:  # noqa: BLE001 (each becomes a status)
                 await _end(call, error)
             finally:
@@ -365,10 +370,7 @@ class Calls:
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
-        over, refused = time.monotonic() + _MOST_REFUSING_SECONDS, -1
-        while refused != self._refused and time.monotonic() < over:
-            refused = self._refused
-            await asyncio.sleep(_QUIET_SECONDS)
+        await asyncio.sleep(_REFUSING_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Returns when only endless calls, and calls whose peers do not read, are in progress, or after so many seconds."""
@@ -383,7 +385,7 @@ class Calls:
         """Ends every call in progress; returns when each has sent its status, or after a while."""
         for call in list(self._calls):
             call.end(stopping())
-        await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
+        await self._until(LAST_SECONDS + _REFUSING_SECONDS, lambda: not self._calls)
 
     async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
         over = time.monotonic() + seconds
@@ -392,7 +394,6 @@ class Calls:
 
     def _register(self, call: Call) -> None:
         if self._stops:
-            self._refused += 1
             raise stopping(_ELSEWHERE_SECONDS)
         if len(self._calls) >= self._most:
             problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
@@ -403,9 +404,10 @@ class Calls:
         self._calls.pop(call, None)
         call.stop_timer()
         if self.quotas is not None and call.usage is not None:
-            self.quotas.release(call.usage, call.method, call.size)
+            self.quotas.release(call.usage, call.method)
         for observer in self.observers:
             observer.ended(call)
+        call.results = ()  # their requests refer to the batch, and so to the call
 
 
 async def _end(call: Call, error: BaseException) -> None:
@@ -427,10 +429,6 @@ async def _end(call: Call, error: BaseException) -> None:
         await call.refuse(errors.internal())
     else:
         raise error
-
-
-def _nothing(_: Call) -> None:
-    """Stands in for ``Calls.on_deadline`` until that is set: the call ends with its deadline."""
 
 
 _Error = TypeVar("_Error", bound=BaseException)

@@ -35,29 +35,9 @@ _SHORTENED = (1_000, 640, 400, 230)
 """To how many bytes a message is shortened: the first of these with which the status fits."""
 
 
-_LONGEST_REPR = 300
-_MOST_PLACES = 1_000
-_places: set[tuple[str, str, int]] = set()
-"""Where unforeseen errors were raised whose tracebacks are in the log."""
-
-
 def log_failure(what: str, error: BaseException) -> None:
-    """Logs an unforeseen error: its traceback only once for each place in the code, because clients repeat calls that fail.
-
-    Args:
-        what: what failed, as the beginning of a sentence.
-        error: the error.
-    """
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    file, line = (innermost.tb_frame.f_code.co_filename, innermost.tb_lineno) if innermost is not None else ("?", 0)
-    place = type(error).__qualname__, file, line
-    known = place in _places
-    if not known and len(_places) < _MOST_PLACES:
-        _places.add(place)
-    again = "; its traceback is already in this log" if known else ""
-    _LOG.error("%s failed: %s, at %s:%d%s", what, repr(error)[:_LONGEST_REPR], file, line, again, exc_info=None if known else error)
+    """Logs an unforeseen error. ``what``: what failed, as the beginning of a sentence."""
+    _LOG.error("%s failed: %r", what, error, exc_info=error)
 
 
 def internal() -> PolicyError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
@@ -10,9 +11,11 @@ import grpc
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from .calls import Call, Calls, Method
-from .servicer import UNCONFIRMED_KEY, Servicer, unconfirmed_since
+from .servicer import Servicer
 
 SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
+UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
+"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name
 
 
@@ -20,19 +23,15 @@ def handlers(servicer: Servicer, calls: Calls) -> tuple[grpc.GenericRpcHandler, 
     """Returns the handlers of both services for a gRPC server."""
     common = servicer.registry.common
 
-    def confirming(method: Method[Any]) -> Method[Any]:
-        """Wraps a method so that its answer says since when the log can't be reached, if it can't."""
-
-        async def answer(message: Any, call: Call) -> Any:
-            answer = await method(message, call)
-            if common.readiness.cut_off and not common.context.sole_writer:
-                call.note(UNCONFIRMED_KEY, unconfirmed_since(common.readiness, time.monotonic()))
-            return answer
-
-        return answer
+    def confirm(call: Call) -> None:
+        """Says in an answer since when the log can't be reached, if it can't."""
+        readiness = common.readiness
+        if readiness.cut_off and not common.context.sole_writer:
+            since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - readiness.since)
+            call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
 
     def unary(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        return grpc.unary_unary_rpc_method_handler(calls.handler(name, request.FromString, confirming(method), stream=False))
+        return grpc.unary_unary_rpc_method_handler(calls.handler(name, request.FromString, method, stream=False, answered=confirm))
 
     def stream(name: str, request: Any, method: Method[Any]) -> grpc.RpcMethodHandler[Any, Any]:
         return grpc.unary_stream_rpc_method_handler(calls.handler(name, request.FromString, method, stream=True))

@@ -6,7 +6,7 @@ Documents go into an answer as the bytes that the history keeps.
 from __future__ import annotations
 
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -28,15 +28,6 @@ from .reads import page_token, read_page_token
 
 _FUTURE_MS = 60_000
 """How far a time may lie in the future, because clocks differ; it then means the present."""
-
-
-class Moment(NamedTuple):
-    """The moment as of which a document is read: a time or a version."""
-
-    at: int
-    """The time, in milliseconds since 1970; 0 if ``version`` counts."""
-    version: Position
-    """The version; "": ``at`` counts."""
 
 
 def of(registry: Registry) -> History:
@@ -87,8 +78,8 @@ def read_query(message: history_pb2.ListHistoryRequest) -> Query:
     return query._replace(after=after)
 
 
-def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, PolicyKey, Moment]:
-    """Reads a GetPolicyAsOf request. Returns the topic, the policy key, and the moment.
+def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, PolicyKey, int, Position]:
+    """Reads a GetPolicyAsOf request. Returns the topic, the policy key, and a time (milliseconds since 1970) or a version.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -107,7 +98,7 @@ def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, Polic
         version = problems.version(message.version, "version")
     problems.check()
     assert topic is not None, "checked"
-    return topic, topic.key(scope), Moment(at, version)
+    return topic, topic.key(scope), at, version
 
 
 async def list_history(registry: Registry, query: Query, *, followed: bool) -> bytes:
@@ -135,14 +126,15 @@ async def list_history(registry: Registry, query: Query, *, followed: bool) -> b
     return b"".join(entries) + rest.SerializeToString()
 
 
-async def past_document(registry: Registry, namespace: str, key: PolicyKey, moment: Moment, *, followed: bool) -> bytes:
+async def past_document(registry: Registry, namespace: str, key: PolicyKey, at: int, version: Position, *, followed: bool) -> bytes:
     """Returns a document as it was, as a serialized ``PolicyDocument``.
 
     Args:
         registry: the namespaces.
         namespace: the namespace of the topic.
         key: the policy key.
-        moment: the time or the version.
+        at: the time, in milliseconds since 1970.
+        version: the version; "": the time counts.
         followed: whether the namespace may be loaded for its present head; if not, only the history is used.
 
     Raises:
@@ -150,7 +142,7 @@ async def past_document(registry: Registry, namespace: str, key: PolicyKey, mome
     """
     history = of(registry)
     head = await registry.get(namespace).get(key) if followed else None
-    past: Past = await history.past(namespace, key, head, at=moment.at, version=moment.version, followed=followed)
+    past: Past = await history.past(namespace, key, head, at=at, version=version, followed=followed)
     return document(key, past.version, past.document)
 
 

@@ -28,8 +28,6 @@ HANDSHAKE_SECONDS = 10.0
 CONNECTION_SECONDS, LAST_SECONDS = 600.0, 30.0
 """How long a connection of a client with a certificate is open, and how long its calls may take then: the client connects again, and its
 certificate is checked against the authorities that are trusted by then."""
-_TRIES = 3
-"""How often files are read that change while they are read."""
 
 
 def grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
@@ -106,14 +104,13 @@ def read_pem(tls: TlsConfig) -> Pem:
     Raises:
         OSError: the files can't be read or used. Its message contains nothing of what they hold.
     """
-    for _ in range(_TRIES):
-        pem = _content(tls)
-        _check_pair(tls.certificate_file, tls.key_file)
-        if tls.client_ca_file is not None:
-            _check_authority(tls.client_ca_file, pem.authority or b"")
-        if pem == _content(tls):  # what was checked is what was read
-            return pem
-    raise OSError(f"{tls.certificate_file} and {tls.key_file} change while they are read")
+    pem = _content(tls)
+    _check_pair(tls.certificate_file, tls.key_file)
+    if tls.client_ca_file is not None:
+        _check_authority(tls.client_ca_file, pem.authority or b"")
+    if pem != _content(tls):  # what was checked is not what was read
+        raise OSError(f"{tls.certificate_file} and {tls.key_file} change while they are read")
+    return pem
 
 
 class Certificates:

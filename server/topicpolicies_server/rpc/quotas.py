@@ -1,17 +1,16 @@
-"""What each principal may use: calls and watches at a time, bytes of requests in flight, and changes in a second.
+"""What each principal may use: calls and watches at a time, and changes in a second.
 
 Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. A single change whose
 token comes within ``_LONGEST_WAIT`` waits for it. Any other call beyond a limit is refused, with the time of a retry. A batch takes tokens
 in small portions and waits for them (``batches``).
 
-Where callers are not authenticated, each address has a quota (of IPv6 each network of 64 bits); all calls over a Unix socket share one. A
-call through a proxy uses the quota of the principal that the proxy speaks for, and so do that principal's own calls, with whatever
-credentials: otherwise each way to call would be a quota more. Health checks always pass: they report whether the server works.
+Where callers are not authenticated, each address has a quota; all calls over a Unix socket share one. A call through a proxy uses the quota
+of the principal that the proxy speaks for, and so do that principal's own calls, with whatever credentials: otherwise each way to call
+would be a quota more. Health checks always pass: they report whether the server works.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import time
 from collections import OrderedDict
@@ -32,7 +31,6 @@ _RETRY_SECONDS = 1.0
 _SINGLE_CHANGES = ("UpdatePolicy", "DeletePolicy")
 _WATCHES = ("WatchPolicies", "WatchHistory")
 _FREE = "grpc.health.v1.Health/Check"
-_IPV6_NETWORK = 64
 
 
 class Bucket:
@@ -67,11 +65,11 @@ class Bucket:
 class Usage:
     """What one principal uses at present."""
 
-    __slots__ = ("bucket", "bytes", "calls", "watches")
+    __slots__ = ("bucket", "calls", "watches")
 
     def __init__(self, rate: float, now: float) -> None:
         """Nothing is used. ``rate``: changes in a second; 0: no limit."""
-        self.calls = self.watches = self.bytes = 0
+        self.calls = self.watches = 0
         self.bucket = Bucket(rate, now) if rate else None
 
 
@@ -87,24 +85,14 @@ class Quotas:
     @staticmethod
     def limit(limits: Limits) -> bool:
         """Returns whether there is any limit for principals."""
-        return bool(
-            limits.max_calls_per_principal
-            or limits.max_watches_per_principal
-            or limits.max_changes_per_second_per_principal
-            or limits.max_in_flight_bytes_per_principal
-        )
+        return bool(limits.max_calls_per_principal or limits.max_watches_per_principal or limits.max_changes_per_second_per_principal)
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many principals are remembered, and how many at most, for metrics. Safe to call from any thread."""
-        return {"principals": (len(self._known), MOST_KNOWN)}
-
-    def charge(self, who: Hashable, method: str, size: int, left: float | None) -> tuple[Usage | None, float]:
+    def charge(self, who: Hashable, method: str, left: float | None) -> tuple[Usage | None, float]:
         """Charges a call to its principal, until ``release``.
 
         Args:
             who: the principal (``principal``).
             method: the method of the call.
-            size: bytes of its request.
             left: seconds until the caller's deadline; None: there is none.
 
         Returns:
@@ -117,13 +105,11 @@ class Quotas:
             return None, 0.0
         limits, now = self._limits, time.monotonic()
         usage = self._usage(who, now)
-        watch, size = method in _WATCHES, _in_flight(method, size)
+        watch = method in _WATCHES
         if (most := limits.max_calls_per_principal) and usage.calls >= most:
             raise _refused("max_calls_per_principal", most, "calls of yours are in progress, which is the limit", _RETRY_SECONDS)
         if watch and (most := limits.max_watches_per_principal) and usage.watches >= most:
             raise _refused("max_watches_per_principal", most, "watches of yours are open, which is the limit: share one", None)
-        if (most := limits.max_in_flight_bytes_per_principal) and usage.bytes and size and usage.bytes + size > most:
-            raise _refused("max_in_flight_bytes_per_principal", most, "bytes of requests of yours may be in flight", _RETRY_SECONDS)
         seconds = 0.0
         if usage.bucket is not None and method in _SINGLE_CHANGES:
             seconds = usage.bucket.delay(now)
@@ -133,14 +119,12 @@ class Quotas:
             usage.bucket.take()
         usage.calls += 1
         usage.watches += watch
-        usage.bytes += size
         return usage, seconds
 
-    def release(self, usage: Usage, method: str, size: int) -> None:
+    def release(self, usage: Usage, method: str) -> None:
         """Gives back what a call that has ended was charged."""
         usage.calls -= 1
         usage.watches -= method in _WATCHES
-        usage.bytes -= _in_flight(method, size)
 
     def _usage(self, who: Hashable, now: float) -> Usage:
         usage = self._known.get(who)
@@ -164,23 +148,9 @@ def principal(caller: Caller, peer: str) -> Hashable:
 
 
 def address(peer: str) -> str:
-    """Returns the address of a gRPC peer without its port; of IPv6, the network of 64 bits; of a Unix socket, ``unix``."""
+    """Returns the address of a gRPC peer without its port; of a Unix socket, ``unix``."""
     family, _, where = unquote(peer).partition(":")
-    host = where.rpartition(":")[0].strip("[]").partition("%")[0]
-    if family == "ipv6":
-        try:
-            found = ipaddress.IPv6Address(host)
-        except ValueError:
-            return peer
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.IPv6Network((found, _IPV6_NETWORK), strict=False))
-    return host if family == "ipv4" else family
-
-
-def _in_flight(method: str, size: int) -> int:
-    """Returns the bytes of a request that count as in flight: none of a watch, which is open for as long as its caller likes."""
-    return 0 if method in _WATCHES else size
+    return where.rpartition(":")[0] if family in ("ipv4", "ipv6") else family
 
 
 def _refused(option: str, most: float, problem: str, seconds: float | None) -> PolicyError:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..cluster.admission import Admission
+from ..cluster.cluster import Cluster
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents, resolution
@@ -35,23 +35,6 @@ _DIGITS = 16
 _Place = TypeVar("_Place")
 
 
-class Target(NamedTuple):
-    """The document that a GetPolicy request reads."""
-
-    topic: Topic
-    key: PolicyKey
-    at_least: str
-    """The version that the document must have reached; "": any."""
-
-
-class EffectiveTarget(NamedTuple):
-    """The topic that a GetEffectivePolicy request reads."""
-
-    topic: Topic
-    at_least: Mapping[Scope, str]
-    """By scope, the version that its document must have reached; "": any."""
-
-
 class Page(NamedTuple):
     """The documents that a ListPolicies request lists: one page of them."""
 
@@ -61,8 +44,8 @@ class Page(NamedTuple):
     most: int
 
 
-def read_get(message: service_pb2.GetPolicyRequest) -> Target:
-    """Reads a GetPolicy request.
+def read_get(message: service_pb2.GetPolicyRequest) -> tuple[Topic, PolicyKey, str]:
+    """Reads a GetPolicy request. Returns the topic, the policy key, and the version that the document must have reached ("": any).
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -73,11 +56,11 @@ def read_get(message: service_pb2.GetPolicyRequest) -> Target:
     at_least = problems.version(message.at_least_version, "at_least_version")
     problems.check()
     assert topic is not None, "checked"
-    return Target(topic, topic.key(scope), at_least)
+    return topic, topic.key(scope), at_least
 
 
-def read_effective(message: service_pb2.GetEffectivePolicyRequest) -> EffectiveTarget:
-    """Reads a GetEffectivePolicy request.
+def read_effective(message: service_pb2.GetEffectivePolicyRequest) -> tuple[Topic, Mapping[Scope, str]]:
+    """Reads a GetEffectivePolicy request. Returns the topic, and by scope the version that its document must have reached ("": any).
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -90,7 +73,7 @@ def read_effective(message: service_pb2.GetEffectivePolicyRequest) -> EffectiveT
     }
     problems.check()
     assert topic is not None, "checked"
-    return EffectiveTarget(topic, at_least)
+    return topic, at_least
 
 
 def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
@@ -109,7 +92,7 @@ def read_list(message: service_pb2.ListPoliciesRequest) -> Page:
 
 
 async def effective_policy(
-    registry: Registry, admission: Admission | None, target: EffectiveTarget, wire: answers.Wire, call: Call
+    registry: Registry, cluster: Cluster | None, topic: Topic, at_least: Mapping[Scope, str], wire: answers.Wire, call: Call
 ) -> bytes:
     """Returns a serialized ``EffectivePolicy``: the policies that are in effect for a topic, and the level that each value comes from.
 
@@ -117,8 +100,9 @@ async def effective_policy(
 
     Args:
         registry: the namespaces.
-        admission: gathers facts about the cluster; None: the cluster is not known.
-        target: the request.
+        cluster: what is known of the cluster; None: nothing is.
+        topic: the topic.
+        at_least: by scope, the version that its document must have reached.
         wire: serializes the policies.
         call: the call; its ``at_least`` is set to the version that is waited for.
 
@@ -126,8 +110,7 @@ async def effective_policy(
         PolicyError: the policies of the namespace or of the brokers are not known or can't be found out; the topic does not exist; the log
             can't be read, or does not reach a version in time.
     """
-    topic = target.topic
-    levels = await admission.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if admission is not None else None
+    levels = await cluster.levels(topic.namespace, PolicyKey(topic.full, Scope.LOCAL)) if cluster is not None else None
     if levels is None or levels.namespace is None or levels.broker is None:
         raise PolicyError(
             Kind.FAILED_PRECONDITION,
@@ -139,8 +122,8 @@ async def effective_policy(
     if not levels.disabled:
         served = registry.get(topic.namespace)
         for scope in Scope:
-            call.at_least = target.at_least[scope]
-            heads[scope] = await served.get(PolicyKey(topic.full, scope), target.at_least[scope])
+            call.at_least = at_least[scope]
+            heads[scope] = await served.get(PolicyKey(topic.full, scope), at_least[scope])
     local, global_ = (_policies(heads[scope]) for scope in Scope)
     found = resolution.effective(local, global_, levels.namespace, levels.broker)
     answer = service_pb2.EffectivePolicy(
@@ -155,14 +138,14 @@ async def effective_policy(
     return answer.SerializeToString()
 
 
-async def policies_of(registry: Registry, admission: Admission | None, page: Page, wire: answers.Wire) -> bytes:
+async def policies_of(registry: Registry, cluster: Cluster | None, page: Page, wire: answers.Wire) -> bytes:
     """Returns a serialized ``ListPoliciesResponse``: an empty one if the namespace's topic policies are disabled.
 
     Raises:
         PolicyError: the log can't be read, or it can't be found out whether policies are disabled.
     """
     first = page.after is None
-    if admission is not None and await admission.namespace_disabled(page.namespace):
+    if cluster is not None and await cluster.disabled(page.namespace):
         return answers.list_answer([], "", NOTHING_READ if first else None, wire)
     heads, more, token = await registry.get(page.namespace).page(page.scopes, page.after, page.most, _PAGE_BYTES)
     next_page = ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from topicpolicies.v1 import service_pb2
@@ -22,14 +22,10 @@ from .calls import Call
 from .problems import MOST_ACTOR, MOST_REASON, Problems, read_scope, read_topic
 
 _UUID_DIGITS = 32
-_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-"""By a random digit, the digit of a UUID that has the variant and two random bits."""
 _UUID = re.compile(r"[0-9a-f]{32}")
 _VERSION = "precondition.version"
 _NO_KEY = PolicyKey("", Scope.LOCAL)
 _NO_OPERATIONS: Mapping[str, int] = {}
-_IDS = 256
-"""How many request ids are made at a time: asking the system for random bytes takes as long as a tenth of reading a request."""
 Message: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
 
 
@@ -191,21 +187,9 @@ def _request(message: Message, author: Author, problems: Problems) -> Request:
     )
 
 
-def _random_ids() -> Iterator[str]:
-    """Yields random UUIDs (version 4), in digits, without end."""
-    while True:
-        random = os.urandom(16 * _IDS)
-        for at in range(0, len(random), 16):
-            digits = random[at : at + 16].hex()
-            yield f"{digits[:12]}4{digits[13:16]}{_VARIANTS[digits[16]]}{digits[17:]}"
-
-
-_new_ids = _random_ids()
-
-
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
-        return next(_new_ids)
+        return uuid.uuid4().hex
     compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
     if _UUID.fullmatch(compact):
         return compact

@@ -25,7 +25,7 @@ from topicpolicies.v1 import service_pb2
 from ..access import Caller
 from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
-from ..cluster.admission import Admission, open_admission
+from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
 from ..core.chains.request import Request
 from ..core.changes.constraints import Constraint
@@ -37,7 +37,7 @@ from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
-from ..ops.metrics import CacheSizes, CallCounts, ServerCollector, ServerSources
+from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls
@@ -45,6 +45,7 @@ from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
 from .listening import Certificates, bind, grpc_server, keep_quiet
+from .permits import Permits
 from .servicer import Servicer
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._admission: Admission | None = None
+        self._cluster: Cluster | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
@@ -108,11 +109,11 @@ class Server:
         Raises:
             PolicyError: the brokers do not answer.
         """
-        return await self._admission.all_topics(namespace) if self._admission is not None else frozenset()
+        return await self._cluster.all_topics(namespace) if self._cluster is not None else frozenset()
 
     async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a change (``Admission.admit``)."""
-        if self._admission is not None and (waiting := self._admission.admit(namespace, request)) is not None:
+        """Admits a change (``Cluster.admit``)."""
+        if self._cluster is not None and (waiting := self._cluster.admit(namespace, request)) is not None:
             await waiting
 
     def declare(
@@ -149,31 +150,28 @@ class Server:
         self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
-        admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
-        self._admission = admission
-        if admission is not None:
-            parts.push_async_callback(admission.close)
-            self._adds_cache(admission.kept)
+        cluster = await open_cluster(config.log, missing_topics=config.missing_topics, refuses=refuses)
+        self._cluster = cluster
+        if cluster is not None:
+            parts.push_async_callback(cluster.close)
         grants = await open_grants(config.authorization, config.log, self.reloader)
         if grants is not None:
             parts.push_async_callback(grants.close)
-            self._adds_cache(grants.kept)
         self._servicer = servicer = Servicer(
             registry,
             limits,
-            lambda: info(config, admission),
+            lambda: info(config, cluster),
             calls,
-            admission=admission,
-            grants=grants,
+            permits=Permits(grants, show_secrets=config.show_secrets),
+            cluster=cluster,
             forwarding=self._open_forwarding(parts),
-            show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
         credentials = self._follow_certificates()
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         server.add_generic_rpc_handlers(handlers(servicer, calls))
         others = LibraryServices(server, calls)
-        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, grants)
+        health = HealthService(probe.readiness, (SERVICE, HISTORY_SERVICE))
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
@@ -245,16 +243,14 @@ class Server:
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
-            self._adds_cache(identification.kept)
-            self._sources.issuers = identification.keys
+            if identification.issuers is not None:
+                self._sources.issuers = identification.issuers.keys
             calls.identify = partial(_identify, identification)
-        if calls.quotas is not None:
-            self._adds_cache(calls.quotas.kept)
         if config.access_log.which is not Recorded.OFF:
-            access_log = AccessLog(config.access_log, config.log_format)
+            access_log = AccessLog(config.access_log)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers, calls.changed = (access_log,), access_log.changed
+            calls.observers = (access_log,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -314,10 +310,6 @@ class Server:
         certificates.follow(self.reloader)
         self._sources.certificate_ends = lambda: certificates.ends_at
         return certificates.credentials()
-
-    def _adds_cache(self, sizes: CacheSizes) -> None:
-        """Adds the sizes of one more part's caches to the metrics. ``sizes``: returns them."""
-        self._sources.caches = (*self._sources.caches, sizes)
 
 
 _HEALTH = f"{_HEALTH_SERVICE}/"
@@ -398,25 +390,18 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     return log
 
 
-def info(config: ServerConfig, admission: Admission | None) -> service_pb2.ServerInfo:
-    """Returns the answer to GetServerInfo. ``admission``: knows the cluster; None: the cluster is not known."""
+def info(config: ServerConfig, cluster: Cluster | None) -> service_pb2.ServerInfo:
+    """Returns the answer to GetServerInfo. ``cluster``: knows the cluster; None: the cluster is not known."""
+    log = config.log
+    if isinstance(log, EmbeddedLogConfig):
+        kind = service_pb2.LOG_KIND_EMBEDDED if log.path is not None else service_pb2.LOG_KIND_MEMORY
+        mode = service_pb2.WRITER_MODE_SOLE
+    else:
+        kind = service_pb2.LOG_KIND_PULSAR
+        mode = service_pb2.WRITER_MODE_EXCLUSIVE if log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED
     return service_pb2.ServerInfo(
         version=_VERSION,
-        log=_log_kind(config),
-        cluster=admission.cluster_name if admission is not None else "",
-        writer_mode=_writer_mode(config),
+        log=kind,
+        cluster=cluster.name if cluster is not None else "",
+        writer_mode=service_pb2.WRITER_MODE_READ_ONLY if config.read_only else mode,
     )
-
-
-def _log_kind(config: ServerConfig) -> service_pb2.LogKind.ValueType:
-    if not isinstance(config.log, EmbeddedLogConfig):
-        return service_pb2.LOG_KIND_PULSAR
-    return service_pb2.LOG_KIND_EMBEDDED if config.log.path is not None else service_pb2.LOG_KIND_MEMORY
-
-
-def _writer_mode(config: ServerConfig) -> service_pb2.WriterMode.ValueType:
-    if config.read_only:
-        return service_pb2.WRITER_MODE_READ_ONLY
-    if isinstance(config.log, EmbeddedLogConfig):
-        return service_pb2.WRITER_MODE_SOLE
-    return service_pb2.WRITER_MODE_EXCLUSIVE if config.log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED

@@ -28,18 +28,20 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState, set_span_in_context
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..config import TelemetryConfig
-from ..core.traces import NO_TRACE, PARENT_KEY, TraceContext
+from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext
 from .calls import Call
 from .requests import trace_of
 
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 """OpenTelemetry's environment variable for the service name under which a collector knows the server."""
 _SAMPLED = 1
+_CONTEXTS = TraceContextTextMapPropagator()
 _SECONDS = 10.0
 """How long a request to the collector may take."""
 _CLOSE_SECONDS = 2.0
@@ -80,7 +82,8 @@ class Tracing:
                 break
         parent = trace.parent
         if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
-            span = call.span = self._tracer.start_span(call.method, _caller(trace), SpanKind.SERVER)
+            caller = {PARENT_KEY: parent, STATE_KEY: trace.state} if parent else {}
+            span = call.span = self._tracer.start_span(call.method, _CONTEXTS.extract(caller, Context()), SpanKind.SERVER)
             own = span.get_span_context()
             trace = TraceContext(f"00-{own.trace_id:032x}-{own.span_id:016x}-01", trace.state)
         call.trace = trace if trace.parent else NO_TRACE
@@ -133,16 +136,6 @@ class Exporter(OTLPSpanExporter):
         if result is not SpanExportResult.SUCCESS:
             self.lost += len(spans)
         return result
-
-
-def _caller(trace: TraceContext) -> Context:
-    """Returns the context whose span is the caller's; an empty one without a trace of the caller's."""
-    if not trace.parent:
-        return Context()
-    trace_id, span_id = int(trace.parent[3:35], 16), int(trace.parent[36:52], 16)
-    state = TraceState.from_header([trace.state])
-    known = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(_SAMPLED), trace_state=state)
-    return set_span_in_context(NonRecordingSpan(known), Context())
 
 
 def _about() -> dict[str, str]:

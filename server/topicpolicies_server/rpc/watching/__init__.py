@@ -2,5 +2,5 @@
 
 Each namespace of a stream is a part (``part``): of WatchPolicies a ``policy_part``, which takes changes from the hub's watcher when the
 stream has room, and from the history if they have left the hub's ring; of WatchHistory a ``history_part``. ``events`` serializes what is
-sent. ``authorizations`` checks permissions while watches are open.
+sent.
 """

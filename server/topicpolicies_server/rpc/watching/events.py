@@ -7,7 +7,7 @@ changes (``Taken.made``): the joined records are kept with these, so that all th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
@@ -207,17 +207,13 @@ def change_pieces(
         own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
     way = (wire, with_before, disabled)
-    pieces: Sequence[Piece] | None = taken.made.get(way)
-    if pieces is None:
-        pieces = taken.made[way] = _made(name, taken.heads, wire, disabled, with_before=with_before, own=own)
-    return pieces
-
-
-def _made(name: str, changes: Iterable[Head], wire: Wire, disabled: frozenset[str], *, with_before: bool, own: bool) -> tuple[Piece, ...]:
+    known: Sequence[Piece] | None = taken.made.get(way)
+    if known is not None:
+        return known
     pieces: list[Piece] = []
     records: list[bytes] = []
     size = last = 0
-    for count, change in enumerate(changes, 1):
+    for count, change in enumerate(taken.heads, 1):
         if change.key.topic in disabled:
             continue
         record = change_record(name, change, wire, with_before=with_before, own=own)
@@ -228,7 +224,8 @@ def _made(name: str, changes: Iterable[Head], wire: Wire, disabled: frozenset[st
         size, last = size + len(record), count
     if records:
         pieces.append(Piece(b"".join(records[:-1]), records[-1], last))
-    return tuple(pieces)
+    taken.made[way] = pieces
+    return pieces
 
 
 _EVENTS: Final = number(service_pb2.WatchPoliciesResponse, "events")

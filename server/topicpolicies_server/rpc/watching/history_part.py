@@ -23,8 +23,7 @@ from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
-from ..answers import number
-from .authorizations import Authorization
+from ..answers import Wire, number
 from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
 from .part import Part
 from .requests import HistoryWatch
@@ -42,9 +41,7 @@ _GATHER_SECONDS = 0.05
 class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
-    def __init__(
-        self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
-    ) -> None:
+    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire | None = None) -> None:
         """Does nothing before ``begin``.
 
         Args:
@@ -52,14 +49,13 @@ class HistoryPart(Part):
             watch: the request of the stream.
             name: ``tenant/namespace``.
             wake: called when there may be something to take.
-            authorization: the caller's permission in this namespace; None: no permission is checked.
+            wire: serializes documents for the caller. The history has no secrets.
         """
-        super().__init__(name, "the watch of the history of", wake, authorization or Authorization(secrets.wire))
+        super().__init__(name, "the watch of the history of", wake, wire or secrets.wire)
         self._registry = registry
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
-        self._synced = False
         self._complete_as_of_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
         self._idle = False
@@ -69,12 +65,10 @@ class HistoryPart(Part):
     # --- called by the stream -----------------------------------------------------------------------------------
 
     def last_bookmark(self) -> bytes | None:
-        """Returns a last bookmark for a client that will go on elsewhere; None if SYNCED was not sent, or records wait."""
-        if not self._synced or self._records or self.refusal is not None:
-            return None
+        """As ``Part.last_bookmark``."""
         if self._idle and not self._signalled.is_set() and self._namespace is not None:
             self._complete_as_of_ms = self._namespace.complete_as_of_ms
-        return self._bookmark(synced=False)
+        return super().last_bookmark()
 
     # --- the task -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A part: one namespace of a stream. It has the records that wait until the stream takes them, and a task that makes them.
 
 The task is retried when it fails, and the failure is sent as a status; only what concerns the whole stream ends it. While the caller lacks
-the permission (``authorizations``), nothing is taken but a status; once it is granted again, the part goes on where it stood.
+the permission (``stream``), nothing is taken but a status; once it is granted again, the part goes on where it stood.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
 from ...tasks import RestartedTask
-from .authorizations import Authorization
+from ..answers import Wire
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.1, 10.0
 """The first and the longest pause, in seconds, before a step that failed is retried."""
@@ -33,20 +33,22 @@ _ASSUMED: Status = (service_pb2.NAMESPACE_STATE_READY, None, "")
 class Part(ABC):
     """One namespace of a stream."""
 
-    def __init__(self, name: str, what: str, wake: Callable[[], None], authorization: Authorization) -> None:
+    def __init__(self, name: str, what: str, wake: Callable[[], None], wire: Wire) -> None:
         """Does nothing before ``begin``.
 
         Args:
             name: ``tenant/namespace``.
             what: what the task is for, in messages.
             wake: called when there may be something to take.
-            authorization: the caller's permission in this namespace, as of the last check.
+            wire: serializes documents for the caller, with or without secrets.
         """
         self.name = name
         self.more = False
         """Whether the last ``take`` left something that can be taken at once."""
-        self.authorization = authorization
-        """The caller's permission in this namespace, as of the last check."""
+        self.wire = wire
+        """Serializes documents for the caller, with or without secrets."""
+        self.refusal: PolicyError | None = None
+        """Why the caller may not watch this namespace now; None: it may."""
         self._wake = wake
         self._records: list[bytes] = []
         """The records that wait to be taken, in order."""
@@ -54,6 +56,8 @@ class Part(ABC):
         """Set when the waiting records are taken; None until ``_all_taken`` was called for the first time."""
         self._namespace: Namespace | None = None
         """The namespace; None: it was not loaded yet."""
+        self._synced = False
+        """Whether SYNCED was sent, or waits, without a reset since."""
         self._sent_status = _ASSUMED
         self._failure: PolicyError | None = None
         """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
@@ -63,10 +67,13 @@ class Part(ABC):
 
     # --- called by the stream -----------------------------------------------------------------------------------
 
-    @property
-    def refusal(self) -> PolicyError | None:
-        """Why the caller may not watch this namespace now; None: it may."""
-        return self.authorization.refusal
+    def learn(self, refusal: PolicyError | None, wire: Wire) -> bool:
+        """Takes the result of a check of the caller's permission. Returns whether it is another one than the last, or a refusal."""
+        if refusal is not None and self.refusal is not None and refusal.reason is self.refusal.reason:
+            refusal = self.refusal
+        changed = refusal is not self.refusal or wire is not self.wire
+        self.refusal, self.wire = refusal, wire
+        return changed or refusal is not None
 
     @property
     def waiting(self) -> int:
@@ -111,9 +118,13 @@ class Part(ABC):
         followed = self._namespace is not None and self._namespace.phase is Phase.READY and self._failure is None
         return self.last_bookmark() if followed else None
 
-    @abstractmethod
     def last_bookmark(self) -> bytes | None:
         """Returns a last bookmark for a client that will go on elsewhere; None: SYNCED was not sent, records wait, or there is no token."""
+        return self._bookmark(synced=False) if self._synced and not self._records and self.refusal is None else None
+
+    @abstractmethod
+    def _bookmark(self, *, synced: bool) -> bytes | None:
+        """Returns a bookmark of where the client stands once it has the records that wait; None: there is no token."""
 
     # --- the task -------------------------------------------------------------------------------------------------
 

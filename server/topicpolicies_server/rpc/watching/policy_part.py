@@ -2,7 +2,7 @@
 
 ``_follow`` goes through these steps, and begins anew when the watcher can't go on or topics were disabled or enabled:
 
-1. it finds out which of the watched topics are disabled (``cluster/disabled``), and loads the namespace (status LOADING);
+1. it finds out which of the watched topics are disabled (``cluster/cluster``), and loads the namespace (status LOADING);
 2. if all of them are disabled, it sends a reset, the absence of each named topic and SYNCED, and waits for a change (status DISABLED);
 3. it gets a watcher that goes on from the client's token: if need be, it sends what the history has behind the token first. If that is
    impossible, it sends a reset, and the watcher begins with a snapshot;
@@ -14,12 +14,14 @@ A reset is sent only if the client has anything that it invalidates. Topics that
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
-from ...cluster.disabled import Disabled, DisabledWatching
+from ...cluster.cluster import Cluster, Disabled
+from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
 from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from ...core.reading.watch import Taken, Watcher
@@ -30,7 +32,6 @@ from ...namespaces.registry import Registry
 from .. import answers, histories
 from ..resume_tokens import NOTHING_READ
 from . import events
-from .authorizations import Authorization
 from .part import Part, Status
 from .requests import Watch
 
@@ -46,16 +47,16 @@ class WatchResources(NamedTuple):
 
     registry: Registry
     wire: answers.Wire
-    """Serializes documents, unless an authorization decides that."""
-    disabled: DisabledWatching | None = None
-    """Notifies parts of what is disabled by a property; None: nothing can be."""
+    """Serializes documents, unless a permission decides how."""
+    cluster: Cluster | None = None
+    """Knows what is disabled by a property; None: nothing can be."""
 
 
 class PolicyPart(Part):
     """One namespace of a WatchPolicies stream."""
 
     def __init__(
-        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
+        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], wire: answers.Wire | None = None
     ) -> None:
         """Does nothing before ``begin``.
 
@@ -64,9 +65,9 @@ class PolicyPart(Part):
             watch: the request of the stream.
             name: ``tenant/namespace``.
             wake: called when there may be something to take.
-            authorization: the caller's permission in this namespace; None: no permission is checked.
+            wire: serializes documents for the caller; None: as most watches do.
         """
-        super().__init__(name, "the watch of", wake, authorization or Authorization(resources.wire))
+        super().__init__(name, "the watch of", wake, wire or resources.wire)
         self._resources = resources
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -75,7 +76,7 @@ class PolicyPart(Part):
         self._rests = False
         """Whether everything that is watched is disabled, and the client was sent that."""
         self._begin_anew = asyncio.Event()
-        """Set when the watcher can't go on, or topics were disabled or enabled."""
+        """Set when the watcher can't go on."""
         self._watcher: Watcher | None = None
         """What changes are taken from; None: there is none now."""
         self._replaced = False
@@ -86,8 +87,6 @@ class PolicyPart(Part):
         """Where the part goes on while it has no watcher; None: from the beginning."""
         self._counts = self._resume_from is not None
         """Whether the client may have something of this namespace that a reset would invalidate."""
-        self._synced = False
-        """Whether SYNCED was sent, or waits, without a reset since."""
         self._taken_ms = 0
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
 
@@ -96,13 +95,6 @@ class PolicyPart(Part):
     def bookmark(self) -> bytes | None:
         """Returns a bookmark; None while the namespace is not followed, or ``last_bookmark`` has none."""
         return self.last_bookmark() if self._rests else super().bookmark()
-
-    def last_bookmark(self) -> bytes | None:
-        """Returns a last bookmark for a client that will go on elsewhere; None: SYNCED was not sent, records wait, or there is no token."""
-        token = self._token()
-        if token is None or not self._synced or self._records or self.refusal is not None:
-            return None
-        return self._bookmark(token, synced=False)
 
     def _take_changes(self) -> list[bytes]:
         if self._watcher is None or self._begin_anew.is_set():
@@ -122,8 +114,6 @@ class PolicyPart(Part):
         self._leave()
         await super().close()
         self._leave()  # gives back a watcher that the task took while it was being stopped
-        if self._resources.disabled is not None:
-            self._resources.disabled.end(self)
 
     # --- the task -------------------------------------------------------------------------------------------------
 
@@ -134,8 +124,8 @@ class PolicyPart(Part):
             PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
         """
         topics = self._selection.topics
-        if self._resources.disabled is not None:
-            self._disabled = await self._resources.disabled.begin(self, self.name, topics, self._switch)
+        if self._resources.cluster is not None:
+            self._disabled = await self._resources.cluster.disabled_of(self.name, topics, fresh=True)
         disabled, self._left_out = self._disabled, self._disabled.digest
         if disabled.all_of(topics):
             self._failure = None
@@ -152,8 +142,7 @@ class PolicyPart(Part):
         self._begin_anew.clear()
         self._wake()
         try:
-            if self._disabled == disabled:
-                await self._begin_anew.wait()
+            await self._ended()
         finally:
             self._leave()
         if self._replaced:
@@ -180,9 +169,9 @@ class PolicyPart(Part):
             now = self._resources.registry.common.now()
             self._add_event(events.bookmark(self.name, NOTHING_READ, now, now, synced=True))
             self._synced, self._resume_from = True, NOTHING_READ
+            self._begin_anew.clear()
             while self._disabled.all_of(self._selection.topics):
-                self._begin_anew.clear()
-                await self._begin_anew.wait()
+                await self._ended()
         finally:
             self._rests = False
         self._reset_switched()
@@ -234,10 +223,22 @@ class PolicyPart(Part):
             change = histories.change_message(entry, with_before=self._watch.include_previous)
             self._add_event(events.resumable(events.change_of(self.name, change), piece.token))
 
-    def _switch(self, disabled: Disabled) -> None:
-        if disabled != self._disabled:
-            self._disabled = disabled
-            self._begin_anew.set()
+    async def _ended(self) -> None:
+        """Returns when the watcher can't go on, or topics were disabled or enabled. Pulsar notifies nobody of that, so it is polled."""
+        cluster, before = self._resources.cluster, self._disabled
+        if cluster is None:
+            await self._begin_anew.wait()
+            return
+        cluster.polled += 1
+        try:
+            while not self._begin_anew.is_set() and self._disabled == before:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(cluster.poll_seconds):
+                        await self._begin_anew.wait()
+                with contextlib.suppress(PolicyError):
+                    self._disabled = await cluster.disabled_of(self.name, self._selection.topics)
+        finally:
+            cluster.polled -= 1
 
     def _leave(self) -> None:
         """Gives back the watcher, if there is one, and notes where it stood."""
@@ -271,7 +272,7 @@ class PolicyPart(Part):
         if taken.heads:
             if not self._synced:
                 records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
-            wire, before_too = self.authorization.wire, self._watch.include_previous
+            wire, before_too = self.wire, self._watch.include_previous
             pieces = events.change_pieces(self.name, taken, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
             stood = self._marked(taken.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
@@ -280,14 +281,17 @@ class PolicyPart(Part):
                 records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
             assert token is not None, "synced"
-            records.append(self._bookmark(token, synced=True))
+            if (mark := self._bookmark(synced=True)) is not None:
+                records.append(mark)
             self._synced = True
         self._counts = self._counts or bool(records)
         self.more = taken.more
         return records
 
-    def _bookmark(self, token: Token, *, synced: bool) -> bytes:
-        confirmed = self._complete_as_of_ms()
+    def _bookmark(self, *, synced: bool) -> bytes | None:
+        token, confirmed = self._token(), self._complete_as_of_ms()
+        if token is None:
+            return None
         return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
 
     def _status(self) -> Status:

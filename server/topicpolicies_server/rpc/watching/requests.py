@@ -160,6 +160,7 @@ def _check_sizes(selectors: int, most: int, tokens: int, fields: tuple[str, str]
     """
     if not selectors:
         problems.add(fields[0], ViolationReason.NOTHING_SELECTED, "Name at least one topic or namespace.")
+    known = len(problems)
     if selectors > most:
         sentence = (
             f"{selectors:,} topics and namespaces are named; at most {most:,} are allowed: name fewer, or raise max_selectors_per_watch."
@@ -167,7 +168,7 @@ def _check_sizes(selectors: int, most: int, tokens: int, fields: tuple[str, str]
         problems.add(fields[0], ViolationReason.TOO_MANY_SELECTORS, sentence)
     if tokens > max(selectors, 1):
         problems.add(fields[1], ViolationReason.TOO_MANY_ELEMENTS, f"{fields[1]} has {tokens:,} elements, more than there are namespaces.")
-    if selectors > most or tokens > max(selectors, 1):
+    if len(problems) > known:
         problems.check()
 
 

@@ -4,20 +4,24 @@ The stream pulls: it takes records from its parts only when the last message has
 other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
 parts that have signalled that they may have something are looked at: a change in one of a thousand namespaces costs the same as in one of
 two.
+
+The caller's permissions are checked every second while the stream is open. How long it may go on after a permission was withdrawn: until
+that is noticed (a file: ``files.LOOK_SECONDS``; brokers: ``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 
 from ...access import Permission
-from ...access.grants import Grants
 from ...core.errors import Kind, PolicyError, too_much
 from ...core.reasons import Reason
 from ...tasks import TaskSet
+from .. import errors
+from ..answers import Wire
 from ..calls import Call
-from .authorizations import Authorization, Authorizations
+from ..permits import Permit, Permits
 from .part import Part
 
 MESSAGE_BYTES = 256 * 1024
@@ -26,11 +30,19 @@ TURN = 50
 """How many parts are begun, looked at or closed before other tasks have their turn: a millisecond or two, if there is little to send."""
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
-UNCHECKED: Mapping[str, Authorization] = {}
+LOOK_SECONDS = 1.0
+"""Seconds between two checks of the caller's permissions."""
+ASK_SECONDS = 3.0
+"""Seconds that brokers may take to answer such a check."""
+_CHECKED = 1_000
+"""How many permissions are checked before other tasks have their turn."""
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
-PartOf = Callable[[str, Callable[[], None], Authorization | None], Part]
-"""Makes the part of a namespace, given what it calls when there may be something to take, and the caller's permission in it."""
+PartOf = Callable[[str, Callable[[], None], Wire | None], Part]
+"""Makes the part of a namespace, given its name, what it calls when there may be something to take, and what serializes documents for the
+caller (None: as for any caller)."""
+PermitOf = Callable[[str], "Permit | Awaitable[Permit]"]
+"""Returns the caller's permit in a namespace, or an awaitable that finds out; raises ``PolicyError``."""
 
 
 class _Message:
@@ -83,8 +95,6 @@ class WatchStream:
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
-        self._reconsidering: asyncio.Handle | None = None
-        """The call of ``_reconsider`` that is scheduled; None: none is."""
         self._woken = asyncio.Event()
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
@@ -102,46 +112,26 @@ class WatchStream:
         self._stops = True
         self.signal_all()
 
-    def reconsider(self) -> None:
-        """Acts on a permission that has changed or is still missing: in the next turn of the loop, together with all others until then.
-
-        The stream ends if the caller may not watch any more (``_denied``). A client that does not read can't receive that status, so its
-        stream is cancelled once a message has waited for ``UNREAD_SECONDS``.
-        """
-        self._reconsidered = True
-        if self._reconsidering is None:
-            self._reconsidering = asyncio.get_running_loop().call_soon(self._reconsider)
-
-    def _reconsider(self) -> None:
-        """Has permissions looked at anew, and cancels the stream of a denied client that does not read."""
-        self._reconsidering = None
-        self.signal_all()
-        since = self._unread_since()
-        if since is None or self._task is None or self._denied() is None:
-            return
-        if asyncio.get_running_loop().time() >= since + UNREAD_SECONDS:
-            self._task.cancel()
-
-    async def run(
-        self, write: Write, authorizations: Mapping[str, Authorization] = UNCHECKED, unread_since: Callable[[], float | None] = lambda: None
-    ) -> None:
+    async def run(self, write: Write, permit_of: PermitOf | None = None, unread_since: Callable[[], float | None] = lambda: None) -> None:
         """Writes serialized messages without end.
 
         Args:
             write: writes a message.
-            authorizations: the caller's permission by namespace; where one is missing, no permission is checked.
+            permit_of: returns the caller's permit in a namespace; None: no permission is checked.
             unread_since: returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits.
 
         Raises:
-            PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; PERMISSION_DENIED, see
-                ``_denied``; and what ``_take`` raises.
+            PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; PERMISSION_DENIED, the
+                caller lacks a permission for one of the namespaces at first, or for all of them later; and what ``_take`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
         message = _Message(write)
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._interval, self._is_due)
+        timer, checking = loop.call_later(self._interval, self._is_due), None
         try:
-            await self._begin(authorizations)
+            await self._begin(permit_of)
+            if permit_of is not None:
+                checking = loop.create_task(self._check_permits(permit_of), name="the permissions of a watch")
             while True:
                 more = await self._take(message)
                 if self._stops and not more:
@@ -165,25 +155,74 @@ class WatchStream:
                 self._woken.clear()
         finally:
             timer.cancel()
-            if self._reconsidering is not None:
-                self._reconsidering.cancel()
+            if checking is not None:
+                checking.cancel()
 
-    async def _begin(self, authorizations: Mapping[str, Authorization]) -> None:
+    async def _begin(self, permit_of: PermitOf | None) -> None:
+        wires: dict[str, Wire] = {}
+        if permit_of is not None:
+            for at in range(0, len(self._names), _CHECKED):
+                some = self._names[at : at + _CHECKED]
+                permits = await asyncio.gather(*(_known(permit_of, name) for name in some))
+                wires |= {name: permit.wire for name, permit in zip(some, permits, strict=True)}
         for number, name in enumerate(self._names, 1):
-            part = self._part(name, authorizations.get(name))
+            part = self._part(name, wires.get(name))
             self._parts.append(part)
             part.begin()
             if not number % TURN:
                 await asyncio.sleep(0)
         self.signal_all()
 
-    def _part(self, name: str, authorization: Authorization | None) -> Part:
+    def _part(self, name: str, wire: Wire | None) -> Part:
         def wake() -> None:
             self._signalled[part] = None
             self._woken.set()
 
-        part = self._part_of(name, wake, authorization)
+        part = self._part_of(name, wake, wire)
         return part
+
+    async def _check_permits(self, permit_of: PermitOf) -> None:
+        """Checks every second what the caller may watch.
+
+        A namespace that it may not watch, or for which that is not known, sends the status FAILED and nothing else until it is permitted
+        again, and then goes on where it stood. The stream ends if the caller may not watch any of them (``_denied``). A client that does
+        not read can't receive that status, so its stream is cancelled once a message has waited for ``UNREAD_SECONDS``.
+        """
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            asking: list[Awaitable[None]] = []
+            for number, part in enumerate(self._parts, 1):
+                try:
+                    permit = permit_of(part.name)
+                    if isinstance(permit, Permit):
+                        self._reconsidered |= part.learn(None, permit.wire)
+                    else:
+                        asking.append(self._ask(part, permit))
+                except Exception as error:  # noqa: BLE001 (it becomes a refusal)
+                    self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
+                if not number % _CHECKED:
+                    await asyncio.sleep(0)
+            self._reconsider()
+            if asking:
+                await asyncio.gather(*asking)
+                self._reconsider()
+
+    async def _ask(self, part: Part, permit: Awaitable[Permit]) -> None:
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                self._reconsidered |= part.learn(None, (await permit).wire)
+        except Exception as error:  # noqa: BLE001 (it becomes a refusal)
+            self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
+
+    def _reconsider(self) -> None:
+        if not self._reconsidered:
+            return
+        self.signal_all()
+        since = self._unread_since()
+        if since is None or self._task is None or self._denied() is None:
+            return
+        if asyncio.get_running_loop().time() >= since + UNREAD_SECONDS:
+            self._task.cancel()
 
     def _end_if_denied(self) -> None:
         if not self._reconsidered:
@@ -217,11 +256,11 @@ class WatchStream:
         more = False
         signalled, self._signalled = self._signalled, {}
         for number, part in enumerate(signalled, 1):
-            wire = part.authorization.wire
+            wire = part.wire
             for piece in part.take():
                 if not message.has_room(piece):
                     await message.send()
-                    part.authorization.check(part.name, wire)
+                    _check(part, wire)
                 message.add(piece)
             if part.more:
                 more = True
@@ -252,19 +291,51 @@ class WatchStream:
         self.signal_all()
 
 
+async def _known(permit_of: PermitOf, name: str) -> Permit:
+    permit = permit_of(name)
+    return permit if isinstance(permit, Permit) else await permit
+
+
+def _check(part: Part, wire: Wire) -> None:
+    """Checks that records which were taken, serialized with ``wire``, may still be sent after the client did not read for a while.
+
+    Raises:
+        PolicyError: the caller may not watch the namespace any more, or its documents are shown to it in another way by now.
+    """
+    if part.refusal is not None:
+        raise part.refusal
+    if part.wire is not wire:
+        raise _unknown(
+            f"The caller's permission to see secrets in {part.name} changed while this watch was not read: resume with its token."
+        )
+
+
+def _refusal(namespace: str, error: Exception) -> PolicyError:
+    """Returns why a caller may not watch a namespace after a check has failed."""
+    if isinstance(error, PolicyError):
+        return error
+    if isinstance(error, TimeoutError):
+        return _unknown(f"The caller's permissions in {namespace} were not known within {ASK_SECONDS:g} s: they are requested again.")
+    errors.log_failure("A check of a watch's permissions", error)
+    return _unknown(f"The caller's permissions in {namespace} can't be determined; this server's log has the reason.")
+
+
+def _unknown(problem: str) -> PolicyError:
+    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
+
+
 class WatchStreams:
     """The open streams."""
 
-    def __init__(self, most: int, grants: Grants | None) -> None:
+    def __init__(self, most: int, permits: Permits) -> None:
         """Begins without streams.
 
         Args:
             most: how many streams may be open.
-            grants: says what callers may do; None: every caller may watch everything.
+            permits: permits calls.
         """
         self._most = most
-        self.authorizations = Authorizations(grants) if grants is not None else None
-        """The permissions that open streams depend on, rechecked while they are open; None: no permissions are checked."""
+        self._permits = permits
         self._open: dict[WatchStream, None] = {}
         self._stops = False
         self._closing = TaskSet("watches")
@@ -316,11 +387,10 @@ class WatchStreams:
         if self._stops:
             stream.stop()
         try:
-            if self.authorizations is None:
+            if self._permits.grants is None:
                 await stream.run(call.write)
             else:
-                async with self.authorizations.joined(stream.reconsider, call.caller, names, *permissions) as held:
-                    await stream.run(call.write, held, call.unread_since)
+                await stream.run(call.write, lambda name: self._permits.permit(call.caller, name, permissions), call.unread_since)
         finally:
             self._open.pop(stream, None)
             closing = self._closing.begin(stream.close(), "releasing the source of a stream")

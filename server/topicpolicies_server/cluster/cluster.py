@@ -1,13 +1,15 @@
-"""The admission of a request before it is sequenced: the facts that its rules need, and whether the topic has policies at all.
+"""What is known of the cluster: the facts that the rules of a request need, and whether a topic has policies at all.
 
-What rules and reads need of the cluster is asked here, and the answers travel with the request; no later step awaits facts. Recent
+Changes are admitted before they are sequenced: the facts are gathered here and travel with the request, so no later step awaits any. Recent
 answers are cached, so that most requests pass at once. Updates need fresh facts and are refused without them; reads accept older ones.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -28,6 +30,7 @@ _HERE = ""
 _MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
 """How many topics of a watch are asked about at the same time."""
+_POLLS_PER_SECOND = 50
 _Facts = TypeVar("_Facts")
 
 
@@ -56,8 +59,21 @@ class Levels(NamedTuple):
     broker: BrokerFacts | None
 
 
-class Admission:
-    """Gathers the facts that requests need. It is bound to one event loop."""
+class Disabled(frozenset[str]):
+    """What is disabled of a selection that is watched in a namespace: those of its topics, or the namespace itself if it names none."""
+
+    def all_of(self, topics: frozenset[str] | None) -> bool:
+        """Whether everything that is watched is disabled; None: the selection is the namespace."""
+        return bool(self) if topics is None else len(self) == len(topics)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the names, for tokens; "": nothing is disabled."""
+        return hashlib.blake2b("\n".join(sorted(self)).encode(), digest_size=8).hexdigest() if self else ""
+
+
+class Cluster:
+    """What is known of the cluster. It is bound to one event loop."""
 
     def __init__(
         self,
@@ -68,17 +84,18 @@ class Admission:
         most: int = 100_000,
         missing_topics: bool = False,
     ) -> None:
-        """Creates an admission; sends no request yet.
+        """Knows nothing yet, and sends no request.
 
         Args:
-            source: where facts come from; it is closed with the admission.
+            source: where facts come from; it is closed with this object.
             now: returns monotonic seconds.
             freshness: how long facts are fresh.
             most: how many topics, and how many namespaces, facts are kept of.
             missing_topics: whether updates of topics that do not exist are accepted.
         """
-        self.namespace_seconds = freshness.namespace
-        """How long facts about namespaces are fresh, in seconds."""
+        self.polled = 0
+        """How many selections of watches are polled for what is disabled of them."""
+        self._namespace_seconds = freshness.namespace
         self._source = source
         self._missing_topics = missing_topics
         self._existence_seconds = None if missing_topics else freshness.existence
@@ -90,20 +107,15 @@ class Admission:
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
         )
-        self._caches: Mapping[str, Cache[str, Any]] = {
-            "cluster": self._cluster,
-            "clusters": self._clusters,
-            "tenants": self._tenants,
-            "namespaces": self._namespaces,
-            "topics": self._topics,
-        }
-
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns how many facts are cached, and how many at most, by the name of the cache. Any thread may call this."""
-        return {f"facts_of_{name}": (len(cache), cache.most) for name, cache in self._caches.items()}
+        self._caches = (self._cluster, self._clusters, self._tenants, self._namespaces, self._topics)
 
     @property
-    def cluster_name(self) -> str:
+    def poll_seconds(self) -> float:
+        """Seconds between two polls of a selection: at most ``_POLLS_PER_SECOND`` of all together ask brokers."""
+        return max(self._namespace_seconds / 2, self.polled / _POLLS_PER_SECOND)
+
+    @property
+    def name(self) -> str:
         """The cluster's name, if it was looked up lately; else ""."""
         known = self._cluster.peek(_HERE)
         return known.name or "" if known is not None else ""
@@ -141,24 +153,20 @@ class Admission:
             facts = facts._replace(missing_topics=await self._missing(request.change.given.shadow_topics))
         request.facts = facts
 
-    async def disabled(self, namespace: str, topic: str) -> bool:
+    async def disabled(self, namespace: str, topic: str = "") -> bool:
         """Whether a topic's own policies are disabled; for reads, which accept old facts.
 
-        Raises:
-            PolicyError: this is not known, and can't be found out.
-        """
-        around, own = self._namespaces.peek(namespace), self._topics.peek(topic)
-        if around is not None and own is not None:
-            return _disabled(around, own)
-        return _disabled(*await asyncio.gather(self._namespaces.get(namespace, stale=True), self._topics.get(topic, stale=True)))
-
-    async def namespace_disabled(self, namespace: str) -> bool:
-        """Whether a namespace's property disables the policies of topics that do not have it themselves. Accepts old facts.
+        Args:
+            namespace: ``tenant/namespace``.
+            topic: the topic; "": whether the namespace's property disables those of topics that do not have it themselves.
 
         Raises:
             PolicyError: this is not known, and can't be found out.
         """
-        return bool(disabled((await self._namespaces.get(namespace, stale=True)).properties))
+        around = self._namespaces.peek(namespace) or await self._namespaces.get(namespace, stale=True)
+        if not topic:
+            return bool(disabled(around.properties))
+        return _disabled(around, self._topics.peek(topic) or await self._topics.get(topic, stale=True))
 
     async def all_topics(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace, by full names without partitions, as far as the source knows.
@@ -168,34 +176,29 @@ class Admission:
         """
         return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> list[str]:
-        """Returns what is disabled of a selection that is watched: those of its topics, or the namespace itself if it names none.
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, fresh: bool = False) -> Disabled:
+        """Returns what is disabled of a selection that is watched.
 
         A topic that brokers give no answer about counts as having no property of its own.
 
         Args:
             namespace: ``tenant/namespace``.
             topics: the topics that are watched; None: the namespace.
-            stale: whether old facts are accepted; they are refreshed. If not, they are used only where there are no fresh ones to be had.
+            fresh: whether old facts are used only where brokers do not answer; if not, old ones are used, and refreshed.
 
         Raises:
             PolicyError: what the namespace's property says is not known, and can't be found out.
         """
-        around = await _newest(self._namespaces, namespace, stale=stale)
+        around = await _latest(self._namespaces, namespace, fresh=fresh)
         if topics is None:
-            return [namespace] if disabled(around.properties) else []
+            return Disabled([namespace] if disabled(around.properties) else [])
         names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
-            owns = await asyncio.gather(*(self._own(topic, stale=stale) for topic in some))
-            found += [topic for topic, own in zip(some, owns, strict=True) if _disabled(around, own)]
-        return found
-
-    async def _own(self, topic: str, *, stale: bool) -> TopicFacts:
-        try:
-            return await _newest(self._topics, topic, stale=stale)
-        except PolicyError:
-            return TopicFacts(None, {})
+            owns = await asyncio.gather(*(_latest(self._topics, topic, fresh=fresh) for topic in some), return_exceptions=True)
+            known = [own if isinstance(own, TopicFacts) else TopicFacts(None, {}) for own in owns]
+            found += [topic for topic, own in zip(some, known, strict=True) if _disabled(around, own)]
+        return Disabled(found)
 
     async def levels(self, namespace: str, key: PolicyKey) -> Levels:
         """Returns what applies to a topic besides its own policies.
@@ -211,7 +214,7 @@ class Admission:
 
     async def close(self) -> None:
         """Ends the requests under way, and closes the source."""
-        await asyncio.gather(*(cache.close() for cache in self._caches.values()))
+        await asyncio.gather(*(cache.close() for cache in self._caches))
         await self._source.close()
 
     def _check(self, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
@@ -222,7 +225,9 @@ class Admission:
                 "The brokers have topic policies disabled: set topicLevelPoliciesEnabled=true there.",
             )
         if _disabled(around, topic):
-            raise policies_disabled(request.key.topic)
+            problem = f'set the property {PROPERTY} to "false" on the topic or its namespace.'
+            problem = f"The topic policies of {request.key.topic} are disabled: {problem}"
+            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.TOPIC_POLICIES_DISABLED, problem)
         if topic.exists is False and request.change is not None and not self._missing_topics:
             raise _no_topic(request.key.topic)
 
@@ -249,18 +254,12 @@ def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
-async def _newest(cache: Cache[str, _Facts], key: str, *, stale: bool) -> _Facts:
-    """Returns a fresh fact or, if there is none to be had or a stale one is accepted, the last one."""
-    try:
-        return await cache.get(key, stale=stale)
-    except PolicyError:
-        return await cache.get(key, stale=True)
-
-
-def policies_disabled(of: str) -> PolicyError:
-    """Returns the error for topics whose policies are disabled."""
-    problem = f'The topic policies of {of} are disabled: set the property {PROPERTY} to "false" on the topic or its namespace.'
-    return PolicyError(Kind.FAILED_PRECONDITION, Reason.TOPIC_POLICIES_DISABLED, problem)
+async def _latest(cache: Cache[str, _Facts], key: str, *, fresh: bool) -> _Facts:
+    """Returns a fresh fact; if there is none to be had, or it need not be fresh, the last one."""
+    if fresh:
+        with contextlib.suppress(PolicyError):
+            return await cache.get(key)
+    return await cache.get(key, stale=True)
 
 
 def _no_topic(topic: str) -> PolicyError:
@@ -268,10 +267,10 @@ def _no_topic(topic: str) -> PolicyError:
     return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
 
 
-async def open_admission(
+async def open_cluster(
     config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
-) -> Admission | None:
-    """Returns what admits requests: with Pulsar's log it asks the brokers, with the embedded log it reads a file, if one is configured.
+) -> Cluster | None:
+    """Returns what is known of the cluster: with Pulsar's log from the brokers, with the embedded log from a file, if one is configured.
 
     Args:
         config: where the change logs are.
@@ -287,11 +286,11 @@ async def open_admission(
         from .admin import AdminSource  # noqa: PLC0415
 
         brokers = AdminSource(admin_api(config), config.service_url, missing_topics=missing_topics, refuses=refuses)
-        return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
+        return Cluster(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
     if config.cluster_file is None:
         return None
     from .file import FileSource  # noqa: PLC0415
 
     source = FileSource(config.cluster_file)
     await source.cluster()  # reports a file that can't be read now, before the first request
-    return Admission(source, now, FROM_FILE, missing_topics=missing_topics)
+    return Cluster(source, now, FROM_FILE, missing_topics=missing_topics)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import pytest
@@ -25,13 +25,12 @@ from topicpolicies.v1.service_pb2 import (
     WATCH_MODE_LATEST,
     UpdatePolicyRequest,
 )
-from topicpolicies_server.access import Caller, Granted, Permission, Way
+from topicpolicies_server.access import Caller, Granted, Permission
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.watching import authorizations
 from topicpolicies_server.rpc.watching import stream as streams
 
 PATIENCE = 20.0
@@ -78,10 +77,6 @@ class Table:
             await asyncio.sleep(0.01)
         return self.may_.get((caller.principal, namespace), frozenset())
 
-    def kept(self) -> dict[str, tuple[int, int]]:
-        """Returns nothing: no answers are kept."""
-        return {}
-
     async def close(self) -> None:
         """Does nothing."""
 
@@ -95,8 +90,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
         return made
 
     monkeypatch.setattr(servers, "open_grants", opened)
-    monkeypatch.setattr(authorizations, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(authorizations, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(streams, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "ASK_SECONDS", 0.2)
     return made
 
 
@@ -247,7 +242,7 @@ async def test_nothing_is_sent_while_permissions_are_unknown_and_missed_changes_
 async def test_an_authority_that_does_not_answer_for_one_namespace_does_not_delay_checks_of_others(
     stub: AsyncStub, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authorizations, "ASK_SECONDS", 3 * PATIENCE)
+    monkeypatch.setattr(streams, "ASK_SECONDS", 3 * PATIENCE)
     slow, lost = watching(stub, namespaces=[OTHER]), watching(stub, namespaces=[ONE])
     await slow.until_synced()
     await lost.until_synced()
@@ -258,21 +253,6 @@ async def test_an_authority_that_does_not_answer_for_one_namespace_does_not_dela
         _, refusal = await ended(lost)
     assert refusal.info.reason == "PERMISSION_DENIED"
     slow.cancel()
-
-
-async def test_a_new_watch_of_a_namespace_whose_permission_is_withdrawn_while_it_waits_for_another_one_goes_on_without_it(
-    stub: AsyncStub, table: Table
-) -> None:
-    await update(stub, 1)
-    table.silent_in.add(OTHER)
-    watch = watching(stub, namespaces=[ONE, OTHER])
-    await until(lambda: OTHER in table.asked_in)
-    del table.may_["reader", ONE]
-    table.silent_in.clear()
-    async with asyncio.timeout(PATIENCE):
-        lost = (await watch.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED))[-1]
-    assert lost.namespace == ONE and status_of(lost) == (NAMESPACE_STATE_FAILED, "ERROR_REASON_PERMISSION_DENIED")
-    watch.cancel()
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -299,26 +279,9 @@ async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_c
         await stub.UpdatePolicy(request, metadata=of("admin"))
         seen.append((await watch.change()).document.policies.offload_policies.s3_managed_ledger_offload_credential_secret)
         table.may_["reader", ONE] = EVERYTHING - {Permission.SECRETS}
-        await asyncio.sleep(10 * authorizations.LOOK_SECONDS)
+        await asyncio.sleep(10 * streams.LOOK_SECONDS)
     assert seen == ["hush 0", REDACTED]
     watch.cancel()
-
-
-async def test_permissions_are_checked_once_per_caller_and_namespace_and_only_while_they_are_watched(
-    stub: AsyncStub, server: Server
-) -> None:
-    assert server._servicer is not None
-    looked_at = server._servicer.watches.authorizations
-    assert looked_at is not None
-    watches = [watching(stub, namespaces=[ONE, OTHER]) for _ in range(5)]
-    await asyncio.gather(*(each.until_synced() for each in watches))
-    assert len(looked_at) == 2, "watches of one caller in one namespace share a check"
-    for each in watches:
-        each.cancel()
-    over = asyncio.get_running_loop().time() + PATIENCE
-    while len(looked_at):
-        assert asyncio.get_running_loop().time() < over
-        await asyncio.sleep(0.01)
 
 
 async def test_a_change_of_the_file_of_roles_ends_watches_within_seconds(tmp_path: Path) -> None:
@@ -409,48 +372,10 @@ async def test_a_watch_whose_permission_was_withdrawn_is_closed_even_if_its_peer
     unread: WatchReader, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "UNREAD_SECONDS", 0.3)
-    await asyncio.sleep(10 * authorizations.LOOK_SECONDS)
+    await asyncio.sleep(10 * streams.LOOK_SECONDS)
     assert len(server.calls) == 1, "a permitted watch stays open although it does not read"
     table.may_.clear()
     async with asyncio.timeout(PATIENCE):
         while len(server.calls):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
     unread.cancel()
-
-
-@pytest.mark.parametrize("known", [True, False])
-async def test_a_watch_of_very_many_namespaces_lets_others_have_their_turns_while_its_permissions_are_checked(known: bool) -> None:
-    class Counted(Table):
-        asked = 0
-
-        def __call__(self, caller: Caller, namespace: str) -> Granted | Awaitable[Granted]:
-            self.asked += 1
-            return super().__call__(caller, namespace) if known else self._later(namespace)
-
-        async def _later(self, namespace: str) -> Granted:
-            await asyncio.sleep(0.001)
-            return EVERYTHING if namespace != "acme/4500" else frozenset()
-
-    table = Counted(may_={("bob", f"acme/{number}"): EVERYTHING for number in range(10_000) if number != 4_500})
-    held = authorizations.Authorizations(cast("Any", table))
-    bob = Caller("bob", Way.TOKEN)
-    most = before = 0
-    loop = asyncio.get_running_loop()
-    handle: asyncio.Handle
-
-    def look() -> None:
-        nonlocal most, before, handle
-        most, before = max(most, table.asked - before), table.asked
-        handle = loop.call_soon(look)
-
-    look()
-    names = [f"acme/{number}" for number in range(10_000)]
-    async with held.joined(lambda: None, bob, [name for name in names if name != "acme/4500"], Permission.WATCH) as joined:
-        assert len(joined) == len(held) == 9_999
-    assert not len(held)
-    assert most < 10_000, "of 20,000 and more"
-    with pytest.raises(PolicyError, match="acme/4500"):
-        async with held.joined(lambda: None, bob, names, Permission.WATCH):
-            pass
-    assert not len(held), "those before it are let go of"
-    handle.cancel()
