@@ -213,7 +213,7 @@ class Activity:
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """Counts an update that was answered."""
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
-        if not request.needs_confirmation:
+        if not request.asked_at:
             return
         if not request.confirmed:
             self.confirmations["failed"] += 1

@@ -301,4 +301,6 @@ class Updates:
         if request in self.arrivals:
             del self.arrivals[request]
             return True
-        return self.sequencer.withdraw(request)
+        certain = self.sequencer.withdraw(request)
+        self.perform()
+        return certain
