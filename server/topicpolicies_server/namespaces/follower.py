@@ -217,7 +217,6 @@ class Follower:
             self._early.append((self.appended, events))
             return
         try:
-            self._common.activity.stages.acknowledged(events)
             if taken := self.readback.acknowledged(events):
                 self._take(taken)
         except Exception as error:  # noqa: BLE001 (the log is read anew)
@@ -245,7 +244,7 @@ class Follower:
         if self._retired:
             return
         try:
-            self._common.activity.not_appended(event, error)
+            self._common.activity.not_appended(error)
             if self._serves:
                 self._updates.append_failed(event, error)
                 self._repairs.append_failed(event, self.view.state(event.key), error)

@@ -45,7 +45,6 @@ class Updates:
         limits = common.limits
         self._name = name
         self._common = common
-        self._stages = common.activity.stages
         self._loop = asyncio.get_running_loop()
         self._seconds = limits.update_timeout_seconds
         self.open: OrderedDict[Request, float] = OrderedDict()
@@ -243,7 +242,8 @@ class Updates:
                 self._settle(effect.request, effect.answer)
             elif isinstance(effect, Append):
                 event = effect.event
-                self._stages.appended(event, effect.request)
+                if effect.request is not None:
+                    self._common.activity.appended(effect.request)
                 if self._closed is not None:  # the event is not sent
                     sequencer.failed(event, self._closed, False)
                 elif self._serves and self._log is not None:

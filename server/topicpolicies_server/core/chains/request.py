@@ -95,7 +95,9 @@ class Request:
     """Counts the requests of a sequencer in the order in which they were submitted; 0: it was not."""
     attempts: int = 0
     began: float = 0.0
-    """When the request was handed to its namespace, in seconds by the clock that stages are measured with; 0: they are not measured."""
+    """When the request was handed to its namespace, in seconds by the clock that stages are measured with."""
+    appended_at: float = 0.0
+    """When its event was handed to the log for the first time, by the same clock; 0: it was not."""
     submitted_at: Position = ""
     """The key's version when the request was submitted to the sequencer."""
     asked_at: int = 0
