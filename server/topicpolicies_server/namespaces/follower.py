@@ -18,9 +18,9 @@ from ..checkpoints import Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.cell import Before, Head, key_of
+from ..core.reading.cell import Before
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.tokens import Token
+from ..core.reading.tokens import Lagged, Replaced, Token
 from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
 from ..core.reasons import LogState, Reason
@@ -147,8 +147,7 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            number = older.view.number if older is not None else 0
-            self.view = View(self._context, complete, number, in_use=self._common.capacity.in_use)
+            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         if self.counted != (len(self.view), self.size):
             self._count()
@@ -407,40 +406,29 @@ def _complete_after(log: NamespaceLog) -> list[Position | None]:
 
 
 def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, limits: Limits) -> WatchHub:
-    """Returns the hub of a view that has been read: the former one, moved to that view, or a new one."""
+    """Returns the hub of a view that has been read: the former one if its view was continued, or else a new one.
+
+    The former one's watchers then resume from where they stand, if they can (``WatchHub.end``).
+    """
     log = follower.log
     assert log is not None, "open"
-    identity = log.identity
-    token = Token(identity, tuple(follower.positions))
-    if hub is None or older is None:
-        behind = known_behind(log.complete_after, follower.view, token.positions)
-        return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
-    if follower.continues:
-        hub.token = token
-    elif hub.token.log == identity:
+    same_log = hub is not None and hub.token.log == log.identity and len(hub.token.positions) <= log.partitions
+    if hub is not None and same_log:
         follower.passed(hub.token.widened(log.partitions).positions)
-        token = Token(identity, tuple(follower.positions))
-        behind = known_behind(log.complete_after, follower.view, token.positions)
-        changes = follower.view.succeed(older.view, token.positions)
-        hub.succeed(follower.view, token, changes if older.trusted else _with_unsent(changes, hub.token, follower), behind)
-    else:
-        hub.succeed(follower.view, token, ())
-    return hub
-
-
-def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> list[Head]:
-    """Returns the changes since the view before, and all behind the watchers' token: the view before may have had them already."""
-    changed = {change.key for change in changes}
-    view = follower.view
-    found = [place for place in view.places() if key_of(place.name) in changed or sent.is_before(place)]
-    found.reverse()
-    return view.heads_at(found)
+    token = Token(log.identity, tuple(follower.positions))
+    if hub is not None and follower.continues:
+        hub.token = token
+        return hub
+    behind = known_behind(log.complete_after, follower.view, token.positions)
+    if hub is not None:
+        hub.end(Lagged if same_log else Replaced, trusted=older is not None and older.trusted)
+    return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
 
 
 def known_behind(complete_after: Callable[[int], Position | None], view: View, positions: Sequence[Position]) -> tuple[Position, ...]:
     """Returns the positions behind which a view knows of every key that has changed: nothing is compacted away or forgotten there.
 
-    ``complete_after``: that of the log from which the view was read; ``view``: as it was read, before it succeeds another one.
+    ``complete_after``: that of the log from which the view was read.
     """
     known: list[Position] = []
     for partition, end in enumerate(positions):
