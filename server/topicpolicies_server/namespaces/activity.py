@@ -141,8 +141,6 @@ class Activity:
         """How long changes take."""
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Called with each repair, and whether it is published (or withheld). Must not raise."""
-        self.on_let_go: Callable[[], None] | None = None
-        """Called when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
 
     def appended(self, request: Request) -> None:
         """Notes that the event of a request is handed to the log, for the first time."""
@@ -181,11 +179,6 @@ class Activity:
         if len(self._last_failures) > _MOST_FAILURES:
             self._last_failures.popitem(last=False)
         _LOG.log(level, "%s can't be loaded: %s", namespace, error.message)
-
-    def let_go(self) -> None:
-        """Notes that documents are not needed any more: a namespace has been closed, or its log was opened anew."""
-        if self.on_let_go is not None:
-            self.on_let_go()
 
     def folded(self, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """Counts an event that was folded into the view that answers, and logs it if it is doubtful."""
