@@ -226,7 +226,7 @@ def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: B
 
 def test_a_failed_confirmation_fails_only_the_requests_that_waited_for_it(bench: Bench) -> None:
     same, dry, changing = bench.set(1), bench.set(1, validate_only=True), bench.set(5, field=CONSUMERS)
-    bench.sequencer.confirmation_failed([same, dry], UNKNOWN)
+    bench.sequencer.confirmed([same, dry], UNKNOWN)
     bench.perform()
     for request in (same, dry):
         assert UNKNOWN in bench.error(request).message
@@ -240,7 +240,7 @@ def test_a_failed_confirmation_does_not_fail_a_request_that_was_confirmed_before
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
-    bench.sequencer.confirmation_failed([same], UNKNOWN)
+    bench.sequencer.confirmed([same], UNKNOWN)
     bench.perform()
     bench.land()
     assert bench.result(same).outcome is Outcome.APPLIED

@@ -366,10 +366,7 @@ class Follower:
             assert hub is not None, "it serves"
             head.before = Before(old) if head.previous else None
             hub.publish(head)
-        sequencer = self._updates.sequencer
-        sequencer.folded(event, folded, old, state)
-        if sequencer.effects:
-            self._updates.perform()
+        self._updates.folded(event, folded, old, state)
         self._repairs.consider(event.key, state, placed)
 
     def _count(self) -> None:

@@ -169,26 +169,21 @@ class Sequencer:
             self._advance((request,))
         return certain
 
-    def confirmed(self, requests: Sequence[Request]) -> None:
-        """Handles a view that has come to where the log ended after these requests had arrived: computes them again."""
-        for request in requests:
-            request.confirmed = True
-            if request in self._dry:
-                del self._dry[request]
-                self.effects.append(Settled(request, self._validated(request, self._chains.get(request.key))))
-            elif (chain := self._chains.get(request.key)) is not None:
-                chain.confirm(request.asked_at)
-        self._advance(requests)
+    def confirmed(self, requests: Sequence[Request], why_not: str = "") -> None:
+        """Handles a view that has come to where the log ended after these requests had arrived: computes them again.
 
-    def confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        """Handles requests that could not be confirmed, and why: those that still have no event fail, with nothing done."""
+        ``why_not``: why that could not be found out; those that still have no event then fail, with nothing done. "": it was found out.
+        """
         for request in requests:
             chain = self._chains.get(request.key)
+            request.confirmed |= not why_not
             if request in self._dry:
                 del self._dry[request]
-                self.effects.append(Settled(request, not_confirmed(request, why)))
-            elif chain is not None and request.unconfirmed:
-                chain.fail_unconfirmed(request, why)
+                self.effects.append(Settled(request, not_confirmed(request, why_not) if why_not else self._validated(request, chain)))
+            elif chain is not None and request.confirmed:
+                chain.confirm(request.asked_at)
+            elif chain is not None:
+                chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
