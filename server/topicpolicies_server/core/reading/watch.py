@@ -52,8 +52,6 @@ class Taken(NamedTuple):
     """What was made of these changes, such as their serialized form: filled by those who make it, for all who take the same changes."""
     stood: Token | None = None
     """The watcher's token before these changes."""
-    place: Token | None = None
-    """The watcher's place before these changes."""
     token: Token | None = None
     """The watcher's token after them."""
 
@@ -396,18 +394,17 @@ class Watcher(ABC):
             raise self._ended
         if self.has_all:
             token = self._stands
-            return Taken([], False, False, {}, token, token, token)
-        place = self._base if self.resumable else None
-        stood = None if self._scans else place
+            return Taken([], False, False, {}, token, token)
+        stood = self._base if self.resumable and not self._scans else None
         heads, made, self.has_all = self._take(most)
         if not self.has_all:
-            return Taken(heads, False, True, made, stood, place, self.token)
+            return Taken(heads, False, True, made, stood, self.token)
         synced, self._synced = not self._synced, True
         self.resumable, self._every = True, self.mode is Mode.EVERY
         self._hub.wait(self)
         if self.ahead is not None and self._hub.token.reaches(self.ahead):
             self.ahead = None
-        return Taken(heads, synced, False, made, stood, place, self._stands)
+        return Taken(heads, synced, False, made, stood, self._stands)
 
     @abstractmethod
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
