@@ -6,10 +6,9 @@ does, and the system lets no other user send signals. Sending a signal twice doe
 SIGHUP, SIGUSR1 and SIGUSR2 never end the process, not even while it starts or stops: their sender wants it to go on.
 
 The interpreter's cyclic garbage collector delays every answer while it runs, and its time grows with the objects that it examines. Only
-reference cycles need it. So it is tuned for the whole process: collections are rare, and objects that stay are set aside (``gc.freeze``):
-those of the start, and what a long full collection has left. Garbage that is set aside is never collected, so nothing is set aside any
-more when documents are let go of: cycles may keep them. A server that is embedded in another program leaves that program's collector as it
-is.
+reference cycles need it. So it is tuned for the whole process: collections are rare, and the objects of the start are set aside
+(``gc.freeze``). Cells at rest are bytes, which it does not examine. A server that is embedded in another program leaves that program's
+collector as it is.
 
 ``__main__`` imports this module before all others, so it imports little.
 """
@@ -22,13 +21,11 @@ import contextlib
 import gc
 import logging
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from .files import Reloader
-    from .namespaces.activity import Activity
     from .namespaces.registry import Registry
     from .namespaces.repairs import RepairQueue
 
@@ -42,10 +39,6 @@ YOUNGEST = 5_000
 """The three thresholds of ``gc.set_threshold``: this one counts objects, the others collections."""
 MIDDLE = 2
 OLDEST = 200
-LONG_SECONDS = 0.01
-"""After a full collection that has taken so long, the objects that it left are set aside."""
-_ALL = 2
-"""The number of the oldest generation: its collection is a full one."""
 
 
 class Service(Protocol):
@@ -93,7 +86,7 @@ async def until_stopped(make: Callable[[], _Service], started: Callable[[_Servic
     service = make()
     await service.start()
     try:
-        with tuned_collector(service.registry.common.activity) if tuned else contextlib.nullcontext():
+        with tuned_collector() if tuned else contextlib.nullcontext():
             await until_told_to_stop(service.registry.repairs, lambda: started(service), service.reloader.reload_now)
     finally:
         await service.stop()
@@ -185,27 +178,14 @@ def collector_off_during_start() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tuned_collector(activity: Activity) -> Iterator[None]:
-    """Tunes the collector for as long as a service runs. ``activity``: calls back when documents are let go of."""
-    began = 0.0
-
-    def collecting(phase: str, about: Mapping[str, Any]) -> None:
-        nonlocal began
-        if phase == "start":
-            began = time.perf_counter()
-        elif about["generation"] == _ALL and time.perf_counter() - began >= LONG_SECONDS:
-            gc.freeze()
-
+def tuned_collector() -> Iterator[None]:
+    """Tunes the collector for as long as a service runs."""
     thresholds = gc.get_threshold()
-    gc.callbacks.append(collecting)
     gc.freeze()
     gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
-    activity.on_let_go = gc.unfreeze
     gc.enable()
     try:
         yield
     finally:
-        activity.on_let_go = None
-        gc.callbacks.remove(collecting)
         gc.set_threshold(*thresholds)
         gc.unfreeze()

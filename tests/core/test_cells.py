@@ -71,8 +71,8 @@ class Pair:
         self.positions = [""] * PARTITIONS
         self.log: list[Placed] = []
 
-    def make(self, number: int = 0) -> list[View]:
-        return [View(self.context, self.complete, number, in_use=CellsInUse(most)) for most in (10_000, 0)]
+    def make(self) -> list[View]:
+        return [View(self.context, self.complete, in_use=CellsInUse(most)) for most in (10_000, 0)]
 
     def both(self, what: Callable[[View, WatchHub], Any]) -> Any:
         found = [what(view, hub) for view, hub in zip(self.views, self.hubs, strict=True)]
@@ -100,18 +100,13 @@ class Pair:
     def reopen(self) -> None:
         """Replaces both views by views of the events that a compaction left."""
         newest = {placed.event.key: placed for placed in self.log if placed.event is not None}
-        views = self.make(self.views[0].number)
-        for view in views:
+        self.views = self.make()
+        for view in self.views:
             for placed in sorted(newest.values(), key=lambda placed: placed.position):
                 view.take(placed)
             view.loaded()
-        token = Token(LOG, tuple(self.positions))
-        views[1].limit()
-        changes = [new.succeed(old, token.positions) for new, old in zip(views, self.views, strict=True)]
-        assert plain(changes[0]) == plain(changes[1])
-        for hub, view, changed in zip(self.hubs, views, changes, strict=True):
-            hub.succeed(view, token, changed)
-        self.views = views
+        self.views[1].limit()
+        self.hubs = [WatchHub(view, Token(LOG, tuple(self.positions)), ring=5) for view in self.views]
 
     def look(self, now: int, after: PolicyKey) -> None:
         for what in (

@@ -69,6 +69,7 @@ def test_a_confirmed_absence_is_the_answer_to_a_skipped_update_and_a_deletion() 
     bench = Bench(shared=True)
     skipped, deleted = bench.set(5, skip_if_absent=True), bench.submit(bench.deletion())
     bench.confirm()
+    bench.confirm()
     assert bench.result(skipped)[:4] == (Outcome.SKIPPED, None, ABSENT, ABSENT)
     assert bench.result(deleted)[:4] == (Outcome.UNCHANGED, None, ABSENT, ABSENT)
 
@@ -137,15 +138,14 @@ def test_a_sole_writer_needs_no_confirmation() -> None:
 # Chains with unconfirmed requests
 
 
-def test_a_chain_continues_during_a_confirmation_and_a_late_write_is_computed_on_top_of_it(bench: Bench) -> None:
+def test_updates_behind_an_unconfirmed_one_wait_for_it_and_are_computed_on_its_result(bench: Bench) -> None:
     same, later = bench.set(1), bench.set(5, field=CONSUMERS)
-    assert len(bench.wanted) == 1
+    assert not bench.wanted
     bench.elsewhere(2)
-    bench.land()
-    assert bench.result(later).outcome is Outcome.APPLIED and bench.open(same)
     bench.confirm()
-    bench.land()
-    assert bench.result(same).version == "0004"
+    bench.land_all()
+    assert bench.result(same).version == "0003"
+    assert bench.result(later).version == "0004"
     assert bench.document() == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=5)
 
 
@@ -188,10 +188,11 @@ def test_a_stream_keeps_its_order_if_its_unconfirmed_request_must_be_written(ben
     assert bench.document() == TopicPolicies(max_producer_per_topic=5, max_consumer_per_topic=8)
 
 
-def test_requests_of_a_stream_that_change_nothing_do_not_wait_for_each_other(bench: Bench) -> None:
-    batch: dict[PolicyKey, int] = {}
-    requests = [bench.set(1, batch=batch) for _ in range(8)]
-    assert bench.unconfirmed == requests
+def test_one_confirmation_is_of_all_requests_that_had_arrived_before_the_log_was_asked(bench: Bench) -> None:
+    requests = [bench.set(1) for _ in range(8)]
+    assert bench.unconfirmed == requests[:1]
+    bench.confirm()
+    assert bench.unconfirmed == requests[1:2]
     bench.confirm()
     assert {bench.result(request).outcome for request in requests} == {Outcome.UNCHANGED}
 
@@ -201,10 +202,9 @@ def test_two_requests_of_a_stream_that_seemed_to_change_nothing_are_written_in_o
     first = bench.set(1, batch=batch)
     bench.elsewhere(2)
     second = bench.set(2, batch=batch)
-    assert bench.unconfirmed == [first, second]
-    bench.confirm(first)
-    bench.confirm(second)
-    assert bench.open(second), "the second waits for the first"
+    bench.confirm()
+    bench.land_all()
+    bench.confirm()
     bench.land_all()
     assert bench.result(first).version == "0003"
     assert bench.result(second).version == "0004"
@@ -217,6 +217,7 @@ def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: B
     dry = [bench.set(1, validate_only=True) for _ in range(10)]
     assert bench.error(bench.set(1, validate_only=True)).reason == "LIMIT_REACHED"
     bench.confirm()
+    bench.confirm()
     assert {bench.result(request).outcome for request in (*waiting, *dry)} == {Outcome.UNCHANGED}
 
 
@@ -225,7 +226,7 @@ def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: B
 
 def test_a_failed_confirmation_fails_only_the_requests_that_waited_for_it(bench: Bench) -> None:
     same, dry, changing = bench.set(1), bench.set(1, validate_only=True), bench.set(5, field=CONSUMERS)
-    bench.sequencer.confirmation_failed([same, dry], UNKNOWN)
+    bench.sequencer.confirmed([same, dry], UNKNOWN)
     bench.perform()
     for request in (same, dry):
         assert UNKNOWN in bench.error(request).message
@@ -239,7 +240,7 @@ def test_a_failed_confirmation_does_not_fail_a_request_that_was_confirmed_before
     same = bench.set(1)
     bench.elsewhere(2)
     bench.confirm()
-    bench.sequencer.confirmation_failed([same], UNKNOWN)
+    bench.sequencer.confirmed([same], UNKNOWN)
     bench.perform()
     bench.land()
     assert bench.result(same).outcome is Outcome.APPLIED

@@ -12,7 +12,7 @@ import pytest
 from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
@@ -29,7 +29,7 @@ W = 50
 
 
 class World:
-    """A hub over a view that freezes what it can, forgets deletions, and may be replaced."""
+    """A hub over a view that freezes what it can, and forgets deletions."""
 
     def __init__(self, chance: random.Random, keys: list[PolicyKey], ring: int) -> None:
         self.chance = chance
@@ -39,12 +39,9 @@ class World:
         self.positions = [""] * PARTITIONS
         self.hub = WatchHub(self.view, self.token, ring)
         self.row = 0
-        self.newest: dict[PolicyKey, Placed] = {}
 
-    def _view(self, number: int = 0) -> View:
-        return View(
-            FoldContext(W, sole_writer=False), (), number, absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100]))
-        )
+    def _view(self) -> View:
+        return View(FoldContext(W, sole_writer=False), (), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
 
     @property
     def token(self) -> Token:
@@ -61,30 +58,18 @@ class World:
         placed = update(key, self.row, self.row % 100, partition=partition)._replace(published_at=self.row * self.chance.choice([1, 1, W]))
         if self.chance.random() < 0.3:
             placed = placed._replace(event=Event(key, Action.DELETE, None))
-        self.newest[key] = placed
         change = self.view.take(placed).head
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
         self.hub.token = self.token
 
-    def open_anew(self) -> None:
-        """The log is opened anew: compaction has left the newest of each key, and no deletions."""
-        view = self._view(self.view.number)
-        for placed in sorted(self.newest.values(), key=lambda placed: placed.position):
-            if placed.event is not None and placed.event.document is not None:
-                view.take(placed)
-        self.hub.succeed(view, self.token, view.succeed(self.view, self.positions))
-        self.view = view
-
     def go_on(self) -> None:
         what = self.chance.random()
         if what < 0.7:
             self.change()
-        elif what < 0.97:
-            self.view.limit()
         else:
-            self.open_anew()
+            self.view.limit()
 
 
 class Reader:
@@ -173,7 +158,7 @@ def test_what_a_snapshot_has_sent_when_it_is_synced_is_the_state_of_that_moment(
             assert reader.known.keys() == set(selection.keys() or ())
         _goes_on(world, reader)
     except Lagged:
-        assert mode is Mode.EVERY or world.view.forgotten, "its view was replaced, or the ring was too small"
+        assert mode is Mode.EVERY or world.view.forgotten, "the ring was too small"
         return
     assert ring == 2 or not reader.again, "no version twice"
 

@@ -31,8 +31,8 @@ def deletion(key: PolicyKey, row: int) -> Placed:
     return Placed(0, f"{row:04d}", Event(key, Action.UPDATE, {}, Stamp(f"event-{row}", StampKind.DELETE, request_id=f"request-{row}")), row)
 
 
-def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple[str | None, ...] = ("", ""), number: int = 0) -> View:
-    view = View(context or FoldContext(joining=True, sole_writer=True), complete, number)
+def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple[str | None, ...] = ("", "")) -> View:
+    view = View(context or FoldContext(joining=True, sole_writer=True), complete)
     for placed in events:
         view.take(placed)
     view.loaded()
@@ -80,70 +80,6 @@ def test_pages_are_in_the_order_of_keys_and_leave_out_absent_documents() -> None
     view.take(update(B, 6, 1))
     again, _ = view.page(both, None, 10)
     assert [head.key for head in again] == [A, GLOBAL_A, B, C]
-
-
-# A log that is opened again
-
-
-def test_heads_that_both_views_have_are_no_changes() -> None:
-    older = view_of(update(A, 1, 1), update(B, 2, 1))
-    newer = view_of(update(A, 1, 1), update(B, 2, 1), number=older.number)
-    assert newer.succeed(older, ("0002",)) == []
-    assert [(head.key, head.number) for head in heads_of(newer)] == [(A, 3), (B, 4)] and newer.number == 4
-
-
-def test_changes_between_two_views_follow_in_order_with_the_version_that_was_shown_before() -> None:
-    older = view_of(update(A, 1, 1), update(B, 2, 1))
-    newer = view_of(update(B, 2, 1), update(A, 5, 2, base="0003"), update(C, 6, 1), number=older.number)
-    changes = newer.succeed(older, ("0006",))
-    assert shown(changes) == [(A, "0005", "0001", True), (C, "0006", ABSENT, True)]
-    assert [change.number for change in changes] == [6, 7]
-    assert [key_of(trace.name) for trace in newer.places()] == [C, A, B]
-
-
-def test_a_vanished_document_becomes_an_absence_with_a_version_of_its_own_partition() -> None:
-    older = view_of(update(A, 3, 1), update(B, 9, 1, partition=1))
-    newer = view_of(update(C, 7, 1))
-    changes = newer.succeed(older, ("0007", "0020"))
-    gone = {change.key: change for change in changes if change.document is None}
-    assert (gone[A].version, gone[B].version) == ("0007", "0020")
-    assert gone[A].placed is None and gone[A].previous == "0003"
-    change = newer.take(update(A, 8, 2)).head
-    assert change is not None and change.version > gone[A].version and change.previous == gone[A].version
-
-
-def test_an_absence_that_was_shown_is_kept_although_the_log_has_no_event_of_it_any_more() -> None:
-    older = view_of(update(A, 1, 1), deletion(A, 2))
-    newer = view_of()
-    assert newer.succeed(older, ("0002",)) == []
-    assert newer.version(A) == "0002"
-    change = newer.take(update(A, 5, 1)).head
-    assert change is not None and change.previous == "0002"
-
-
-def test_a_head_corrected_between_two_views_is_a_change_under_the_same_version() -> None:
-    """A restatement by a writer that had seen more changes the document, but not the version."""
-    context = FoldContext(joining=True, joined_at=10)
-    older = view_of(update(A, 5, 1, base="unseen"), context=context, complete=(None,))
-    repair = Event(A, Action.UPDATE, document(2), Stamp("repair", StampKind.REPAIR, head_version="0005"))
-    newer = view_of(Placed(0, "0009", repair, 9), context=context, complete=(None,))
-    changes = newer.succeed(older, ("0009",))
-    assert shown(changes) == [(A, "0005", "0005", True)]
-    head, state = newer.head(A), newer.state(A)
-    assert head is not None and state is not None
-    assert head.document == state.document == document(2)
-    assert head is changes[0] and head.placed is not None and head.placed.position == "0009"
-
-
-@pytest.mark.parametrize("knew", [[update(A, 1, 1)], [update(A, 1, 1), deletion(A, 2)]], ids=["as a document", "as an absence"])
-def test_an_absence_without_an_event_has_the_same_version_in_the_view_and_in_the_fold(
-    knew: list[Placed],
-) -> None:
-    """A broker's deletion of an absent document makes no head, and etags are compared with the fold's version."""
-    older, newer = view_of(*knew), view_of(Placed(0, "0009", Event(A, Action.DELETE, None), 9))
-    newer.succeed(older, ("0009",))
-    state = newer.state(A)
-    assert state is not None and state.version == newer.version(A) != ABSENT
 
 
 # Logs whose beginning was compacted
@@ -323,19 +259,6 @@ def test_a_forgotten_key_that_is_created_again_follows_an_absence_like_a_new_key
     created = row.create(B)
     head = view.head(B)
     assert head is not None and (head.version, head.previous) == (created, ABSENT)
-
-
-def test_a_deletion_that_one_view_has_forgotten_is_no_change_in_the_next() -> None:
-    older, newer = View(FoldContext(), absences=0), View(FoldContext(joining=True), ("",))
-    first, second = Row(older), Row(newer)
-    for row in (first, second):
-        row.create(B)
-        row.delete(B)
-        for _ in range(200):
-            row.create(A)
-    assert older.head(B) is None
-    assert newer.succeed(older, (f"{second.number:09d}",)) == []
-    assert newer.forgotten == older.forgotten
 
 
 # A log whose number of partitions has grown

@@ -162,9 +162,13 @@ def test_requests_that_arrive_together_share_one_question() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.count_questions(seconds=0.1)
+        keys = [PolicyKey(f"{KEY.topic}-{number}", KEY.scope) for number in range(50)]
+        results = await asyncio.gather(*(both.mine.setting(1, key=key, skip_if_absent=True) for key in keys))
+        assert {result.outcome for result in results} == {Outcome.SKIPPED}
+        assert both.questions == 1
         results = await asyncio.gather(*(both.mine.setting(1) for _ in range(50)))
         assert {result.outcome for result in results} == {Outcome.UNCHANGED}
-        assert both.questions == 1
+        assert both.questions == 3, "updates of one key wait for the first, and then share a question"
 
     pair(scenario)
 

@@ -13,7 +13,7 @@ from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.tokens import Mode, Selection
+from topicpolicies_server.core.reading.tokens import Lagged, Mode, Selection
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import NamespaceWatcher, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
@@ -178,7 +178,7 @@ def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_bat
     ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Watcher, "owe"), (Sequencer, "folded"), (Progress, "moved")]
 )
 @pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
-def test_if_handling_an_entry_fails_watchers_still_get_its_change(
+def test_if_handling_an_entry_fails_watchers_begin_anew_and_get_its_change(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, topics: frozenset[str] | None
 ) -> None:
     async def scenario(bench: Bench) -> None:
@@ -195,9 +195,13 @@ def test_if_handling_an_entry_fails_watchers_still_get_its_change(
         bench.opened.reads[0].release()
         await asyncio.sleep(5)
         assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "precondition"
-        for watcher in watchers:
-            received = {change.key: change.document for change in watcher.take(10).heads}
-            assert received == {KEY: document(max_producer_per_topic=2), OTHER: None}
+        for each in watchers:
+            with pytest.raises(Lagged):
+                each.take(10)
+            assert each.place is None
+            watcher = await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None)
+            received = {change.key: change.document for change in watcher.take(10).heads if change.document is not None}
+            assert received == {KEY: document(max_producer_per_topic=2)}
             assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).heads == []
 
     simulate(scenario, sole_writer=False)

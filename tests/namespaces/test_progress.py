@@ -40,7 +40,7 @@ def progress(loop: SimulatedLoop, rate: Rate) -> Progress:
     common = SimpleNamespace(
         limits=Limits(bookmark_interval_seconds=2 * SECONDS), now=loop.milliseconds, context=FoldContext(), confirmations=rate
     )
-    return Progress("acme/orders", cast("Any", common), lambda _: None, lambda *_: None)
+    return Progress("acme/orders", cast("Any", common), lambda *_: None)
 
 
 def watched(loop: SimulatedLoop, log: object, here: list[Position], rate: Rate | None = None) -> Progress:

@@ -229,7 +229,7 @@ def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.Mon
 
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
-        await asyncio.sleep(1)
+        await asyncio.sleep(5)
         assert tries == 5 and written(bench) == 1
 
     simulate(scenario, sole_writer=False)
@@ -362,7 +362,7 @@ def test_due_repairs_cost_nothing_while_the_log_is_unreachable_and_are_published
     simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
 
 
-def test_repairs_that_find_the_log_busy_are_retried_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repairs_that_find_the_log_busy_are_retried_within_the_rate_of_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
     append, tries, busy = MemoryNamespaceLog.append, 0, True
 
     def refuse(self: MemoryNamespaceLog, event: Event) -> None:
@@ -379,17 +379,17 @@ def test_repairs_that_find_the_log_busy_are_retried_one_at_a_time(monkeypatch: p
         await bench.namespace.ready()
         keys = _conflicts(bench, 500)
         await asyncio.sleep(10)
-        assert 40 <= tries <= 50, "about four a second"
+        assert 200 <= tries <= 230, "twenty a second, after a burst"
         bench.elsewhere(3, keys[0], max_consumer_per_topic=2)  # makes the repair that is retried needless
         await asyncio.sleep(1)
         busy = False
-        await asyncio.sleep(2)
+        await asyncio.sleep(30)
         assert bench.namespace.repairs_due == 0 and written(bench) == len(keys) - 1
 
-    simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
+    simulate(scenario, sole_writer=False, max_repairs_per_second=20.0)
 
 
-def test_repairs_that_the_log_refuses_after_it_took_them_are_retried_one_at_a_time() -> None:
+def test_repairs_that_the_log_refuses_after_it_took_them_are_retried_once_a_second() -> None:
     """A Pulsar producer without permission, or a full disk, is told only then."""
 
     async def scenario(bench: Bench) -> None:
@@ -398,7 +398,7 @@ def test_repairs_that_the_log_refuses_after_it_took_them_are_retried_one_at_a_ti
         bench.faults.fates = [REFUSED] * many
         keys = _conflicts(bench, 50)
         await asyncio.sleep(10)
-        assert 30 <= many - len(bench.faults.fates) <= 60, "about four a second"
+        assert 400 <= many - len(bench.faults.fates) <= 550, "each once a second"
         assert bench.namespace.repairs_due == len(keys)
         bench.faults.fates = []
         await asyncio.sleep(2)

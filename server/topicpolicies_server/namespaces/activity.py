@@ -2,15 +2,14 @@
 
 The counters are plain numbers that belong to the event loop, because some of them change with every event. ``metrics/`` exports them.
 
-A change has these stages; an event that is never acknowledged ends none:
+A change has these stages; one that is not applied does not end the last:
 
 ==============  =========================================================  ==========================================================
 stage           it begins                                                  it ends
 ==============  =========================================================  ==========================================================
 ``waiting``     a call with one change comes                               the change is admitted and handed to its namespace
 ``sequencing``  a change is handed to its namespace                        its event is handed to the log for the first time
-``log``         an event is handed to the log                              the log has acknowledged it, or its reader was faster
-``readback``    the log has acknowledged an event                          the event counts: all before it is known
+``log``         its event is handed to the log for the first time          it is answered: all before it in the log is known
 ==============  =========================================================  ==========================================================
 """
 
@@ -21,7 +20,6 @@ import logging
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -34,14 +32,12 @@ from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
 from ..core.policies import documents
 from ..core.policies.documents import Setting, Settings
-from ..core.policies.events import Event, Placed, Position
+from ..core.policies.events import Placed, Position
 from ..logs.change_log import LogError
 
 _LOG = logging.getLogger(__name__)
 _MOST_FAILURES = 1_000
 """Namespaces of which the last failure to load is kept; beyond that the oldest is forgotten, and would be logged again."""
-MOST_MEASURED = 100_000
-"""The most events under way whose stages are measured; beyond that the oldest no longer are."""
 _LONGEST = 1_000
 """The most characters of a document or event in words."""
 _CONFIDENTIAL = "offload_policies"
@@ -111,68 +107,6 @@ class Histogram:
         return rows
 
 
-@dataclass(slots=True)
-class _Times:
-    sent: float
-    acknowledged: float = 0.0
-    """0: not yet."""
-
-
-class Stages:
-    """Measures the stages of a server's changes. The methods belong to the event loop; other threads may read the histograms."""
-
-    def __init__(self) -> None:
-        self.waiting = Histogram()
-        self.sequencing = Histogram()
-        self.log = Histogram()
-        self.readback = Histogram()
-        self._under_way: OrderedDict[str, _Times] = OrderedDict()
-
-    def by_name(self) -> dict[str, Histogram]:
-        """Returns the histograms, by the name of their stage."""
-        return {"waiting": self.waiting, "sequencing": self.sequencing, "log": self.log, "readback": self.readback}
-
-    def appended(self, event: Event, request: Request | None) -> None:
-        """Notes that an event is handed to the log; ``request``: the request that it is of, if this is the first time."""
-        if event.stamp is None:
-            return
-        now = perf_counter()
-        if request is not None:
-            self.sequencing.count(now - request.began)
-        self._under_way[event.stamp.event_id] = _Times(now)
-        if len(self._under_way) > MOST_MEASURED:
-            self._under_way.popitem(last=False)
-
-    def refused(self, event: Event) -> None:
-        """Forgets an event that the log has not acknowledged."""
-        if event.stamp is not None:
-            self._under_way.pop(event.stamp.event_id, None)
-
-    def acknowledged(self, events: Sequence[Placed]) -> None:
-        """Notes that the log has acknowledged events."""
-        if not self._under_way:
-            return
-        now = perf_counter()
-        for placed in events:
-            if placed.event is None or placed.event.stamp is None:
-                continue
-            times = self._under_way.get(placed.event.stamp.event_id)
-            if times is not None and not times.acknowledged:
-                times.acknowledged = now
-                self.log.count(now - times.sent)
-
-    def folded(self, event_id: str) -> None:
-        """Notes that an event of ours counts."""
-        times = self._under_way.pop(event_id, None)
-        if times is None:
-            return
-        now = perf_counter()
-        if not times.acknowledged:  # its reader was faster
-            times.acknowledged = now
-            self.log.count(now - times.sent)
-        self.readback.count(now - times.acknowledged)
-
-
 class Activity:
     """What happened in all namespaces since the server started."""
 
@@ -203,17 +137,22 @@ class Activity:
         """Events of ours that the log did not acknowledge, by reason."""
         self._last_failures: OrderedDict[str, str] = OrderedDict()
         """By namespace, until it is loaded: the last failure to load it. One that nothing uses is forgotten after each attempt."""
-        self.stages = Stages()
+        self.stages = {stage: Histogram() for stage in ("waiting", "sequencing", "log")}
         """How long changes take."""
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Called with each repair, and whether it is published (or withheld). Must not raise."""
-        self.on_let_go: Callable[[], None] | None = None
-        """Called when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
+
+    def appended(self, request: Request) -> None:
+        """Notes that the event of a request is handed to the log, for the first time."""
+        request.appended_at = perf_counter()
+        self.stages["sequencing"].count(request.appended_at - request.began)
 
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """Counts an update that was answered."""
+        if request.appended_at and isinstance(answer, Result) and answer.outcome is Outcome.APPLIED:
+            self.stages["log"].count(perf_counter() - request.appended_at)
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
-        if not request.needs_confirmation:
+        if not request.asked_at:
             return
         if not request.confirmed:
             self.confirmations["failed"] += 1
@@ -221,10 +160,9 @@ class Activity:
             written = isinstance(answer, Result) and answer.outcome is Outcome.APPLIED and not request.validate_only
             self.confirmations["overtaken" if written else "held"] += 1
 
-    def not_appended(self, event: Event, error: PolicyError) -> None:
+    def not_appended(self, error: PolicyError) -> None:
         """Counts an event of ours that the log has not acknowledged."""
         self.append_failures[error.reason] += 1
-        self.stages.refused(event)
 
     def loaded(self, namespace: str) -> None:
         """Counts a namespace whose log has been read and whose view answers."""
@@ -242,20 +180,12 @@ class Activity:
             self._last_failures.popitem(last=False)
         _LOG.log(level, "%s can't be loaded: %s", namespace, error.message)
 
-    def let_go(self) -> None:
-        """Notes that documents are not needed any more: a namespace has been closed, or its log was opened anew."""
-        if self.on_let_go is not None:
-            self.on_let_go()
-
     def folded(self, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """Counts an event that was folded into the view that answers, and logs it if it is doubtful."""
         event = placed.event
         if event is None:
             return
-        writer = "broker"
-        if event.stamp is not None:
-            writer = "sidecar"
-            self.stages.folded(event.stamp.event_id)
+        writer = "broker" if event.stamp is None else "sidecar"
         self.events[writer, folded.status.value] += 1
         if folded.stale and folded.status is not Status.DUPLICATE:
             self.conflicts[writer] += 1

@@ -18,9 +18,9 @@ from ..checkpoints import Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.cell import Before, Head, key_of
+from ..core.reading.cell import Before
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.tokens import Token
+from ..core.reading.tokens import Lagged, Replaced, Token
 from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
 from ..core.reasons import LogState, Reason
@@ -147,8 +147,7 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            number = older.view.number if older is not None else 0
-            self.view = View(self._context, complete, number, in_use=self._common.capacity.in_use)
+            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         if self.counted != (len(self.view), self.size):
             self._count()
@@ -217,7 +216,6 @@ class Follower:
             self._early.append((self.appended, events))
             return
         try:
-            self._common.activity.stages.acknowledged(events)
             if taken := self.readback.acknowledged(events):
                 self._take(taken)
         except Exception as error:  # noqa: BLE001 (the log is read anew)
@@ -245,7 +243,7 @@ class Follower:
         if self._retired:
             return
         try:
-            self._common.activity.not_appended(event, error)
+            self._common.activity.not_appended(error)
             if self._serves:
                 self._updates.append_failed(event, error)
                 self._repairs.append_failed(event, self.view.state(event.key), error)
@@ -368,10 +366,7 @@ class Follower:
             assert hub is not None, "it serves"
             head.before = Before(old) if head.previous else None
             hub.publish(head)
-        sequencer = self._updates.sequencer
-        sequencer.folded(event, folded, old, state)
-        if sequencer.effects:
-            self._updates.perform()
+        self._updates.folded(event, folded, old, state)
         self._repairs.consider(event.key, state, placed)
 
     def _count(self) -> None:
@@ -408,40 +403,29 @@ def _complete_after(log: NamespaceLog) -> list[Position | None]:
 
 
 def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, limits: Limits) -> WatchHub:
-    """Returns the hub of a view that has been read: the former one, moved to that view, or a new one."""
+    """Returns the hub of a view that has been read: the former one if its view was continued, or else a new one.
+
+    The former one's watchers then resume from where they stand, if they can (``WatchHub.end``).
+    """
     log = follower.log
     assert log is not None, "open"
-    identity = log.identity
-    token = Token(identity, tuple(follower.positions))
-    if hub is None or older is None:
-        behind = known_behind(log.complete_after, follower.view, token.positions)
-        return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
-    if follower.continues:
-        hub.token = token
-    elif hub.token.log == identity:
+    same_log = hub is not None and hub.token.log == log.identity and len(hub.token.positions) <= log.partitions
+    if hub is not None and same_log:
         follower.passed(hub.token.widened(log.partitions).positions)
-        token = Token(identity, tuple(follower.positions))
-        behind = known_behind(log.complete_after, follower.view, token.positions)
-        changes = follower.view.succeed(older.view, token.positions)
-        hub.succeed(follower.view, token, changes if older.trusted else _with_unsent(changes, hub.token, follower), behind)
-    else:
-        hub.succeed(follower.view, token, ())
-    return hub
-
-
-def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> list[Head]:
-    """Returns the changes since the view before, and all behind the watchers' token: the view before may have had them already."""
-    changed = {change.key for change in changes}
-    view = follower.view
-    found = [place for place in view.places() if key_of(place.name) in changed or sent.is_before(place)]
-    found.reverse()
-    return view.heads_at(found)
+    token = Token(log.identity, tuple(follower.positions))
+    if hub is not None and follower.continues:
+        hub.token = token
+        return hub
+    behind = known_behind(log.complete_after, follower.view, token.positions)
+    if hub is not None:
+        hub.end(Lagged if same_log else Replaced, trusted=older is not None and older.trusted)
+    return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
 
 
 def known_behind(complete_after: Callable[[int], Position | None], view: View, positions: Sequence[Position]) -> tuple[Position, ...]:
     """Returns the positions behind which a view knows of every key that has changed: nothing is compacted away or forgotten there.
 
-    ``complete_after``: that of the log from which the view was read; ``view``: as it was read, before it succeeds another one.
+    ``complete_after``: that of the log from which the view was read.
     """
     known: list[Position] = []
     for partition, end in enumerate(positions):

@@ -592,8 +592,6 @@ class Namespace:
         common.capacity.relieve(self.name)
         if common.checkpoints is not None:
             common.checkpoints.keep(self.name, follower)
-        if older is not None and not follower.continues:
-            common.activity.let_go()
         common.activity.loaded(self.name)
 
     async def _until_lost(self) -> None:

@@ -44,19 +44,16 @@ _Wait: TypeAlias = tuple[int, Position, float, "asyncio.Future[None] | None"]
 class Progress:
     """Follows how far the view of one namespace has come."""
 
-    def __init__(
-        self, name: str, common: Common, confirmed: Callable[[Sequence[Request]], None], failed: Callable[[Sequence[Request], str], None]
-    ) -> None:
+    def __init__(self, name: str, common: Common, confirmed: Callable[[Sequence[Request], str], None]) -> None:
         """Asks nothing before a log serves.
 
-        ``confirmed``: called with requests that had arrived before the log ended where the view is now, or earlier; ``failed``: with those
-        for which there was no answer, and why.
+        ``confirmed``: called with requests that had arrived before the log ended where the view is now, or earlier; or with those for which
+        there was no answer, and why.
         """
         limits = common.limits
         self._name = name
         self._common = common
         self._confirmed = confirmed
-        self._failed = failed
         self._patience = limits.update_timeout_seconds
         self._between = limits.bookmark_interval_seconds / 2
         self._log: NamespaceLog | None = None
@@ -198,10 +195,7 @@ class Progress:
         del self._asking[partition]
         for request in self._unasked:
             self._ask(log, log.partition_of(request.key))
-        if why:
-            self._failed(requests, why)
-        else:
-            self._confirmed(requests)
+        self._confirmed(requests, why)
 
     # --- freshness ------------------------------------------------------------------------------------------------
 

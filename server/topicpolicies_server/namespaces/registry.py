@@ -164,7 +164,6 @@ class Registry:
     def _forget(self, name: str, task: asyncio.Task[None]) -> None:
         if self._closing.get(name) is task:
             del self._closing[name]
-        self.common.activity.let_go()
 
     async def _sweep(self) -> None:
         loop, idle = asyncio.get_running_loop(), self._limits.namespace_idle_seconds

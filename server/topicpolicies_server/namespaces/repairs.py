@@ -4,8 +4,8 @@ All sidecars see at the same moment that one is due. Each waits a little, at ran
 find nothing left to do; copies do no harm. All repairs of a server share a rate. An operator who wants to look first may pause them; no
 repair is lost meanwhile.
 
-If events of its key are in flight their outcome decides whether one is still due. If the log takes nothing, all repairs of the namespace
-are held, one is tried after a while, and the others follow if that succeeds.
+If events of its key are in flight their outcome decides whether one is still due. One that the log does not take now is tried again after
+a while.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ LEAST_SECONDS = 0.020
 MOST_SECONDS = 0.060
 """A repair waits a random time between these two after its key's last event."""
 BOUND_SECONDS = 0.250
-"""The longest wait of a repair, however busy its key is, unless events of ours are in flight; and the longest time between two attempts
-while the log takes nothing."""
+"""The longest wait of a repair, however busy its key is, unless events of ours are in flight."""
 _BUSY_SECONDS = 1.0
-"""The wait for events of ours that are in flight. Their outcome usually ends it earlier."""
+"""The wait for events of ours that are in flight, whose outcome usually ends it earlier; and between two attempts of one repair."""
 
 
 class RepairQueue:
@@ -118,9 +117,6 @@ class Repairs:
         self._log: NamespaceLog | None = None
         self._view: View | None = None
         """The log that serves and its view; None: all repairs are held until one does."""
-        self._failures = 0
-        """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried."""
-        self._tried: PolicyKey | None = None
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.
@@ -129,8 +125,6 @@ class Repairs:
         """
         if state is None or not self._updates.leads:
             return
-        if self._failures and cause is not None and _is_restatement(cause.event):
-            self._release()
         known = self.due.get(key) if self.due else None
         if not state.due:
             if known is not None:
@@ -142,34 +136,34 @@ class Repairs:
             known = self.due[key] = _Due(now, cause)
         elif known.timer is None:
             return  # it is held, or its wait is over
-        if self._log is not None and not self._failures:
+        if self._log is not None:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on."""
         self._log, self._view = log, view
-        self._release()
+        for key, due in self.due.items():
+            if due.held:
+                self._wait(key, due, self._delay())
         self.led()
 
     def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
             self._forget()
-            self._release()
         elif self._view is not None:
             for key, state in self._view.due():
                 self.consider(key, state)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged, which may have been a repair."""
-        was_repair = _is_restatement(event)
+        was_repair = event.stamp is not None and restates(event.stamp)
         if was_repair and not _passes(error):
             self._log_refusal(event.key, error)
-            self._release()
             return
         self.consider(event.key, state)
-        if was_repair:
-            self._try_later(event.key)
+        if was_repair and self._log is not None and (due := self.due.get(event.key)) is not None:
+            self._wait(event.key, due, _BUSY_SECONDS)
 
     def pause(self) -> None:
         """Holds what is due until a log serves again."""
@@ -188,34 +182,28 @@ class Repairs:
         return due is not None and due.timer is None and not due.held
 
     def publish(self, key: PolicyKey) -> bool:
-        """Publishes the repair of a key that comes out of the queue, if its wait is over. Returns whether something was published."""
-        due, is_tried = self.due.get(key), key == self._tried
-        if self._log is None or (self._failures and not is_tried):
-            if due is not None:
-                due.hold()
+        """Publishes the repair of a key that comes out of the queue, if its wait is over. Returns whether that was tried."""
+        due = self.due.get(key)
+        if due is None or due.timer is not None:  # it is not needed, or waits anew
             return False
-        if due is not None and due.timer is not None:  # it waits anew
+        if self._log is None:
+            due.hold()
             return False
-        self._tried = None
-        published = False
-        if due is not None and self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
+        if self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
-        elif due is not None:
-            del self.due[key]
-            try:
-                published = self._append(self._log, key, due.cause)
-            except LogError as error:
-                if not _passes(error):
-                    self._log_refusal(key, error)
-                elif self._updates.leads:
-                    self.due[key] = due
-                    self._try_later(key)
-                    return False
-            except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
-                _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
-        if is_tried and not published:
-            self._release()  # if the log still takes nothing, the next one finds out
-        return published  # after a failure the others follow once it is in the log (``consider``)
+            return False
+        del self.due[key]
+        try:
+            return self._append(self._log, key, due.cause)
+        except LogError as error:
+            if not _passes(error):
+                self._log_refusal(key, error)
+            elif self._updates.leads:
+                self.due[key] = due
+                self._wait(key, due, _BUSY_SECONDS)
+        except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
+            _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
+        return True
 
     def _append(self, log: NamespaceLog, key: PolicyKey, cause: Placed | None) -> bool:
         view = self._view
@@ -246,29 +234,10 @@ class Repairs:
             due.hold()
         self.due.clear()
 
-    def _try_later(self, key: PolicyKey) -> None:
-        """Holds all repairs, as the log takes nothing, and tries one after a while."""
-        if self._tried is not None or self._log is None:
-            return
-        self._tried = key if key in self.due else next(iter(self.due), None)
-        if self._tried is not None:
-            self._wait(self._tried, self.due[self._tried], min(self._delay() * 2**self._failures, BOUND_SECONDS))
-            self._failures = min(self._failures + 1, 8)
-
-    def _release(self) -> None:
-        self._failures, self._tried = 0, None
-        for key, due in self.due.items():
-            if due.held:
-                self._wait(key, due, self._delay())
-
     def _log_refusal(self, key: PolicyKey, error: LogError) -> None:
         """Logs a repair that the log can't take, now or later: it is not tried again before the key's next event."""
         self._common.activity.repairs["refused"] += 1
         _LOG.warning("%s: %s (%s) can't be repaired: %s", self._name, key.topic, key.scope.name, error.message)
-
-
-def _is_restatement(event: Event | None) -> bool:
-    return event is not None and event.stamp is not None and restates(event.stamp)
 
 
 def _passes(error: LogError) -> bool:

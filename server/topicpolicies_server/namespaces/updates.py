@@ -1,7 +1,7 @@
 """The updates of one namespace: from their arrival to their answers.
 
 An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
-(``perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
+(``_perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
 that is: this process then takes them, or names the other.
 
 A request has only *arrived* while the view does not answer yet, or the writer is not known; then the sequencer has it, without an event at
@@ -23,7 +23,7 @@ from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.request import Request, Result
 from ..core.chains.sequencer import Append, FoundEvent, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
-from ..core.fold.fold import Folded
+from ..core.fold.fold import Folded, KeyState
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event
 from ..core.reading.view import View
@@ -45,7 +45,6 @@ class Updates:
         limits = common.limits
         self._name = name
         self._common = common
-        self._stages = common.activity.stages
         self._loop = asyncio.get_running_loop()
         self._seconds = limits.update_timeout_seconds
         self.open: OrderedDict[Request, float] = OrderedDict()
@@ -68,7 +67,7 @@ class Updates:
             most_in_flight=limits.max_in_flight_per_key,
             most_waiting=limits.max_waiting_per_key,
         )
-        self.progress = Progress(name, common, self._confirmed, self._confirmation_failed)
+        self.progress = Progress(name, common, self._confirmed)
         """How far the view has come."""
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -134,7 +133,7 @@ class Updates:
     def abandon(self, error: PolicyError) -> None:
         """Answers all requests with an error: the log is gone for good."""
         self.sequencer.abandon(error)
-        self.perform()
+        self._perform()
         self.turn_away(error)
 
     def end(self, error: PolicyError) -> None:
@@ -150,9 +149,9 @@ class Updates:
         for request in left:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
-            self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
+            self.answer_now(request, error)
         self.sequencer.abandon(error)
-        self.perform()
+        self._perform()
         self._log = self.sequencer.view = None
 
     # --- reports of the log ---------------------------------------------------------------------------------------
@@ -162,10 +161,16 @@ class Updates:
         if self.sequencer.expects(event) and event.stamp is not None:
             self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
+    def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
+        """Takes an event that was folded into the view that answers. ``state``: the fold's state after it."""
+        self.sequencer.folded(event, folded, before, state)
+        if self.sequencer.effects:
+            self._perform()
+
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
         self.sequencer.failed(event, error, error.outcome_unknown)
-        self.perform()
+        self._perform()
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
@@ -173,7 +178,7 @@ class Updates:
         self.leads = log.leadership.leads
         found, self._found = self._found, {}
         self.sequencer.reopened(found)
-        self.perform()
+        self._perform()
         self._pass_on_arrivals()
 
     def pause(self) -> None:
@@ -214,7 +219,7 @@ class Updates:
                     self._settle(request, self._common.capacity.refusal(request.key.topic))
                     return
                 self.sequencer.submit(request, state)
-                self.perform()
+                self._perform()
                 return
             log.contend()
             if leadership.leader:
@@ -233,7 +238,7 @@ class Updates:
 
     # --- effects --------------------------------------------------------------------------------------------------
 
-    def perform(self) -> None:
+    def _perform(self) -> None:
         """Carries out the sequencer's effects, and those that they lead to."""
         sequencer = self.sequencer
         effects = sequencer.effects
@@ -243,7 +248,8 @@ class Updates:
                 self._settle(effect.request, effect.answer)
             elif isinstance(effect, Append):
                 event = effect.event
-                self._stages.appended(event, effect.request)
+                if effect.request is not None:
+                    self._common.activity.appended(effect.request)
                 if self._closed is not None:  # the event is not sent
                     sequencer.failed(event, self._closed, False)
                 elif self._serves and self._log is not None:
@@ -257,13 +263,9 @@ class Updates:
             else:
                 self.progress.confirm(effect.request)
 
-    def _confirmed(self, requests: Sequence[Request]) -> None:
-        self.sequencer.confirmed(requests)
-        self.perform()
-
-    def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        self.sequencer.confirmation_failed(requests, why)
-        self.perform()
+    def _confirmed(self, requests: Sequence[Request], why_not: str) -> None:
+        self.sequencer.confirmed(requests, why_not)
+        self._perform()
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
@@ -301,4 +303,6 @@ class Updates:
         if request in self.arrivals:
             del self.arrivals[request]
             return True
-        return self.sequencer.withdraw(request)
+        certain = self.sequencer.withdraw(request)
+        self._perform()
+        return certain

@@ -263,7 +263,7 @@ class ServerCollector(Collector):
         yield _counters("log_losses", "Change logs that could not be followed any more, by reason.", "reason", activity.losses)
         yield _counters("load_failures", "Failed attempts to load a namespace, by reason.", "reason", activity.load_failures)
         yield _counters("append_failures", "Events that change logs did not acknowledge, by reason.", "reason", activity.append_failures)
-        yield _durations("stage_seconds", "How long changes took, by stage: see the documentation.", "stage", activity.stages.by_name())
+        yield _durations("stage_seconds", "How long changes took, by stage: see the documentation.", "stage", activity.stages)
         yield _counters("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
         confirmations = "Updates with nothing to write, after the log's end was requested: held, overtaken (written after all), failed."
         yield _counters("confirmations", confirmations, "outcome", activity.confirmations)

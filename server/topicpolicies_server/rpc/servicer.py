@@ -73,7 +73,7 @@ class Servicer:
         """The open streams of watches, also of the history."""
         self.registry = registry
         """The namespaces."""
-        self._stages = registry.common.activity.stages
+        self._waiting = registry.common.activity.stages["waiting"]
         self._readiness = registry.common.readiness
         self._limits = limits
         self._cluster = cluster
@@ -157,7 +157,7 @@ class Servicer:
         if self._cluster is not None and (waiting := self._cluster.admit(name, request)) is not None:
             await waiting
         self._changes[request] = namespace = self.registry.get(name)
-        self._stages.waiting.count(time.perf_counter() - call.started)
+        self._waiting.count(time.perf_counter() - call.started)
         try:
             result = await namespace.update(request)
             call.outcome = result.outcome

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, Seen, join
-from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, absent_since, fold, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, fold, restatement
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.policies.events import Action, Remembered, StampKind
 
@@ -249,11 +249,6 @@ def test_a_reader_of_the_newest_event_alone_gets_the_head_exactly_if_no_repair_i
         step()
         check()
     assert outcomes == {True, False}
-
-
-def test_an_absence_that_only_this_process_remembers_needs_no_repair() -> None:
-    state = absent_since("000007")
-    assert state.document is None and state.version == "000007" and state.base == "" and not state.due
 
 
 def test_a_restatement_of_an_unknown_version_is_not_believed_by_a_full_reader() -> None:

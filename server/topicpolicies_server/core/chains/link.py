@@ -2,9 +2,7 @@
 
 The event has the document that brokers apply, and the stamp that makes it an operation (``core/fold/fold``).
 
-A link without an event is WAITING: its answer writes nothing, and holds only if the links before it succeed and, on a shared log, if it is
-confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event
-(``TRANSITIONS``).
+The state changes with each report about that event (``TRANSITIONS``).
 
 - UNDER_WAY: the event was appended, and the outcome of the append is outstanding.
 - AGAIN: the event was appended a second time, and that outcome is outstanding. The first copy may be in the log.
@@ -40,7 +38,6 @@ class State(enum.Enum):
     """The state of a link's event; the table above has the transitions."""
 
     __hash__ = object.__hash__  # Enum's own hashes the name: too slow for a lookup with every event
-    WAITING = enum.auto()
     UNDER_WAY = enum.auto()
     OVERTAKEN = enum.auto()
     DOUBTFUL = enum.auto()
@@ -95,21 +92,18 @@ TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
 
 OUTSTANDING = frozenset({State.UNDER_WAY, State.OVERTAKEN, State.AGAIN})
 """The outcome of an append is outstanding, which will decide about this event, and about all before it."""
-NO_REQUEST = Remembered("", "", "", "")
 
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """A request of a chain that was computed, with its event if it needs one."""
+    """A request of a chain that was computed, with its event."""
 
     request: Request
-    event: Event | None
-    """None: the link is WAITING."""
-    event_id: str = ""
-    """The id of the event; "" if the link has none."""
-    carried: Remembered = NO_REQUEST
+    event: Event
+    event_id: str
+    carried: Remembered
     """The request as later events carry it (``event.carried``) while its version is not known."""
-    state: State = State.WAITING
+    state: State = State.UNDER_WAY
 
     def on(self, report: EventReport) -> State:
         """Applies a report about the event. Returns the state after it."""

@@ -4,20 +4,20 @@ An update is computed on the document that the update before it in its chain pro
 chain does not wait for the log. The result of the update is known when its event has been folded. Because every event is an operation
 (``core/fold/fold``), an update that fails fails alone: the updates that were computed after it stay valid.
 
-Four things make a request wait in its chain: a precondition on a version or on absence (the one before it must be known), a full pipeline,
-earlier changes of its batch, and an answer that writes nothing (it holds only if the events in flight before it succeed).
+Three things make a request, and all behind it, wait in its chain: a full pipeline, a precondition on a version or on absence (the one
+before it must be known), and an answer that writes nothing (it holds only if the events in flight before it succeed).
 
 **An answer that writes nothing** is *confirmed* first where others write the log too: once the view has come to where the log ended after
 the request arrived, the request is computed again, and written if the document now calls for it. A conflict with a version that the key has
-left behind needs no confirmation, since versions only grow. Meanwhile the chain goes on, but no later request of the same batch is written.
+left behind needs no confirmation, since versions only grow. One confirmation is of all requests of the key that had arrived by then.
 
 **A failed append** does not prove that the event is not in the log. Events of one key stand in the log in the order in which they were
 appended, so the next later event that is folded decides: what was not folded before it is not in the log. If no append is outstanding
 that could decide, the last event is appended once more, under its own id; the fold counts it once.
 
 A request whose event does not count (it is not in the log, or was rejected because another writer changed what it had read) is computed
-again, behind what was computed meanwhile. Requests of one batch are applied in their order: if a later request of the batch has an
-event by then, the request fails instead.
+again, behind the events that are in flight by then. Requests of one batch are applied in their order: if a later request of the batch has
+an event by then, the request fails instead.
 
 The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
 each report to the chain of the key, and adds to its ``effects``. It does no I/O and keeps no time.
@@ -134,6 +134,7 @@ class Sequencer:
     def submit(self, request: Request, state: KeyState | None) -> None:
         """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
         chain = self._chains.get(request.key)
+        self._submitted += 1
         if request.validate_only:
             self._submit_dry(request, chain)
             return
@@ -149,7 +150,6 @@ class Sequencer:
         else:
             if chain is None:
                 chain = self._chains[request.key] = Chain(request.key, self)
-            self._submitted += 1
             request.number, request.submitted_at = self._submitted, state.version if state is not None else ABSENT
             chain.add(request, state)
             if chain.idle:
@@ -165,30 +165,25 @@ class Sequencer:
         if chain is None:
             return False
         certain = chain.withdraw(request)
-        self._forget_idle(request.key)
+        if certain:
+            self._advance((request,))
         return certain
 
-    def confirmed(self, requests: Sequence[Request]) -> None:
-        """Handles a view that has come to where the log ended after these requests had arrived: computes them again."""
-        for request in requests:
-            request.confirmed = True
-            if request in self._dry:
-                del self._dry[request]
-                self.effects.append(Settled(request, self._validated(request, self._chains.get(request.key))))
-        self._advance(requests)
+    def confirmed(self, requests: Sequence[Request], why_not: str = "") -> None:
+        """Handles a view that has come to where the log ended after these requests had arrived: computes them again.
 
-    def confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
-        """Handles requests that could not be confirmed, and why: those that still have no event fail, with nothing done."""
-        left: dict[PolicyKey, list[Request]] = {}
+        ``why_not``: why that could not be found out; those that still have no event then fail, with nothing done. "": it was found out.
+        """
         for request in requests:
+            chain = self._chains.get(request.key)
+            request.confirmed |= not why_not
             if request in self._dry:
                 del self._dry[request]
-                self.effects.append(Settled(request, not_confirmed(request, why)))
-            elif request.unconfirmed and not request.validate_only:
-                left.setdefault(request.key, []).append(request)
-        for key, unconfirmed in left.items():
-            if (chain := self._chains.get(key)) is not None:
-                chain.fail_unconfirmed(unconfirmed, why)
+                self.effects.append(Settled(request, not_confirmed(request, why_not) if why_not else self._validated(request, chain)))
+            elif chain is not None and request.confirmed:
+                chain.confirm(request.asked_at)
+            elif chain is not None:
+                chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
@@ -247,11 +242,13 @@ class Sequencer:
     def require_confirmation(self, request: Request, version: Position) -> bool:
         """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
         left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
-        if request.confirmed or left_behind or not self._shared():
+        if left_behind or not self._shared():
             return False
-        request.needs_confirmation = True
-        self.effects.append(Confirm(request))
-        return True
+        if not request.asked_at:
+            request.asked_at = self._submitted
+            if not request.confirmed:
+                self.effects.append(Confirm(request))
+        return not request.confirmed
 
     # ----------------------------------------------------------------------------------------------------------------
 
@@ -287,16 +284,19 @@ class Sequencer:
 class Chain:
     """The requests of one policy key that have no answer yet."""
 
-    __slots__ = ("_appended", "_key", "_links", "_newest", "_newest_valid", "_queue", "_requests", "_sequencer")
+    __slots__ = ("_held", "_in_flight", "_key", "_newest", "_newest_valid", "_queue", "_requests", "_sequencer")
 
     def __init__(self, key: PolicyKey, sequencer: Sequencer) -> None:
         self._key = key
         self._sequencer = sequencer
-        self._links: deque[Link] = deque()
-        self._appended: dict[str, Link] = {}
-        """The links that have an event, by its id, in order."""
+        self._in_flight: dict[str, Link] = {}
+        """The requests whose events were appended and are not folded, by the event's id, in order."""
         self._queue: OrderedDict[Request, None] = OrderedDict()
+        """The requests behind these, in order."""
+        self._held = False
+        """Whether the first request of the queue has an answer that writes nothing, if the events in flight succeed."""
         self._requests: dict[str, Request] = {}
+        """All of them, by the request's id."""
         self._newest: Settings | None = None
         self._newest_valid = False
 
@@ -304,55 +304,49 @@ class Chain:
 
     @property
     def idle(self) -> bool:
-        """Whether the chain has no links and no queued requests."""
-        return not self._links and not self._queue
+        """Whether the chain has no requests."""
+        return not self._in_flight and not self._queue
 
     @property
     def in_flight(self) -> int:
         """How many events of this chain are appended and not yet read back."""
-        return len(self._appended)
+        return len(self._in_flight)
 
     @property
     def waiting(self) -> int:
         """How many requests of this chain have no event."""
-        return len(self._queue) + len(self._links) - len(self._appended)
+        return len(self._queue)
 
     def expects(self, event_id: str) -> bool:
         """Returns whether an event is one of this chain that is in flight."""
-        return event_id in self._appended
+        return event_id in self._in_flight
 
     def find_original(self, request: Request) -> Request | None:
-        """Returns the request with the same id; None: there is none, or all callers gave it up and it has no event, so it does nothing."""
-        first = self._requests.get(request.request_id)
-        return None if first is not None and first.abandoned and not self._has_event(first) else first
+        """Returns the request with the same id; None: there is none."""
+        return self._requests.get(request.request_id)
 
     def add(self, request: Request, state: KeyState | None) -> None:
         """Adds a new request. ``state``: the fold's present state of the key."""
         self._requests[request.request_id] = request
-        links = self._links
-        waits = self._queue or (links and (links[0].state is State.WAITING or request.conditional))
-        if not waits and len(self._appended) < self._sequencer.most_in_flight:
-            self._compute(request, state, at_front=False)
-        else:
-            self._queue[request] = None
+        is_first = not self._queue
+        self._queue[request] = None
+        if is_first:
             self.advance(state)
 
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
         first = self._requests.get(request.request_id)
-        if first is None or not first.abandoned:
+        if first is None or first not in self._queue or not first.abandoned:
             return False
-        if first not in self._queue:  # a link that waits to be confirmed stays, and then ends unwritten (``_is_over``)
-            return not self._has_event(first)
-        del self._queue[first]
-        del self._requests[request.request_id]
+        self._remove(first)
+        del self._requests[first.request_id]
         return True
 
     def newest(self, head: Settings | None) -> Settings | None:
         """Returns the head with all events applied to it that are on their way: the document that the next request is computed on."""
         if not self._newest_valid:
             document = head
-            for link in self._appended.values():
+            for link in self._in_flight.values():
                 change = link.request.change
                 if link.state is not State.OVERTAKEN:
                     with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
@@ -367,7 +361,7 @@ class Chain:
 
         ``before``: the document before the event; ``state``: the fold's state after it.
         """
-        link = self._appended.get(event.stamp.event_id) if event.stamp is not None else None
+        link = self._in_flight.get(event.stamp.event_id) if event.stamp is not None else None
         if link is None:
             if not result.changed:
                 return
@@ -376,16 +370,15 @@ class Chain:
             if result.status is not Status.APPLIED:
                 self._newest_valid = False
             self._conclude(link, result, before, state.document if state is not None else None, state)
-        if self._links or self._queue:
-            self.advance(state)
+        self.advance(state)
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append of an event of this chain. ``outcome_unknown``: the event may be in the log all the same."""
-        link = self._appended[event_id]
+        link = self._in_flight[event_id]
         self._newest_valid = False
         state = link.on(EventReport.NOT_ACKNOWLEDGED if outcome_unknown else EventReport.NOT_THERE)
         if state is not State.DOUBTFUL:
-            self._unlink(link)
+            del self._in_flight[event_id]
         if state is State.LOST:
             self._again(link.request, not_appended(link.request))
         elif state is not State.DOUBTFUL:
@@ -398,110 +391,83 @@ class Chain:
         self._newest_valid = False
         state = self._sequencer.state(self._key)
         lost: list[Request] = []
-        for link in list(self._appended.values()):
-            if link.event_id not in self._appended:
+        for link in list(self._in_flight.values()):
+            if link.event_id not in self._in_flight:
                 continue  # a later event was found, which has decided about this one
             if (event_found := found.get(link.event_id)) is not None:
                 self._conclude(link, *event_found, state)
                 continue
             remembered = self._sequencer.known(link.request, state)
             if remembered is not None:
-                self._unlink(link)
+                del self._in_flight[link.event_id]
                 self._settle(link.request, repeated(link.request, state, remembered))
             elif link.on(EventReport.MISSED) is State.LOST:
-                self._unlink(link)
+                del self._in_flight[link.event_id]
                 lost.append(link.request)
         for request in reversed(lost):
             self._again(request, not_appended(request))
-        for link in list(self._appended.values()):
+        for link in list(self._in_flight.values()):
             self._append_again(link)
         self.advance(state)
 
-    def fail_unconfirmed(self, requests: Iterable[Request], why: str) -> None:
-        """Settles those of ``requests`` that are links without an event: they are not confirmed."""
-        unconfirmed = set(requests)
-        left = [link for link in self._links if link.state is State.WAITING and link.request in unconfirmed]
-        gone = set(left)
-        self._links = deque(link for link in self._links if link not in gone)
-        for link in left:
-            self._settle(link.request, not_confirmed(link.request, why))
+    def confirm(self, upto: int) -> None:
+        """Notes that the view has come to where the log ended when the requests up to a number had arrived."""
+        for request in self._queue:
+            request.confirmed |= request.number <= upto
+
+    def fail_unconfirmed(self, request: Request, why: str) -> None:
+        """Settles a request that could not be confirmed, if it still has no event."""
+        if request in self._queue:
+            self._remove(request)
+            self._settle(request, not_confirmed(request, why))
 
     def abandon(self, error: PolicyError) -> None:
         """Settles all requests with an error. The caller discards the chain."""
-        for request in [*(link.request for link in self._links), *self._queue]:
+        for request in [*(link.request for link in self._in_flight.values()), *self._queue]:
             self._settle(request, error)
 
     def advance(self, state: KeyState | None) -> None:
-        """Computes what can be computed, first the links without an event that nothing in flight precedes any more."""
-        links, queue, most_in_flight = self._links, self._queue, self._sequencer.most_in_flight
-        while True:
-            while links and links[0].state is State.WAITING and not links[0].request.unconfirmed:
-                # Everything before it is settled: it is computed again, on the head itself.
-                request = links.popleft().request
-                if links:
-                    self._compute(request, state, at_front=True)
-                else:
-                    self._put_back(request)
-                links = self._links
-            if not queue or len(self._appended) >= most_in_flight:
+        """Computes the requests of the queue, as far as they need not wait."""
+        queue, in_flight = self._queue, self._in_flight
+        while queue and len(in_flight) < self._sequencer.most_in_flight:
+            request = next(iter(queue))
+            if request.unconfirmed or (in_flight and (self._held or request.conditional)):
                 return
-            if links and next(iter(queue)).conditional:
+            if request.given_up and request.abandoned:
+                return  # it is about to be withdrawn
+            self._held = not self._compute(request, state)
+            if self._held:
                 return
-            if not self._compute(queue.popitem(last=False)[0], state, at_front=False):
-                return
+            del queue[request]
 
     # --- computing --------------------------------------------------------------------------------------------------
 
-    def _compute(self, request: Request, state: KeyState | None, *, at_front: bool) -> bool:
-        """Settles a request or makes it a link; False: it is queued again. ``at_front``: it was the first link, and others follow it."""
+    def _compute(self, request: Request, state: KeyState | None) -> bool:
+        """Settles a request or appends its event. Returns False if it has to wait instead, since its answer writes nothing."""
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if (version != request.submitted_at or request.given_up) and self._is_over(request, state, version):
-            return True
-        if at_front:  # everything before it is settled: it is answered by the head, or else computed at the end of the chain
-            answer, _ = judge_request(request, head, version)
-            if answer is not None:
-                if self._sequencer.require_confirmation(request, version):
-                    self._links.appendleft(Link(request, None))
-                else:
-                    self._settle(request, answer)
-                return True
-        if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
-            self._settle(request, not_appended(request))
-            return True
-        before = self.newest(head) if self._appended else head
-        answer, after = judge_request(request, before, version)
-        if answer is not None:
-            if not self._sequencer.require_confirmation(request, version) and not self._links:
-                self._settle(request, answer)
-                return True
-            self._links.append(Link(request, None))  # the answer holds only if the events in flight succeed
-        elif not at_front and request.batch is not None and self._waits_for_its_batch(request):
-            self._put_back(request)
-            return False
-        else:
-            self._append(request, state, before, after)
-            if request.batch is not None:
-                request.batch[request.key] = request.number
-        if at_front and request.batch is not None:
-            self._put_behind(request)
-        return True
-
-    def _is_over(self, request: Request, state: KeyState | None, version: Position) -> bool:
         if version != request.submitted_at and (remembered := self._sequencer.known(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
-        if request.abandoned:  # it waited to be confirmed, and its caller learned meanwhile that nothing was done
+        if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
-        return False
+        before = self.newest(head) if self._in_flight else head
+        answer, after = judge_request(request, before, version)
+        if answer is None:
+            self._append(request, state, before, after)
+            if request.batch is not None:
+                request.batch[request.key] = request.number
+        elif self._sequencer.require_confirmation(request, version) or self._in_flight:
+            return False
+        else:
+            self._settle(request, answer)
+        return True
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
         event_id = self._sequencer.new_id()
-        event = event_of(request, event_id, state, before, after, self._appended)
-        carried = Remembered(request.request_id, request.digest, "", "")
-        self._appended[event_id] = link = Link(request, event, event_id, carried, State.UNDER_WAY)
-        self._links.append(link)
+        event = event_of(request, event_id, state, before, after, self._in_flight)
+        self._in_flight[event_id] = Link(request, event, event_id, Remembered(request.request_id, request.digest, "", ""))
         self._newest, self._newest_valid = after, True
         self._sequencer.effects.append(Append(event, request))
 
@@ -511,31 +477,22 @@ class Chain:
             self._settle(request, error)
         else:
             request.attempts += 1
-            self._put_back(request)
+            self._queue[request] = None
+            self._queue.move_to_end(request, last=False)
+            self._held = False
 
-    def _put_back(self, request: Request) -> None:
-        self._queue[request] = None
-        self._queue.move_to_end(request, last=False)
-
-    def _waits_for_its_batch(self, request: Request) -> bool:
-        """Returns whether an earlier request of the same batch is still to be confirmed, and so may have to be written first."""
-        waiting = (link.request for link in self._links if link.state is State.WAITING)
-        return any(each.batch is request.batch and each.number < request.number and each.unconfirmed for each in waiting)
-
-    def _put_behind(self, request: Request) -> None:
-        waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
-        later = [link for link in waiting if link.request.batch is request.batch]
-        if later:
-            moved = set(later)
-            self._links = deque([*(link for link in self._links if link not in moved), *later])
+    def _remove(self, request: Request) -> None:
+        if request is next(iter(self._queue)):
+            self._held = False
+        del self._queue[request]
 
     # --- events in flight -------------------------------------------------------------------------------------------
 
     def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
-        if link is not self._links[0]:
+        if link is not next(iter(self._in_flight.values())):
             self._pass(link)
-        self._unlink(link)
+        del self._in_flight[link.event_id]
         request, sequencer = link.request, self._sequencer
         if result.status is Status.APPLIED:
             self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
@@ -556,38 +513,27 @@ class Chain:
 
     def _pass(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
-        for link in reversed(list(takewhile(lambda link: link is not folded, self._links))):
-            self._newest_valid = self._newest_valid and link.state in (State.WAITING, State.OVERTAKEN)
-            if link.state is not State.WAITING and link.on(EventReport.PASSED) is State.LOST:
-                self._unlink(link)
+        for link in reversed(list(takewhile(lambda link: link is not folded, self._in_flight.values()))):
+            self._newest_valid = self._newest_valid and link.state is State.OVERTAKEN
+            if link.on(EventReport.PASSED) is State.LOST:
+                del self._in_flight[link.event_id]
                 self._again(link.request, not_appended(link.request))
 
     def _probe(self) -> None:
         """Makes sure that an append is outstanding whose outcome decides about the doubtful events: at need, appends the last one again."""
-        for link in list(reversed(self._appended.values())):
+        for link in list(reversed(self._in_flight.values())):
             if link.state in OUTSTANDING or self._append_again(link):
                 return
 
     def _append_again(self, link: Link) -> bool:
         """Appends a doubtful event again. If no caller waits, its outcome stays unknown instead; a repeat of the request learns it."""
-        assert link.event is not None, "it is doubtful"
         if link.request.abandoned:
-            self._unlink(link)
+            del self._in_flight[link.event_id]
             self._settle(link.request, outcome_not_known(link.request))
             return False
         link.on(EventReport.APPENDED_AGAIN)
         self._sequencer.effects.append(Append(link.event))
         return True
-
-    def _unlink(self, link: Link) -> None:
-        if link is self._links[0]:
-            self._links.popleft()
-        else:
-            self._links.remove(link)
-        del self._appended[link.event_id]
-
-    def _has_event(self, request: Request) -> bool:
-        return any(link.request is request for link in self._appended.values())
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         effects = self._sequencer.effects

@@ -56,11 +56,11 @@ from .joining import (
     note_in_trail,
     without_versions,
 )
-from .keystate import ALONE, REMEMBERED_REQUESTS, REQUEST_ID, WINDOW_MS, KeyState, Owed, Superseded, TrailEvent, absent_since, restatement
+from .keystate import ALONE, REMEMBERED_REQUESTS, REQUEST_ID, WINDOW_MS, KeyState, Owed, Superseded, TrailEvent, restatement
 from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
-__all__ = ["FoldContext", "Folded", "KeyState", "Status", "absent_since", "fold", "restatement"]
+__all__ = ["FoldContext", "Folded", "KeyState", "Status", "fold", "restatement"]
 
 
 class FoldContext(NamedTuple):

@@ -189,16 +189,6 @@ class KeyState:
             seen.pop(event_id, None)
 
 
-def absent_since(version: Position, state: KeyState | None = None) -> KeyState:
-    """Returns the state of a key whose document is known to be gone, as of a version, although the log has no event of that any more.
-
-    ``state``: the state that the log's events of the key made, none of which made a head; None: there are no events.
-    """
-    state = state or KeyState()
-    state.version = version
-    return state
-
-
 def restatement(key: PolicyKey, state: KeyState, event_id: str) -> Event:
     """Returns the event to write if a repair is due, under a new id (a UUID). All sidecars write the same, so copies do no harm.
 

@@ -26,7 +26,6 @@ from ..policies.events import Action, Event, ListChange, Placed, Position, Remem
 
 _HEADER = struct.Struct(">BQHHqIB")
 _DUE, _DOCUMENT, _OWED = 1, 2, 4
-_NUMBER_ENDS = 9
 _DAMAGES = (struct.error, LookupError, ValueError, TypeError, EOFError, MemoryError, AttributeError)
 _KINDS = {kind.value: kind for kind in StampKind}
 _NOT_FOLDED: tuple[Any, ...] = "", None, False, (), (), (), "", None
@@ -192,13 +191,6 @@ class Header(NamedTuple):
 def is_due(kept: Kept) -> bool:
     """Returns whether a repair of the key is due (``KeyState.due``)."""
     return bool(kept[0] & _DUE) if isinstance(kept, bytes) else kept.state.due
-
-
-def is_same(kept: Kept | None, other: Kept | None) -> bool:
-    """Returns whether two cells are at rest, with a head, and equal but for its number. If not, they may still have equal heads."""
-    if not isinstance(kept, bytes) or not isinstance(other, bytes):
-        return False
-    return kept[:1] == other[:1] and kept[_NUMBER_ENDS:] == other[_NUMBER_ENDS:] and Header.of(kept).number > 0
 
 
 # --- to bytes --------------------------------------------------------------------------------------------------------

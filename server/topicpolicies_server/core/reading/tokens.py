@@ -1,24 +1,9 @@
-"""Resume tokens, so that a watch that goes on misses nothing: what a watcher wants, where it stands, and from where it can resume.
-
-In the mode LATEST a watcher resumes with the view's heads alone. That is possible where every key that has changed since has a head
-(``Horizon``); it is decided by partition, for the position ``at`` of the watcher's token:
-
-=================================  =======  ======================================================================================
-``at``                             resumes  why
-=================================  =======  ======================================================================================
-before ``since``                   no       events there were compacted away, or deletions forgotten, or heads were corrected
-in a gap: after where the gap      no       the log was not followed there, and some events may be compacted away or forgotten: a
-began, and before where it ends             key may have come and gone without a trace here
-anywhere else, also ahead          yes      every key that has changed after ``at`` has a head
-=================================  =======  ======================================================================================
-
-A watcher that stands where a gap begins, or before, can resume: each key that it may know, and that vanished in the gap, has an absence.
-"""
+"""Resume tokens, so that a watch that goes on misses nothing: what a watcher wants, and where it stands."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -26,9 +11,6 @@ from ..names import PolicyKey, Scope
 from ..policies.events import Position
 from .cell import Head
 from .view import HeadPlace
-
-MOST_GAPS = 16
-"""How many gaps are kept for each partition; of more, the oldest is dropped, and ``since`` moves to its end."""
 
 
 class Mode(enum.IntEnum):
@@ -122,36 +104,3 @@ class Lagged(Exception):
 
 class Replaced(Exception):
     """The log that was watched has been replaced by another one: begin with a snapshot."""
-
-
-class Horizon:
-    """The places from which watchers can resume, for all partitions of a log."""
-
-    def __init__(self, since: Sequence[Position]) -> None:
-        """``since``: by partition, the position after which every key that changed has a head."""
-        self._since = list(since)
-        self._gaps: list[tuple[int, Position, Position]] = []
-
-    def serves(self, positions: Sequence[Position]) -> bool:
-        """Returns whether a watcher can resume from a place."""
-        if any(at < since for at, since in zip(positions, self._since, strict=True)):
-            return False
-        return not any(began < positions[partition] < end for partition, began, end in self._gaps)
-
-    def opened_anew(self, stood: Sequence[Position], since: Sequence[Position]) -> None:
-        """Notes the gaps that arise when the log was lost and is followed again.
-
-        Args:
-            stood: the positions up to which the log was followed before; fewer than in ``since`` if there are new partitions.
-            since: the positions after which every key that changed has a head again.
-        """
-        self._since += since[len(self._since) :]
-        gaps = enumerate(zip(stood, since, strict=False))
-        self._gaps += [(partition, began, end) for partition, (began, end) in gaps if began < end]
-        while len(self._gaps) > MOST_GAPS * len(self._since):
-            partition, _, end = self._gaps.pop(0)
-            self.begin(partition, end)
-
-    def begin(self, partition: int, since: Position) -> None:
-        """Sets ``since`` of a partition after a correction: heads that watchers were sent before this position may have been wrong."""
-        self._since[partition] = max(self._since[partition], since)

@@ -20,13 +20,13 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 from weakref import ref
 
-from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, restatement
+from ..fold.fold import FoldContext, Folded, KeyState, fold, restatement
 from ..fold.keystate import ALONE
 from ..fold.operation import Status, conditional
 from ..names import PolicyKey, Scope
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position, Remembered, Stamp
-from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
+from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, key_of, name_of, to_bytes
 from .orders import WINDOWS, ActiveKeys, Order, names_of
 
 ABSENCES = 10_000
@@ -163,21 +163,20 @@ class View:
         self,
         context: FoldContext,
         complete: Sequence[Position | None] = (),
-        number: int = 0,
         absences: int | None = None,
         in_use: CellsInUse | None = None,
     ) -> None:
         """An empty view.
 
-        ``complete``: by partition, the position after which nothing was compacted away; None where that is unknown. ``number``: the number
-        of the last change of the view that this one will succeed. ``absences``: how many keys without a document are kept; None:
-        ``ABSENCES``. ``in_use``: the cells in use of all views of the server; None: those of this view only.
+        ``complete``: by partition, the position after which nothing was compacted away; None where that is unknown. ``absences``:
+        how many keys without a document are kept; None: ``ABSENCES``. ``in_use``: the cells in use of all views of the server; None: those
+        of this view only.
         """
         self.context = context
         """What the fold must know besides state and event."""
         self.complete = complete
         """By partition, the position after which nothing was compacted away; None where that is unknown. Set while the log is loaded."""
-        self.number = number
+        self.number = 0
         """The number of the last change."""
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
@@ -319,43 +318,6 @@ class View:
         """Notes that the log as it was when it was opened has been taken: from now on a key without events is truly absent."""
         self.context = self.context._replace(joining=False)
 
-    def succeed(self, older: View, positions: Sequence[Position]) -> list[Head]:
-        """Takes over what only an older view knows that this one replaces, after its log was opened anew.
-
-        A key that vanished (deleted and compacted away in between) becomes an absence, whose version is where this view stands in the
-        key's partition (``positions``).
-
-        Returns:
-            The heads that changed in between: first the keys that vanished, then the others in this view's order.
-        """
-        fresh: list[tuple[Head, Head | None]] = []
-        for name, kept in self._cells.items():
-            before = older._cells.get(name)
-            if not is_same(kept, before) and (head := _head_of(name, kept)) is not None:
-                told = None if before is None else _head_of(name, before)
-                if not _same_head(head, told):
-                    fresh.append((head, told))
-        changed: list[Head] = []
-        self.forgotten = dict(older.forgotten)
-        for name, before in older._cells.items():
-            if _number_of(self._cells.get(name)) or (head := _head_of(name, before)) is None:
-                continue
-            cell = self._use(name) or self._new_cell(head.key, head.partition)
-            if head.document is None:
-                absent_since(head.version, cell.state)
-                self._show(cell, head)
-            else:  # a version greater than all before, and less than all to come
-                here = positions[cell.partition] if cell.partition < len(positions) else ABSENT
-                absent_since(max(head.version, here), cell.state)
-                changed.append(self._put(cell, None, cell.state.version, head.version, None))
-        for head, told in fresh:
-            mine = self._use(name_of(head.key))
-            assert mine is not None, "it has a head"
-            renewed = self._put(mine, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
-            if told is not None or head.document is not None or head.position > older.forgotten.get(head.partition, ""):
-                changed.append(renewed)  # else it is an absence that the older view had forgotten
-        return changed
-
     def copy(self) -> Copy:
         """Returns what another process needs to continue this view."""
         names, cells = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
@@ -435,14 +397,10 @@ class View:
         kept = self._cells.get(name)
         return _head_of(name, kept) if kept is not None else None
 
-    def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed | None) -> Head:
-        self.number += 1
-        head = Head(cell.key, document, version, previous, placed, self.number, cell.partition)
-        self._show(cell, head)
-        return head
-
-    def _show(self, cell: Cell, head: Head) -> None:
+    def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed) -> Head:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
+        self.number += 1
+        head = Head(cell.key, document, version, previous, placed, self.number)
         there, was_there = head.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
@@ -457,6 +415,7 @@ class View:
             self._heads += 1
         cell.head = head
         self._cells.move_to_end(cell.name)
+        return head
 
     def _trim(self, name: str, now: int) -> None:
         kept = self._cells[name]
@@ -486,12 +445,6 @@ def _head_of(name: str, kept: Kept) -> Head | None:
     return head_from_bytes(name, kept) if isinstance(kept, bytes) else kept.head
 
 
-def _number_of(kept: Kept | None) -> int:
-    if isinstance(kept, bytes):
-        return Header.of(kept).number
-    return kept.head.number if kept is not None and kept.head is not None else 0
-
-
 def _state_of(name: str, kept: Kept) -> KeyState:
     """Returns the state of a cell. One at rest stays so: then the state is a copy."""
     return from_bytes(name, kept).state if isinstance(kept, bytes) else kept.state
@@ -514,13 +467,6 @@ def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
     for run in runs:
         run.sort()
         yield run
-
-
-def _same_head(head: Head, other: Head | None) -> bool:
-    """Returns whether two views have the same head of a key: a restatement may change a document without changing its version."""
-    if other is None:
-        return head.version == ABSENT and head.document is None
-    return head.version == other.version and head.document == other.document
 
 
 def _request_name(key: PolicyKey, request_id: str) -> str:

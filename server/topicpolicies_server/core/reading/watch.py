@@ -7,10 +7,10 @@ once, when it has taken everything that it is owed: that is the state of that mo
 A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there; if it has
 fallen out of the ring, it goes on as from a token. A watcher of topics keeps what it is owed.
 
-A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring, or may have been compacted away
-before the log was opened anew. LATEST: deletions are forgotten, events up to where it stands may be gone (``tokens.Horizon``), or a head
-was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the wrong
-document.
+A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring. LATEST: deletions are forgotten,
+or a head was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the
+wrong document. When their view is replaced, because the log was opened anew and compacted meanwhile, all have lagged, and resume from
+where they stand if nothing behind that can be gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import ge
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
 from .cell import Head, key_of
-from .tokens import Horizon, Lagged, Mode, OutOfRange, Replaced, Selection, Token
+from .tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .view import HeadPlace, View
 
 RING = 8192
@@ -52,8 +52,6 @@ class Taken(NamedTuple):
     """What was made of these changes, such as their serialized form: filled by those who make it, for all who take the same changes."""
     stood: Token | None = None
     """The watcher's token before these changes."""
-    place: Token | None = None
-    """The watcher's place before these changes."""
     token: Token | None = None
     """The watcher's token after them."""
 
@@ -147,7 +145,8 @@ class WatchHub:
         self.ring = Ring(ring, token.positions)
         self.token = token
         """Where the view stands; whoever moves the view sets it, after the changes were published."""
-        self._horizon = Horizon(token.positions if horizon is None else horizon)
+        self._horizon = list(token.positions if horizon is None else horizon)
+        """By partition, the position before which no watcher can resume: events there may be gone, or heads were corrected."""
         self._began = token, view.number
         """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
@@ -176,7 +175,7 @@ class WatchHub:
             self._drop_pages(key)
         still_absent = head.document is None and head.before is not None and head.before.document is None
         if head.version <= head.previous and not still_absent:
-            self._horizon.begin(head.partition, head.position)
+            self._horizon[head.partition] = max(self._horizon[head.partition], head.position)
             for watcher in self._watchers:
                 watcher.correct(head)
         for scopes, waiting in self._waiting.items():
@@ -186,39 +185,6 @@ class WatchHub:
                 waiting.clear()
         for watcher in self._by_topic.get(key.topic, ()):
             watcher.owe(head)
-
-    def succeed(self, view: View, token: Token, heads: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
-        """Replaces the view by another one, after the log was opened anew.
-
-        LATEST watchers get the changes (``View.succeed``), and go on. Changes that EVERY watchers are owed may have been compacted away, so
-        they have lagged. If it is another log, or the log has fewer partitions than before, watchers of both modes have to begin anew
-        (``Replaced``).
-
-        ``horizon``: as for a new hub.
-        """
-        older = self.token
-        same_log = token.log == older.log and len(token.positions) >= len(older.positions)
-        since = token.positions if horizon is None else horizon
-        if same_log:
-            self.token = older.widened(len(token.positions))
-            self._horizon.opened_anew(older.positions, since)
-        else:
-            self._horizon = Horizon(since)
-            self.ring.clear()
-        self.ring.horizon = list(token.positions)
-        self._pages.clear()
-        for watcher in self._watchers:
-            if not same_log:
-                watcher.end(Replaced)
-            elif watcher.mode is Mode.EVERY or (watcher.ahead is not None and not self.knows_since(watcher.ahead)):
-                watcher.end(Lagged)
-        self.view = view
-        self._began = token, view.number
-        for head in heads:
-            self.publish(head)
-            if same_log and self._was_told_otherwise(head):
-                self._horizon.begin(head.partition, token.positions[head.partition])
-        self.token = token
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
         """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
@@ -247,6 +213,15 @@ class WatchHub:
             group.pop(watcher, None)
             if not group:
                 self._by_topic.pop(topic, None)
+
+    def end(self, why: type[Lagged | Replaced], *, trusted: bool) -> None:
+        """Ends all watchers, because another view and hub take the place of these.
+
+        ``trusted``: whether what they were sent was right, so that they may go on from where they stand.
+        """
+        for watcher in list(self._watchers):
+            watcher.end(why)
+            watcher.resumable &= trusted
 
     def wake_all(self) -> None:
         """Wakes the streams of all watchers: something about the namespace itself has changed."""
@@ -334,16 +309,12 @@ class WatchHub:
         if self.view.context.sole_writer and not self.token.reaches(token):
             raise OutOfRange("the token is ahead of the log")
 
-    def _was_told_otherwise(self, head: Head) -> bool:
-        """Returns whether a change comes without a new event: it corrects the view before. A change between two absences does not count."""
-        is_news = head.document is not None or head.previous != ABSENT
-        return is_news and head.placed is not None and not self.token.is_before(head)
-
     def knows_since(self, token: Token) -> bool:
         """Returns whether every key that has changed after a place of this log has a head. Deletions may have been forgotten."""
         positions = token.widened(len(self.token.positions)).positions
         forgotten = self.view.forgotten
-        return all(at >= forgotten.get(partition, "") for partition, at in enumerate(positions)) and self._horizon.serves(positions)
+        known = all(map(ge, positions, self._horizon))
+        return known and all(at >= forgotten.get(partition, "") for partition, at in enumerate(positions))
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log has more partitions than the log, or, where only this sidecar writes, is ahead of it."""
@@ -371,7 +342,7 @@ class Watcher(ABC):
         self._synced = False
         self._scans = False
         """Whether heads are taken in another order than that of their changes."""
-        self._resumable = token is not None
+        self.resumable = token is not None
         """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._base = token if token is not None else hub.token
         """The place up to which everything was taken, unless everything is."""
@@ -388,7 +359,7 @@ class Watcher(ABC):
         """Where another watcher can go on for the same reader, perhaps taking some changes again; None: only with a snapshot."""
         if self.has_all:
             return self._stands
-        return self._base if self._resumable else None
+        return self._base if self.resumable else None
 
     @property
     def _stands(self) -> Token:
@@ -423,18 +394,17 @@ class Watcher(ABC):
             raise self._ended
         if self.has_all:
             token = self._stands
-            return Taken([], False, False, {}, token, token, token)
-        place = self._base if self._resumable else None
-        stood = None if self._scans else place
+            return Taken([], False, False, {}, token, token)
+        stood = self._base if self.resumable and not self._scans else None
         heads, made, self.has_all = self._take(most)
         if not self.has_all:
-            return Taken(heads, False, True, made, stood, place, self.token)
+            return Taken(heads, False, True, made, stood, self.token)
         synced, self._synced = not self._synced, True
-        self._resumable, self._every = True, self.mode is Mode.EVERY
+        self.resumable, self._every = True, self.mode is Mode.EVERY
         self._hub.wait(self)
         if self.ahead is not None and self._hub.token.reaches(self.ahead):
             self.ahead = None
-        return Taken(heads, synced, False, made, stood, place, self._stands)
+        return Taken(heads, synced, False, made, stood, self._stands)
 
     @abstractmethod
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:

@@ -150,8 +150,8 @@ class PolicyPart(Part):
         elif self._disabled != disabled:
             self._reset_switched()
         elif self._resume_from is None:
-            incomplete = f"The snapshot of {self.name} was not complete when its log was read again, or corrected."
-            self._reset(Reason.TOKEN_OUT_OF_RANGE, incomplete)
+            anew = f"The watch of {self.name} can't go on from where it stood: its log was read again, or corrected."
+            self._reset(Reason.TOKEN_OUT_OF_RANGE, anew)
 
     def _failed(self, error: BaseException) -> None:
         self._leave()
