@@ -12,7 +12,10 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.avro.codec import Unreadable
+
+
+class Unreadable(ValueError):
+    """A message is not an event, or one that no broker can apply."""
 
 
 def a_key(namespace: str, topic: int | str = 0, scope: Scope = Scope.LOCAL) -> PolicyKey:

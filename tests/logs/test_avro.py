@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.logs import avro_values, samples
-from tests.logs.samples import event_of
+from tests.logs.samples import Unreadable, event_of
 from topicpolicies.v1.policies_pb2 import BacklogQuota, TopicPolicies
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join, split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec, Dialect
-from topicpolicies_server.logs.avro.codec import Unreadable
 from topicpolicies_server.logs.change_log import LogError
 
 CODEC = Codec()

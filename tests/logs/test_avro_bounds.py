@@ -103,27 +103,27 @@ def test_a_type_that_expands_few_bytes_into_a_large_value_is_refused_before_read
 def test_a_field_that_can_not_be_written_is_refused(field: dict[str, Any]) -> None:
     record = {"actionType": "PulsarEvent", "policies": "TopicPoliciesEvent"}.get(field["name"], "TopicPolicies")
     with pytest.raises(UnsupportedSchema):
-        Codec(with_field(field, record))
+        Codec(json.dumps(with_field(field, record)))
 
 
 def test_a_field_that_is_defined_twice_is_refused() -> None:
     schema = copy.deepcopy(avro_values.SHIPPED)
     avro_values.record_in(schema, "TopicPolicies")["fields"].append({"name": "isGlobal", "type": ["null", "boolean"]})
-    with pytest.raises(UnsupportedSchema, match='the field "isGlobal" twice'):
-        Codec(schema)
+    with pytest.raises(UnsupportedSchema, match="TopicPolicies has a field twice"):
+        Codec(json.dumps(schema))
 
 
 @pytest.mark.parametrize("name", ["Sparse", "Piece", "Entry"])
 def test_a_type_may_have_any_name(name: str) -> None:
     odd = {**a_record(name, "long"), "namespace": ""}
     for record in ("TopicPolicies", "RetentionPolicies", "SubscriptionPolicies"):
-        codec = Codec(with_field({"name": "odd", "type": ["null", an_array(odd)], "default": None}, record))
+        codec = Codec(json.dumps(with_field({"name": "odd", "type": ["null", an_array(odd)], "default": None}, record)))
         assert codec.read(TOPIC, codec.encode(EMPTY).payload, {}) == (Event(EMPTY.key, Action.UPDATE, {}, None, codec.known), "")
 
 
 def test_records_that_are_named_repeatedly_without_recursion_are_read() -> None:
     odd = a_record("All", *in_a_chain(5, of=2), an_array("T4"), {"type": "map", "values": ["null", "T3"]})
-    codec = Codec(with_field({"name": "odd", "type": ["null", odd], "default": None}))
+    codec = Codec(json.dumps(with_field({"name": "odd", "type": ["null", odd], "default": None})))
     assert codec.read(TOPIC, codec.encode(EMPTY).payload, {})[1] == ""
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor
 from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.logs import avro_values, samples
 from tests.logs.samples import event_of
@@ -26,7 +25,6 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Settings, join, merged, split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, UnsupportedSchema
-from topicpolicies_server.logs.avro.schema import compiled, read_all
 from topicpolicies_server.logs.change_log import LogError
 
 TOPIC = "persistent://public/orders/topic-0"
@@ -94,7 +92,7 @@ def with_logical_types(schema: Any) -> Any:
 
 NEWER = newer_schema()
 OLDER = older_schema()
-NEWER_CODEC = Codec(with_logical_types(NEWER))
+NEWER_CODEC = Codec(json.dumps(with_logical_types(NEWER)))
 OLDER_CODEC = Codec(json.dumps(OLDER))
 
 
@@ -215,14 +213,6 @@ def test_a_newer_brokers_field_with_its_null_value_is_decoded_as_absent() -> Non
     assert event.document == split(TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=1, retention_time_in_minutes=2)))
 
 
-@given(st.sampled_from([avro_values.SHIPPED, NEWER, OLDER]), st.data())
-def test_values_are_read_and_written_as_fastavro_writes_them(schema: Any, data: st.DataObject) -> None:
-    record = {"type": "record", "name": "Around", "fields": [{"name": "policies", "type": avro_values.record_in(schema, "TopicPolicies")}]}
-    written = avro_values.written({"policies": data.draw(avro_values.policies(schema))}, record)
-    avro = compiled(record)
-    assert avro.write(json.loads(json.dumps(read_all(avro.read, written)))) == written
-
-
 def test_equal_foreign_values_are_equal_bytes() -> None:
     shape = {"data": b"\xff\0", "when": 12}
     event = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "newPolicy": ("newer.OtherShape", shape)})
@@ -267,7 +257,10 @@ def test_fields_that_an_older_schema_lacks_are_not_among_the_known_families_of_a
         (TopicPolicies(shadow_topics=["persistent://a/b/c"]), "shadow_topics"),
         (TopicPolicies(subscription_types_enabled=[SubscriptionType.SUBSCRIPTION_TYPE_KEY_SHARED]), "no symbol for 4"),
         (TopicPolicies(persistence=PersistencePolicies(bookkeeper_ensemble=1, managed_ledger_storage_class_name="x")), "storage_class"),
-        (TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=2**40, retention_time_in_minutes=1)), "int"),
+        (
+            TopicPolicies(retention_policies=RetentionPolicies(retention_size_in_mb=2**40, retention_time_in_minutes=1)),
+            "retentionPolicies",
+        ),
     ],
 )
 def test_settings_that_an_older_schema_can_not_express_are_refused_instead_of_dropped(policies: TopicPolicies, what: str) -> None:
@@ -296,7 +289,7 @@ def test_fields_whose_type_has_changed_are_kept_as_foreign_fields() -> None:
     schema = copy.deepcopy(avro_values.SHIPPED)
     fields = {field["name"]: field for field in avro_values.record_in(schema, "TopicPolicies")["fields"]}
     fields["maxMessageSize"]["type"] = ["null", "string"]
-    codec = Codec(schema)
+    codec = Codec(json.dumps(schema))
     payload = avro_values.written(
         avro_values.an_event(TOPIC, {**avro_values.nothing(), "isGlobal": False, "maxMessageSize": "1 MB"}), schema
     )
@@ -337,7 +330,7 @@ def test_a_schema_that_lacks_a_required_field_is_refused(name: str) -> None:
         if name == "topicPoliciesEvent":
             break
     with pytest.raises(UnsupportedSchema):
-        Codec(schema)
+        Codec(json.dumps(schema))
 
 
 def test_the_shipped_schema_is_byte_for_byte_what_brokers_register() -> None:
@@ -349,7 +342,7 @@ def test_a_default_other_than_null_is_read() -> None:
     schema = copy.deepcopy(avro_values.SHIPPED)
     fields = avro_values.record_in(schema, "TopicPolicies")["fields"]
     next(field for field in fields if field["name"] == "maxProducerPerTopic").update(type="int", default=7)
-    codec = Codec(schema)
+    codec = Codec(json.dumps(schema))
     message = codec.encode(Event(KEY, Action.UPDATE, {}))
     assert event_of(codec, message.key, message.payload, {}).document == split(TopicPolicies(max_producer_per_topic=7))
 

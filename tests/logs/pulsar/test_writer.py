@@ -280,11 +280,11 @@ async def test_a_producer_with_an_older_schema_is_closed_at_once_if_nothing_is_i
 async def test_an_event_that_the_dialect_can_not_express_is_refused_by_append() -> None:
     writing = Writing(codec=Codec(dialect=Dialect.UNKNOWN))
     everywhere = an_update(a_key(NAMESPACE, 0, Scope.GLOBAL))
-    with pytest.raises(LogError, match="can't write a GLOBAL document"):
+    with pytest.raises(LogError, match="GLOBAL document without"):
         writing.writer.append(everywhere)  # without a producer
     writing.append("first")
     await writing.until_sent("first")
-    with pytest.raises(LogError, match="can't write a GLOBAL document"):
+    with pytest.raises(LogError, match="GLOBAL document without"):
         writing.writer.append(everywhere)  # with a producer
     assert writing.writer.outstanding == 1
 

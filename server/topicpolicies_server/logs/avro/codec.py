@@ -23,21 +23,23 @@ each cluster repairs what came from it, and a replicator skips messages that are
 from __future__ import annotations
 
 import enum
+import json
 import struct
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.errors import Kind, PolicyError
-from ...core.names import DOMAINS, PolicyKey, Scope, TopicName, parse_topic
-from ...core.policies.documents import FIELDS, Settings, setting_of
+from ...core.names import PolicyKey, Scope, TopicName, parse_topic
+from ...core.policies.documents import FIELDS, setting_of, varint
 from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import Reason
 from ..change_log import LogError
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import Document
-from .schema import PULSAR_4_2_4, TEXT, Type, UnsupportedSchema, Value, compiled, read_all
+from .schema import PULSAR_4_2_4, Json, Type, UnsupportedSchema, Value, checked
 
 GLOBAL_PREFIX = "__G__"
 """The prefix of the message keys of GLOBAL policies (``TopicPoliciesService.GLOBAL_POLICIES_MSG_KEY_PREFIX``, Pulsar 4.0.6 and later)."""
@@ -45,10 +47,6 @@ EMBEDDED_CLUSTER = "standalone"
 """The local cluster's name in the embedded log, which belongs to no cluster."""
 OUR_FAMILIES = frozenset(setting_of(name) for name in FIELDS)
 CACHED_NAMESPACES = 1_024
-CACHED_TOPICS = 16_384
-CACHED_DOCUMENTS = 4_096
-CACHED_BYTES = 4_096
-"""Documents larger than this are not cached, so that the memory of the cache stays bounded."""
 _TOPIC_POLICY = "TOPIC_POLICY"
 """The symbol of the only kind of event (``EventType``) that changes policies."""
 _NAMES = ("domain", "tenant", "namespace", "topic")
@@ -79,16 +77,6 @@ class Encoded(NamedTuple):
     """The clusters that the message is for; None: all to which the namespace is replicated."""
 
 
-class Unreadable(ValueError):
-    """A message is not an event, or one that no broker can apply. The text is the reason, for logs and metrics."""
-
-
-class _Frame(NamedTuple):
-    message_key: str
-    before: bytes
-    after: bytes
-
-
 class Codec:
     """Encodes and decodes events in one registered schema, which may be older or newer than ours.
 
@@ -106,7 +94,7 @@ class Codec:
 
     def __init__(
         self,
-        definition: str | Mapping[str, Any] = PULSAR_4_2_4,
+        definition: str = PULSAR_4_2_4,
         *,
         local_cluster: str = EMBEDDED_CLUSTER,
         dialect: Dialect = Dialect.PREFIXED,
@@ -114,19 +102,18 @@ class Codec:
         self.definition = definition
         self._dialect = dialect
         self._clusters = (local_cluster,)
-        self._event = compiled(definition)
+        self._schema = checked(definition)
         self._template = lru_cache(CACHED_NAMESPACES)(self._make_template)
-        self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
-        self._key = lru_cache(CACHED_TOPICS)(_key_of)
         try:
-            self._topic = _record(self._event, "topicPoliciesEvent", {"actionType", "eventType"})
-            policies = _record(self._topic, "policies", set(_NAMES))
-            self._document = Document(policies)
-            self._remembered = lru_cache(CACHED_DOCUMENTS)(self._document.decode)
-            policies.read, policies.write = self._document.read, bytes  # in an event a document is written as its bytes
-            for action in Action:
-                self._make_frame("persistent://a/b/c", is_global=False, action=action)
-            self._nothing = self._event.write({**self._event.nothing, "actionType": Action.NONE.name})
+            event = self._schema.record
+            topic = _record(event, "topicPoliciesEvent", ("actionType", "eventType"))
+            self._topic = {name: field.nothing for name, field in topic.fields.items()}
+            policies = _record(topic, "policies", _NAMES)
+            self._document = Document(self._schema.part(policies, self._schema.named[policies.name]))
+            self._templates = self._schema.part(event, _replaced(self._schema.definition, policies.name))
+            """The schema of events in which ``_DOCUMENT`` stands for the document."""
+            self._make_template("persistent", "a", "b", is_global=False, action=Action.UPDATE)
+            self._nothing = self._schema.write({**event.nothing, "actionType": Action.NONE.name})
         except Exception as error:  # an unforeseen schema can fail in any way: refuse the schema
             raise UnsupportedSchema(f"not the schema of policy events: {type(error).__name__}: {error}") from error
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
@@ -142,7 +129,7 @@ class Codec:
         stamp = event.stamp
         if is_global and self._dialect is not Dialect.PREFIXED:
             self._refuse_what_cannot_be_told(event)
-        key, before, after = self._frame(topic, is_global, event.action)
+        key = GLOBAL_PREFIX + topic if is_global and self._dialect is Dialect.PREFIXED else topic
         at_home = not is_global or (stamp is not None and stamp.kind is StampKind.REPAIR)
         payload = None
         if event.document is not None:
@@ -154,6 +141,7 @@ class Codec:
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
+            before, after = self._around(parse_topic(topic), is_global, event.action)
             payload = b"".join((before, document, after))
         return Encoded(key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
 
@@ -165,11 +153,13 @@ class Codec:
         """Decodes a message to its event and a problem, "" if there is none. The event is None if the message is unreadable."""
         try:
             return self._decode(key, payload, properties)
-        except Unreadable as error:
+        except (ValueError, TypeError) as error:
             return None, str(error)
 
     def _decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event, str]:
-        policy_key = self._key(key)
+        """Decodes a message as ``read`` does. ValueError, TypeError: it is unreadable; the text is for logs and metrics."""
+        name, scope = _key_of(key)
+        policy_key = PolicyKey(str(name), scope)
         stamp: Stamp | None = None
         problem = ""
         try:
@@ -178,113 +168,110 @@ class Codec:
             problem = f"treated as a broker's event because its stamp is damaged: {error}"
         if payload is None:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
-        # Most events are UPDATEs whose bytes around the document are as we write them, and many topics have the same document. Then only
-        # the document is decoded, and equal documents only once.
-        is_global = policy_key.scope is Scope.GLOBAL
-        _, before, after = self._frame(policy_key.topic, is_global, Action.UPDATE)
-        body = payload[len(before) : len(payload) - len(after)]
-        if len(payload) == len(before) + len(body) + len(after) and payload.startswith(before) and payload.endswith(after):
-            try:
-                document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._document.decode(body)
-            except ValueError:
-                pass  # Decoding the whole event below tells what is wrong.
-            else:
+        # Most events are UPDATEs whose bytes around the document are as we write them: then only the document is decoded.
+        is_global = scope is Scope.GLOBAL
+        before, after = self._around(name, is_global, Action.UPDATE)
+        end = len(payload) - len(after)
+        if len(before) <= end and payload.startswith(before) and payload.endswith(after):
+            with suppress(ValueError, TypeError):  # decoding the whole event tells what is wrong
+                document, flag = self._document.decode(payload[len(before) : end])
                 if flag == is_global:
                     return Event(policy_key, Action.UPDATE, document, stamp, self.known), problem
         return self._decode_whole(policy_key, payload, stamp), problem
 
     def _decode_whole(self, policy_key: PolicyKey, payload: bytes, stamp: Stamp | None) -> Event:
-        try:
-            record = read_all(self._event.read, payload)
-        except ValueError as error:
-            raise Unreadable(f"not an event of its schema: {error}") from error
+        record = self._schema.read(payload)
         action, scope, document = Action.NONE, policy_key.scope, None
         if record["eventType"] == _TOPIC_POLICY:
             if record["actionType"] is None:
-                raise Unreadable("it has no action")
+                raise ValueError("it has no action")
             action = Action.__members__.get(record["actionType"], Action.NONE)
         if action is not Action.NONE:
             policies = _policies_of(record["topicPoliciesEvent"], policy_key.topic)
             if policies is not None:
-                document, is_global = policies
+                document, is_global = self._document.of(policies)
                 scope = Scope.GLOBAL if is_global else Scope.LOCAL
             elif action is not Action.DELETE:
-                raise Unreadable("it has no policies")
-        return Event(PolicyKey(policy_key.topic, scope), action, document, stamp, self.known, clusters=self._unusual(record, scope))
+                raise ValueError("it has no policies")
+        named = tuple(record.get("replicateTo") or ())
+        usual = named == (self._clusters if scope is Scope.LOCAL else ())
+        key = PolicyKey(policy_key.topic, scope)
+        return Event(key, action, document, stamp, self.known, clusters=None if usual else named)
 
-    def _unusual(self, record: Value, scope: Scope) -> tuple[str, ...] | None:
-        """Returns the clusters that an event names; None: those that an event of this scope usually names."""
-        named = record.get("replicateTo") or ()
-        clusters = tuple(name for name in named if isinstance(name, str))
-        return None if clusters == (self._clusters if scope is Scope.LOCAL else ()) else clusters
-
-    def _make_frame(self, topic: str, is_global: bool, action: Action) -> _Frame:
-        *around, local = parse_topic(topic)
-        prefix = GLOBAL_PREFIX if is_global and self._dialect is Dialect.PREFIXED else ""
-        written = self._template(*around, is_global, action).replace(TEXT.write(_LOCAL), TEXT.write(local))
-        before, _, after = written.partition(_DOCUMENT)
-        return _Frame(prefix + topic, before, after)
+    def _around(self, topic: TopicName, is_global: bool, action: Action) -> tuple[bytes, bytes]:
+        """Returns the bytes before and after the document in an event about a topic."""
+        *space, local = topic
+        before, _, after = self._template(*space, is_global, action).replace(_text(_LOCAL), _text(local)).partition(_DOCUMENT)
+        return before, after
 
     def _make_template(self, domain: str, tenant: str, namespace: str, is_global: bool, action: Action) -> bytes:
-        """An event about a topic of a namespace, with ``_LOCAL`` for its local name and ``_DOCUMENT`` for its document."""
+        """Returns an event about a topic of a namespace, with ``_LOCAL`` for its local name and ``_DOCUMENT`` for its document."""
         names = dict(zip(_NAMES, (domain, tenant, namespace, _LOCAL), strict=True))
-        topic_event = {**self._topic.nothing, **names, "policies": _DOCUMENT}
-        event = {**self._event.nothing, "actionType": action.name, "eventType": _TOPIC_POLICY, "topicPoliciesEvent": topic_event}
-        if not is_global and "replicateTo" in event:
+        topic_event = {**self._topic, **names, "policies": _DOCUMENT}
+        event = {"actionType": action.name, "eventType": _TOPIC_POLICY, "topicPoliciesEvent": topic_event}
+        if not is_global and "replicateTo" in self._schema.record.fields:
             event["replicateTo"] = list(self._clusters)
-        return self._event.write(event)
+        return self._templates.write({**self._schema.record.nothing, **event})
 
     def _refuse_what_cannot_be_told(self, event: Event) -> None:
         restates = event.stamp is not None and event.stamp.kind is StampKind.REPAIR
         if self._dialect is Dialect.SHARED_KEY and event.document is not None and not restates:
             return
-        what = "write a GLOBAL document"
-        if self._dialect is Dialect.SHARED_KEY:
-            what = "repair a GLOBAL document" if restates else "delete a GLOBAL document"
         raise LogError(
             Reason.NOT_EXPRESSIBLE,
-            f"As far as is known, these brokers can't {what} without changing the LOCAL one. Upgrade them to 4.0.6 or later.",
+            "As far as is known, these brokers can't do this to a GLOBAL document without changing the LOCAL one. "
+            "Upgrade them to 4.0.6 or later.",
             kind=Kind.FAILED_PRECONDITION,
         )
 
 
-def _record(around: Type, name: str, beside: set[str]) -> Type:
-    """Returns the record that is a field of another record, which must have the fields ``beside`` too."""
-    missing = {name, *beside} - around.fields.keys()
-    if missing:
-        raise ValueError(f"it has no {', '.join(sorted(missing))}")
-    found = around.fields[name].type.present
-    if found is None or found.kind != "record":
-        raise ValueError(f"its {name} is not a record")
-    return found
+def _record(around: Type, name: str, beside: Iterable[str]) -> Type:
+    """Returns the record that is a field of another record, which must have ``beside`` too: fields of texts or symbols."""
+    kinds = {field: each.kind for field, each in around.fields.items()}
+    lacking = [field for field in beside if kinds.get(field) not in ("enum", "string")]
+    if kinds.get(name) != "record" or lacking:
+        raise ValueError(f"it has no {name}, or no {', '.join(lacking)}")
+    return around.fields[name]
 
 
-def _key_of(message_key: str) -> PolicyKey:
-    full = message_key.removeprefix(GLOBAL_PREFIX)
+def _text(text: str) -> bytes:
+    """Returns a string in Avro: its length, zigzag, before it."""
+    content = text.encode()
+    return varint(len(content) << 1) + content
+
+
+def _key_of(message_key: str) -> tuple[TopicName, Scope]:
     try:
-        name = parse_topic(full)
-    except PolicyError as error:
-        domain, separator, _ = full.partition("://")
-        if separator and domain not in DOMAINS:  # without the name: there may be many, and equal problems are logged once
-            raise Unreadable(f'its topic is of the domain "{domain}", which is not supported') from error
-        raise Unreadable(f"its key is not a topic: {error}") from error
-    return PolicyKey(str(name), Scope.GLOBAL if message_key.startswith(GLOBAL_PREFIX) else Scope.LOCAL)
+        name = parse_topic(message_key.removeprefix(GLOBAL_PREFIX))
+    except PolicyError as error:  # without the key: equal problems are logged once
+        raise ValueError("its key is not the name of a topic, or of a domain that is not supported") from error
+    return name, Scope.GLOBAL if message_key.startswith(GLOBAL_PREFIX) else Scope.LOCAL
 
 
-def _policies_of(topic_event: Value, topic: str) -> tuple[Settings, bool] | None:
-    """Returns the document in an event, which has to be about ``topic``, and whether it is GLOBAL; None if it has none."""
+def _replaced(definition: Json, name: str) -> Json:
+    """Returns a schema with the type of ``_DOCUMENT`` in place of the record of a name."""
+    simple, stand_in = name.rpartition(".")[2], {"type": "fixed", "name": name, "size": len(_DOCUMENT)}
+
+    def replaced(part: dict[str, Json]) -> dict[str, Json]:
+        return stand_in if part.get("name") == simple and "fields" in part else part
+
+    return json.loads(json.dumps(definition), object_hook=replaced)
+
+
+def _policies_of(topic_event: Value, topic: str) -> Mapping[str, Value] | None:
+    """Returns the document in an event, which has to be about ``topic``; None if it has none."""
     if topic_event is None:
-        raise Unreadable("it has no topic")
+        raise ValueError("it has no topic")
     names = [topic_event[name] for name in _NAMES]
     if None in names:
-        raise Unreadable("its topic's name is incomplete")
+        raise ValueError("its topic's name is incomplete")
     try:
         named = str(parse_topic(str(TopicName(*names))))
     except PolicyError as error:
-        raise Unreadable(f"its topic is not valid: {error}") from error
+        raise ValueError(f"its topic is not valid: {error}") from error
     if named != topic:
-        raise Unreadable("its topic is not its key's")
-    policies: tuple[Settings, bool] | None = topic_event["policies"]
+        raise ValueError("its topic is not its key's")
+    policies: Mapping[str, Value] | None = topic_event["policies"]
     return policies
 
 

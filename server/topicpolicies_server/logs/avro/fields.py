@@ -12,8 +12,10 @@ written with has a place for them.
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -25,13 +27,13 @@ from topicpolicies.values import map_value
 
 from ...core.policies import documents
 from ...core.policies.documents import EXTRAS_FIELD
-from .schema import Field, Type, Value
+from .schema import Type, Value
 
 _KINDS: Mapping[int, frozenset[str]] = {
     FieldDescriptor.TYPE_BOOL: frozenset({"boolean"}),
     FieldDescriptor.TYPE_INT32: frozenset({"int"}),
     FieldDescriptor.TYPE_INT64: frozenset({"int", "long"}),
-    FieldDescriptor.TYPE_DOUBLE: frozenset({"double", "float"}),
+    FieldDescriptor.TYPE_DOUBLE: frozenset({"double"}),
     FieldDescriptor.TYPE_STRING: frozenset({"string"}),
     FieldDescriptor.TYPE_ENUM: frozenset({"enum"}),
 }
@@ -42,6 +44,8 @@ _FOREIGN = 1 << 30
 """Enum numbers from here on stand for symbols of a newer broker."""
 _EMPTY_NOT_NULL = "subscription_types_enabled"
 """The list that brokers write as empty when it is not set, like maps; other lists they write as null (``TopicPolicies``)."""
+_BYTES, _TYPE, _VALUE = "-bytes", "-type", "-value"
+"""The keys of bytes, and of a value with the name of its type, in JSON."""
 _QUOTA, _SIZE, _OLD_SIZE = "topicpolicies.v1.BacklogQuota", "limitSize", "limit"
 """A quota has two names of its size; brokers of all versions read the first that is set (``BacklogQuotaImpl.getLimitSize``)."""
 
@@ -64,69 +68,93 @@ class Fields:
 
     Attributes:
         leaves: the fields that both have, by Avro name.
-        unknown: the fields of the record that our definition lacks, by name.
+        unknown: the values that mean "not set" of the record's fields that our definition lacks, by name.
+        absent: those of all fields.
     """
 
-    def __init__(self, message: Descriptor, record: Type) -> None:
+    def __init__(self, message: Descriptor, types: Mapping[str, Type]) -> None:
         own = {field.json_name: field for field in message.fields}
         if message.full_name == _QUOTA:
             own[_OLD_SIZE] = own[_SIZE]
         self.leaves: dict[str, Leaf] = {}
-        self.unknown: dict[str, Field] = {}
-        for name, field in sorted(record.fields.items()):  # so that a quota's old size is read first, and the other supersedes it
-            leaf = _leaf(own[name], field) if name in own else None
+        self.unknown: dict[str, Value] = {}
+        for name, avro in sorted(types.items()):  # so that a quota's old size is read first, and the other supersedes it
+            leaf = _leaf(own[name], avro) if name in own else None
             if leaf is None:
-                self.unknown[name] = field
+                self.unknown[name] = avro.nothing
             else:
                 self.leaves[name] = leaf._replace(absent=-1) if own[name] is own.get(_OLD_SIZE) else leaf
-        self._absent = {name: leaf.absent for name, leaf in self.leaves.items()} | {name: f.absent for name, f in self.unknown.items()}
-        self._places: dict[str, list[tuple[str, Leaf]]] = {}
-        for name, leaf in self.leaves.items():
-            self._places.setdefault(leaf.name, []).append((name, leaf))
+        self.absent = {**self.unknown, **{name: leaf.absent for name, leaf in self.leaves.items()}}
+        self._places = {leaf.name for leaf in self.leaves.values()}
 
-    def values(self, message: Message) -> Iterator[tuple[str, Value]]:
-        """Yields what a message has: the Avro names and values of the fields.
+    def values(self, message: Message) -> dict[str, Value]:
+        """Returns what a message has: the values of the record's fields, by their names.
 
         Raises:
             ValueError: the record has no place for something that the message has.
         """
-        for field, value in message.ListFields():
-            if field.name not in self._places:
-                raise ValueError(f'it has no field for "{field.name}"')
-            for name, leaf in self._places[field.name]:
-                yield name, leaf.write(value)
+        found = {field.name: value for field, value in message.ListFields()}
+        _refuse(found.keys() - self._places)
+        return {name: leaf.write(found[leaf.name]) for name, leaf in self.leaves.items() if leaf.name in found}
 
     def write(self, message: Message) -> dict[str, Value]:
-        """Converts a message to a complete record: fields that the message does not have get the value that means "not set".
+        """Converts a message to a complete record, with what ``read`` has kept in it. Raises what ``values`` does."""
+        foreign = _foreign_of(message)
+        _refuse(foreign.keys() - self.unknown.keys())
+        return {**self.absent, **self.values(message), **foreign}
 
-        Raises:
-            ValueError: the record has no place for something that the message has.
-        """
-        record = {**self._absent, **dict(self.values(message))}
-        for name, value in _foreign_of(message).items():
-            if name not in self.unknown:
-                raise ValueError(f'it has no field for "{name}"')
-            record[name] = value
-        return record
-
-    def read(self, message: Message, record: Mapping[str, Value]) -> None:
-        """Fills an empty message from a record.
+    def fill(self, message: Message, record: Mapping[str, Value]) -> dict[str, Value]:
+        """Fills an empty message from a record; returns the values of the fields that our definition lacks, by name.
 
         Raises:
             ValueError, TypeError: a value is outside its field's range.
         """
-        message.SetInParent()
         for name, leaf in self.leaves.items():
             if record[name] is not None:
                 leaf.read(message, record[name])
-        kept = {name: record[name] for name, field in self.unknown.items() if record[name] != field.absent}
+        return {name: record[name] for name, nothing in self.unknown.items() if record[name] != nothing}
+
+    def read(self, message: Message, record: Mapping[str, Value]) -> None:
+        """Fills an empty message from a record, and keeps in it what our definition lacks. Raises what ``fill`` does."""
+        message.SetInParent()
+        kept = self.fill(message, record)
         if kept:
             message.MergeFromString(documents.record(EXTRAS_FIELD, to_json(kept)))
 
 
+def _refuse(fields: Collection[str]) -> None:
+    if fields:
+        raise ValueError(f"it has no field for {', '.join(sorted(fields))}")
+
+
 def to_json(value: Value) -> bytes:
     """Encodes a foreign value as canonical JSON: equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(_untyped(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def from_json(text: bytes) -> Value:
+    """Decodes what ``to_json`` encoded.
+
+    Raises:
+        ValueError, RecursionError: the text is something else.
+    """
+    return json.loads(text, object_hook=_typed)
+
+
+def _untyped(value: Value) -> Value:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, tuple):
+        return {_TYPE: value[0], _VALUE: _untyped(value[1])}
+    if isinstance(value, dict):
+        return {name: _untyped(part) for name, part in value.items()}
+    return list(map(_untyped, value)) if isinstance(value, list) else value
+
+
+def _typed(value: dict[str, Value]) -> Value:
+    if value.keys() == {_BYTES}:
+        return base64.b64decode(value[_BYTES], validate=True)
+    return (value[_TYPE], value[_VALUE]) if value.keys() == {_TYPE, _VALUE} else value
 
 
 def _foreign_of(message: Message) -> Mapping[str, Value]:
@@ -135,46 +163,55 @@ def _foreign_of(message: Message) -> Mapping[str, Value]:
     unknown: Any = UnknownFieldSet(message)  # a sequence, which its type stub does not say
     for field in unknown:
         if field.field_number == EXTRAS_FIELD and isinstance(field.data, bytes):
-            try:
-                value = json.loads(field.data)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                found = value
+            with suppress(ValueError, RecursionError):
+                value = from_json(field.data)
+                found = value if isinstance(value, dict) else found
     return found
 
 
-def _leaf(field: FieldDescriptor, part: Field) -> Leaf | None:
+def _leaf(field: FieldDescriptor, avro: Type) -> Leaf | None:
     """Returns the leaf of a field; None if the schema's type can't hold its values."""
-    avro, name = part.type.present, field.name
-    if avro is None:
-        return None
+    name = field.name
     value = map_value(field)
     if value is not None:
         return _map(name, value, avro)
     if field.message_type is not None:
-        return _object(name, field.message_type, avro, part.absent)
-    element = avro.item.present if field.is_repeated and avro.kind == "array" and avro.item is not None else avro
-    if element is None or element.kind not in _KINDS.get(field.type, ()) or field.is_repeated != (avro.kind == "array"):
+        return _object(name, field.message_type, avro)
+    element = avro.item if field.is_repeated and avro.item is not None else avro
+    if element.kind not in _KINDS.get(field.type, ()) or field.is_repeated != (avro.kind == "array"):
         return None
-    if field.enum_type is not None:
-        return _enum(field, field.enum_type, element, part.absent)
-    if field.is_repeated:
-        return Leaf(name, part.absent, list, lambda message, value: getattr(message, name).extend(_present(value)))
-    return Leaf(name, part.absent, lambda value: value, lambda message, value: setattr(message, name, value))
+    write, read = (_same, _same) if field.enum_type is None else _symbols(field.enum_type, element.symbols)
+
+    def assign(message: Message, value: Value) -> None:
+        own = read(value)
+        if own is not None:
+            setattr(message, name, own)
+
+    if not field.is_repeated:
+        return Leaf(name, avro.nothing, write, assign)
+    return Leaf(
+        name,
+        [] if name == _EMPTY_NOT_NULL else avro.nothing,
+        lambda values: list(map(write, values)),
+        lambda message, values: getattr(message, name).extend(read(value) for value in values if value is not None),
+    )
+
+
+def _same(value: Value) -> Value:
+    return value
 
 
 def _map(name: str, value: FieldDescriptor, avro: Type) -> Leaf | None:
     """Returns the leaf of a map of objects or of texts. Brokers call methods of maps, so they are never written as null."""
-    item = avro.item.present if avro.kind == "map" and avro.item is not None else None
-    if item is None or item.kind != ("string" if value.message_type is None else "record"):
+    item = avro.item
+    if avro.kind != "map" or item is None or item.kind != ("string" if value.message_type is None else "record"):
         return None
     if value.message_type is None:
         return Leaf(name, {}, dict, lambda message, entries: getattr(message, name).update(entries))
-    fields = Fields(value.message_type, item)
+    fields = Fields(value.message_type, item.fields)
 
     def write(entries: Mapping[str, Message]) -> Value:
-        return {key: fields.write(each) for key, each in entries.items()}
+        return {key: fields.write(entries[key]) for key in sorted(entries)}
 
     def read(message: Message, entries: Mapping[str, Value]) -> None:
         for key, each in entries.items():
@@ -184,48 +221,33 @@ def _map(name: str, value: FieldDescriptor, avro: Type) -> Leaf | None:
     return Leaf(name, {}, write, read)
 
 
-def _object(name: str, message_type: Descriptor, avro: Type, absent: Value) -> Leaf | None:
+def _object(name: str, message_type: Descriptor, avro: Type) -> Leaf | None:
     if avro.kind != "record":
         return None
-    fields = Fields(message_type, avro)
-    return Leaf(name, absent, fields.write, lambda message, value: fields.read(getattr(message, name), value))
+    fields = Fields(message_type, avro.fields)
+    return Leaf(name, avro.nothing, fields.write, lambda message, value: fields.read(getattr(message, name), value))
 
 
-def _enum(field: FieldDescriptor, enum: EnumDescriptor, avro: Type, absent: Value) -> Leaf:
-    name = field.name
-    numbers = {symbol: _number_of(enum, symbol) for symbol in avro.symbols}
-    symbols = {number: symbol for symbol, number in numbers.items() if number}
+def _symbols(enum: EnumDescriptor, symbols: Sequence[str]) -> tuple[Callable[[Any], Value], Callable[[Value], Any]]:
+    """Returns the conversions of an enum's number to its symbol, and back."""
+    numbers = {symbol: _number_of(enum, symbol) for symbol in symbols}
+    named = {number: symbol for symbol, number in numbers.items()}
 
     def symbol_of(number: int) -> str:
-        if number not in symbols:
+        if number not in named:
             raise ValueError(f"{enum.name} has no symbol for {number}")
-        return symbols[number]
+        return named[number]
 
-    def read(message: Message, symbol: str) -> None:
-        if numbers[symbol]:
-            setattr(message, name, numbers[symbol])
-
-    if not field.is_repeated:
-        return Leaf(name, absent, symbol_of, read)
-    return Leaf(
-        name,
-        [] if name == _EMPTY_NOT_NULL else absent,
-        lambda values: list(map(symbol_of, values)),
-        lambda message, value: getattr(message, name).extend(map(numbers.__getitem__, _present(value))),
-    )
+    return symbol_of, numbers.__getitem__
 
 
-def _present(values: list[Value]) -> list[Value]:
-    return [value for value in values if value is not None]
-
-
-def _number_of(enum: EnumDescriptor, symbol: str) -> int:
-    """The number of a symbol in a document; 0 if the symbol means "not set".
+def _number_of(enum: EnumDescriptor, symbol: str) -> int | None:
+    """The number of a symbol in a document; None if the symbol means "not set".
 
     A symbol that the enum does not have belongs to a newer broker. Protobuf's enums are open, so a document holds it as a number that is a
     hash of its name; when the document is written, the symbol with that number is found in the newer broker's schema.
     """
     if symbol == _UNSET_SYMBOL:
-        return 0
+        return None
     known = enum.values_by_name.get(enum.values_by_number[0].name.removesuffix("UNSPECIFIED") + symbol.upper())
     return known.number if known is not None else _FOREIGN | int.from_bytes(blake2b(symbol.encode(), digest_size=4).digest(), "big") >> 2

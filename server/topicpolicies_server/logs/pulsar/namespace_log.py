@@ -293,7 +293,7 @@ class PulsarNamespaceLog:
         registered = await self._schemas.refresh()
         handle = await self._access.client.create_producer(
             self.reader.layout.full_names[partition],
-            str(registered.codec.definition),
+            registered.codec.definition,
             send_seconds=self._access.limits.send_seconds,
             queue_size=self._access.limits.in_flight,
             access=access,

@@ -500,7 +500,7 @@ def _schemas(connection: sqlite3.Connection, codec: Codec) -> tuple[int, dict[in
 
     A damaged schema is left out, so that payloads written with it can't be read.
     """
-    own = codec.definition if isinstance(codec.definition, str) else json.dumps(codec.definition)
+    own = codec.definition
     codecs: dict[int, Codec] = {}
     for number, definition, sure in connection.execute("SELECT id, definition, checksum FROM schemas ORDER BY id").fetchall():
         if sure == checksum(number, definition):
