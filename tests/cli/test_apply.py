@@ -73,10 +73,11 @@ def test_plan_shows_the_differences_and_writes_nothing(workspace: Workspace) -> 
     assert [[sign, name, was, is_] for sign, name, was, _, is_ in rows] == [
         ["+", "compaction_threshold", "unset", "9"],
         ["~", "max_producer_per_topic", "1", "2"],
-        ["-", "message_ttl_in_seconds", "60", "unset"],
+        ["-", "message_ttl_in_seconds", "1m", "unset"],
     ]
     (step,) = workspace.json("plan")["steps"]
     assert (step["topic"], step["scope"], step["action"]) == (topic("orders"), "LOCAL", "update")
+    assert {each["path"]: each["before"] for each in step["differences"]}["message_ttl_in_seconds"] == "60"
     assert step["update_mask"] == ["compaction_threshold", "max_producer_per_topic", "message_ttl_in_seconds"]
     assert workspace.events() == before == 1
 

@@ -51,7 +51,7 @@ from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
 from .interrupts import INTERRUPTED, deferring
 from .owners import Declaring, overlap, owned_by_others
 from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
-from .settings import Output, ScopeNames, Settings, settings
+from .settings import Output, ScopeNames, Settings, full_namespace, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -96,10 +96,9 @@ class Step:
         """The document, for programs."""
         return {"topic": self.document.topic, "scope": scope_name(self.document)}
 
-    @property
-    def differences(self) -> list[Difference]:
-        """The leaves that the step changes. A secret that is replaced looks the same before and after."""
-        found = between(policies_of(self.document), self.after)
+    def differences(self, *, raw: bool = False) -> list[Difference]:
+        """Returns the leaves that the step changes. A secret that is replaced looks the same before and after."""
+        found = between(policies_of(self.document), self.after, raw=raw)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
 
     def request(
@@ -363,7 +362,7 @@ def carry_out(
 
 def export_(
     context: typer.Context,
-    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="Namespaces: tenant/namespace.")],
+    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.")],
     scope: Scopes = ScopeNames.BOTH,
     file: Annotated[
         FilePath | None,
@@ -383,6 +382,7 @@ def export_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
+        namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         _show_notes(client, chosen)
         text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
@@ -497,14 +497,14 @@ def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
     for each in planned:
         title = f"{'delete' if each.deletes else 'change'}  {each.title}"
         typer.secho(title, fg="red" if each.deletes else None, bold=not each.deletes)
-        show_differences(each.differences)
+        show_differences(each.differences())
     verb = "is" if len(planned) == 1 else "are"
     typer.echo(f"{_documents(len(planned))} {verb} not {wanted}." if planned else f"Everything is {wanted}.", err=True)
 
 
 def _planned(step: Step) -> dict[str, Any]:
     action = {"version": step.document.version, "action": "delete" if step.deletes else "update", "update_mask": list(step.mask)}
-    return step.named | action | {"differences": [each.json() for each in step.differences]}
+    return step.named | action | {"differences": [each.json() for each in step.differences(raw=True)]}
 
 
 def _documents(count: int) -> str:

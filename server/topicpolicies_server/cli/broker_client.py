@@ -52,7 +52,7 @@ from ..rpc.requests import Author, read_delete, read_update
 from .declared import Declaration
 from .endpoints import ENDPOINTS, path_of, read, request
 from .exits import reporting
-from .settings import Settings
+from .settings import Settings, WrongUsage
 
 TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
@@ -86,7 +86,7 @@ def calling_brokers(chosen: Settings, url: str, token_file: Path | None) -> Iter
         tls_key_file=flags.key_file,
     )
     if problems := config.problems():
-        raise typer.BadParameter(problems[-1])
+        raise WrongUsage(problems[-1])
     with reporting(chosen.output):
         try:
             admin = admin_api(config)

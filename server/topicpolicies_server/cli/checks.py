@@ -19,7 +19,7 @@ from ..core.errors import PolicyError
 from ..escaping import printable
 from .exits import message_of
 from .server import status_of
-from .settings import Settings
+from .settings import Settings, full_topic
 
 _T = TypeVar("_T")
 LEVELS = ("failed", "warning", "skipped", "ok")
@@ -148,7 +148,7 @@ def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequ
             needs="server.service",
         )
     if scratch:
-        topic = scratch if "://" in scratch or scratch.count("/") > 1 else _scratch_topic(scratch)
+        topic = _scratch_topic(scratch) if "://" not in scratch and scratch.count("/") == 1 else full_topic(scratch)
         run.check(
             "scratch.change",
             f"a change of {topic} would be made (a dry run)",

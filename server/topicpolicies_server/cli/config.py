@@ -17,7 +17,7 @@ from ..config.sources import OptionValues, Setting
 from ..escaping import printable
 from .configured import configured
 from .exits import ExitCode
-from .rendering import columns
+from .rendering import show_columns
 from .serve import check_tls, report_problems
 from .settings import settings
 
@@ -61,8 +61,7 @@ def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
     values = ((each, written_value(each.value, url=each.option.url)) for each in in_force.settings.values())
-    for line in columns((each.option.name, _origin(each), printable(value)) for each, value in values):
-        typer.echo(line)
+    show_columns(((each.option.name, _origin(each), printable(value)) for each, value in values), wide=True)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
 

@@ -28,7 +28,7 @@ from ..core.reading.cell import Head
 from ..history.entries import OUTCOMES, Entry
 from ..history.queries import Query
 from ..logs.change_log import NotLeader
-from ..namespaces.activity import event_in_words
+from ..namespaces.activity import writer_in_words
 from ..namespaces.namespace import Namespace
 from ..rpc.answers import present
 from ..rpc.requests import Author, read_update
@@ -197,7 +197,7 @@ class Drift:
         found = between(policies_of(drifted.step.document), drifted.step.values)
         differences = ", ".join(f"{printable_path(each.path)} is {each.before or UNSET}, not {each.after or UNSET}" for each in found)
         placed = head.placed if head is not None else None
-        last = f"; changed last by {event_in_words(placed)}" if placed is not None and placed.event is not None else ""
+        last = f"; changed last by {writer_in_words(placed)}" if placed is not None and placed.event is not None else ""
         _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)
 
     async def _put_back(self) -> None:

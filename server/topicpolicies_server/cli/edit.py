@@ -17,9 +17,9 @@ from . import forms
 from .apply import Step, steps
 from .calls import calling
 from .declared import Declaration, parse_policies, plain
-from .documents import OneScope, Topic, show_change
+from .documents import OneScope, show_change
 from .rendering import scope_name
-from .settings import ScopeName, settings
+from .settings import ScopeName, Topic, WrongUsage, settings
 
 _MOST_ATTEMPTS = 10
 """How often a text that is wrong is edited again: an editor that is a program would go on for ever."""
@@ -107,7 +107,7 @@ def _in_editor(text: str) -> str:
         try:
             ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
         except OSError as error:
-            raise typer.BadParameter(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
+            raise WrongUsage(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
         if ended:
-            raise typer.BadParameter(f"The editor {editor} ended with {ended}; nothing was changed.")
+            raise WrongUsage(f"The editor {editor} ended with {ended}; nothing was changed.")
         return file.read_text(encoding="utf-8")

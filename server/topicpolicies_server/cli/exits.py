@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(enum.IntEnum):
-    """The exit codes of every command: ``EXIT_CODES`` says what they mean."""
+    """The exit codes of every command; ``EXIT_CODES`` says what they mean."""
 
     OK = 0
     ERROR = 1
@@ -37,10 +37,20 @@ class ExitCode(enum.IntEnum):
     UNWELL = 10
 
 
-EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--if-version, --must-not-exist), 4 not found,
-or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
-8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
-10 a check failed (doctor)."""
+EXIT_CODES = {
+    ExitCode.OK: "done",
+    ExitCode.ERROR: "another error",
+    ExitCode.USAGE: "wrong usage, file or request",
+    ExitCode.CONFLICT: "conflict: --if-version, --must-not-exist, another owner",
+    ExitCode.NOT_FOUND: "not found, or no document",
+    ExitCode.UNAVAILABLE: "the server or its log can't be reached",
+    ExitCode.OUTCOME_UNKNOWN: "the outcome is unknown: repeat with the --request-id that the error names",
+    ExitCode.DIFFERENT: "there are differences (plan, diff)",
+    ExitCode.HALF_DONE: "partly done (apply)",
+    ExitCode.NOT_STARTED: "not started: an address or a file can't be used (serve, guard, demo)",
+    ExitCode.UNWELL: "a check failed (doctor)",
+}
+"""What they mean, for help."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,

@@ -13,12 +13,12 @@ from topicpolicies.v1.history_pb2 import HistoryGap, WatchHistoryEvent
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .documents import OneScope, Scopes, Topic
+from .documents import OneScope, Scopes
 from .events import gap_line, line, show_entry
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import between, policies_of, scope_name, show_differences
-from .settings import ScopeName, ScopeNames, Settings, settings
+from .settings import ScopeName, ScopeNames, Settings, Topic, settings
 from .watch import ResumeFile, follow, sort_targets
 
 
@@ -131,7 +131,7 @@ def diff(
     with exit_codes(detailed=detailed):
         with calling(chosen) as client:
             first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-        found = between(policies_of(first), policies_of(second))
+        found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
         created = second.HasField("policies")
         appeared = first.HasField("policies") is not created
         if chosen.for_programs:

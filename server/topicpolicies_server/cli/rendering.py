@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,34 +19,44 @@ from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.values import enum_name, map_value
 
 from ..escaping import printable
+from .values import with_unit
 
 UNSET = "unset"
 """The text in place of the value of a field that is not set."""
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
-def columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yields lines in which the cells of a column begin alike; the last one may have any length."""
+def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
+    """Yields rows as text in which the cells of a column begin alike.
+
+    ``room``: the width to which the last cell is folded; below the others, if those take more than half of it. 0: nothing is folded.
+    """
     whole = list(rows)
     widths = [max(map(_width, cells)) for cells in zip(*(row[:-1] for row in whole), strict=True)]
+    indent = sum(widths) + 2 * len(widths)
+    fits = not room or all(indent + _width(row[-1]) <= room for row in whole)
+    below = not fits and indent > room // 2
+    margin = " " * (4 if below else indent)
     for row in whole:
-        padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths, strict=True))
-        yield "  ".join((*padded, row[-1])).rstrip()
+        first = "".join(cell + " " * (width - _width(cell) + 2) for cell, width in zip(row[:-1], widths, strict=True))
+        last = [row[-1]] if fits else textwrap.wrap(row[-1], max(1, room - len(margin)), break_long_words=False, break_on_hyphens=False)
+        yield f"\n{margin}".join([first.rstrip(), *last] if below else [(first + "".join(last[:1])).rstrip(), *last[1:]])
+
+
+def show_columns(rows: Iterable[Sequence[str]], *, wide: bool = False) -> None:
+    """Prints rows in columns, on a terminal folded to its width unless ``wide``."""
+    for line in columns(rows, 0 if wide else terminal_width()):
+        typer.echo(line)
+
+
+def terminal_width() -> int:
+    """Returns the width of the terminal to which text is printed; 0: it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def _width(text: str) -> int:
     """Returns how many columns a text takes: a character of Chinese, for example, takes two."""
     return sum(0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
-
-
-def fitting(line: str, *, wide: bool) -> str:
-    """Returns a line that fits the terminal: what does not is cut. Elsewhere, and with ``wide``, nothing is."""
-    room = shutil.get_terminal_size().columns
-    if wide or not sys.stdout.isatty() or _width(line) <= room:
-        return line
-    while _width(line) >= room:
-        line = line[:-1]
-    return f"{line}…"
 
 
 def scope_name(document: PolicyDocument) -> str:
@@ -63,8 +74,11 @@ def printable_path(path: Path) -> str:
     return printable(format_path(path))
 
 
-def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yields the leaves that are set in a message, with their values, in the order of their names. An object without leaves is ``{}``."""
+def lines(message: Message, above: Path = (), *, raw: bool = False) -> Iterator[tuple[Path, str]]:
+    """Yields the leaves that are set in a message, with their values, in the order of their names. An object without leaves is ``{}``.
+
+    ``raw``: whether times and sizes are numbers in the field's unit, for programs; else they have the unit that suits them.
+    """
     fields = sorted(message.ListFields(), key=lambda item: item[0].name)
     if above and not fields:
         yield above, "{}"
@@ -73,23 +87,25 @@ def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:
         parts = [(path, value)] if entries is None else [((*path, key), value[key]) for key in sorted(value)]
         for at, part in parts:
             if (entries or field).message_type is not None:
-                yield from lines(part, at)
+                yield from lines(part, at, raw=raw)
             else:
-                yield at, _shown(at, entries or field, part)
+                yield at, _shown(at, entries or field, part, raw=raw)
 
 
-def _shown(path: Path, field: FieldDescriptor, value: Any) -> str:
+def _shown(path: Path, field: FieldDescriptor, value: Any, *, raw: bool) -> str:
     """Returns a value as it is shown; of offload policies, values that are or may be secret are replaced by ``REDACTED``."""
     if is_secret(path):
         return REDACTED
-    return ", ".join(_single(field, each) for each in value) if field.is_repeated else _single(field, value)
+    return ", ".join(_single(field, each, raw=raw) for each in value) if field.is_repeated else _single(field, value, raw=raw)
 
 
-def _single(field: FieldDescriptor, value: Any) -> str:
+def _single(field: FieldDescriptor, value: Any, *, raw: bool) -> str:
     if field.enum_type is not None:
         return enum_name(field.enum_type, value).lower()
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, int) and not raw:
+        return with_unit(value, field.name)
     return f"{value:g}" if isinstance(value, float) else printable(str(value))
 
 
@@ -118,14 +134,14 @@ class Difference(NamedTuple):
         return {"path": format_path(self.path), "before": self.before, "after": self.after}
 
 
-def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[Difference]:
-    """Returns the leaves in which two documents differ, in the order of their paths.
+def between(before: TopicPolicies | None, after: TopicPolicies | None, *, raw: bool = False) -> list[Difference]:
+    """Returns the leaves in which two documents differ, in the order of their paths; with values as of ``lines``.
 
     An absent document has no leaves. Secrets that differ are included, and look the same before and after.
     """
     old = before if before is not None else TopicPolicies()
     new = after if after is not None else TopicPolicies()
-    was, is_ = dict(lines(old)), dict(lines(new))
+    was, is_ = dict(lines(old, raw=raw)), dict(lines(new, raw=raw))
     found: set[Path] = set()
     for path in map(parse_path, paths_between(old, new)):
         found.update(leaf for leaf in {**was, **is_} if leaf[: len(path)] == path and (was.get(leaf) != is_.get(leaf) or leaf == path))
@@ -135,7 +151,7 @@ def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[D
 def show_differences(differences: Sequence[Difference]) -> None:
     """Prints differences, one line each, with the values before and after; in colours on a terminal."""
     rows = [(each.sign, printable_path(each.path), f"{each.before or UNSET} -> {each.after or UNSET}") for each in differences]
-    for line in columns(rows):
+    for line in columns(rows, terminal_width()):
         typer.secho(line, fg=_COLOURS[line[0]])
 
 

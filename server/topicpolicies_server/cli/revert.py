@@ -10,9 +10,9 @@ from topicpolicies.masks import paths_between
 
 from .apply import DryRun, Step, Yes, accepted, carry_out, validated
 from .calls import calling
-from .documents import OneScope, Topic
+from .documents import OneScope
 from .moments import parse_moment, read_at
-from .settings import ScopeName, settings
+from .settings import ScopeName, Topic, settings
 
 
 def revert(

@@ -25,7 +25,7 @@ from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
 from .configured import configured
 from .exits import ExitCode, report_other, reporting
-from .settings import Output, TlsFlags, settings
+from .settings import Output, TlsFlags, WrongUsage, settings
 
 if TYPE_CHECKING:
     from .declared import DeclaredFiles
@@ -106,11 +106,11 @@ def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
     """
     certificate = in_force.settings["tls_certificate"]
     if flags.ca_file is not None or flags.server_name is not None:
-        raise typer.BadParameter("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
+        raise WrongUsage("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
     if flags.use and certificate.value is None:
-        raise typer.BadParameter("A server with TLS needs its --tls-certificate and --tls-key.")
+        raise WrongUsage("A server with TLS needs its --tls-certificate and --tls-key.")
     if flags.use is False and certificate.value is not None:
-        raise typer.BadParameter(f"--no-tls contradicts tls_certificate ({certificate.where}).")
+        raise WrongUsage(f"--no-tls contradicts tls_certificate ({certificate.where}).")
 
 
 def run(config: ServerConfig | GuardConfig, output: Output, declared: DeclaredFiles | None = None) -> None:
@@ -161,10 +161,7 @@ def _run(
             embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
             said = [f"Listening on {service.address}", *embedded]
         for line in said:
-            if config.log_format is LogFormat.TEXT:
-                typer.echo(line, err=True)
-            else:
-                _LOG.info("%s", line)
+            _LOG.info("%s", line)
 
     with starting(what, output, *addresses, form=config.log_format) as started:
         run_service(make, running)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +26,7 @@ class Output(enum.Enum):
     TABLE = "table"
     """Text for people."""
     WIDE = "wide"
-    """Text for people, in which nothing is cut, however narrow the terminal is."""
+    """Text for people, in which no line is folded, however narrow the terminal is."""
     JSON = "json"
     """JSON for programs: one document; of ``watch`` and ``history`` one per line."""
     YAML = "yaml"
@@ -62,6 +62,30 @@ class ScopeNames(enum.Enum):
         return tuple(each.scope for each in ScopeName if self.value in (each.value, "both"))
 
 
+class WrongUsage(typer.BadParameter):
+    """Arguments that are wrong together: the message stands alone, without the name of a parameter."""
+
+    def format_message(self) -> str:
+        """Returns the message."""
+        return self.message
+
+
+def full_topic(text: str) -> str:
+    """Returns a topic's name with its tenant and namespace, as Pulsar's ``TopicName`` does: ``orders`` is one of public/default."""
+    return f"persistent://public/default/{text}" if text and "/" not in text else text
+
+
+Topic = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic; a name alone is of public/default.", callback=full_topic),
+]
+
+
+def full_namespace(text: str) -> str:
+    """Returns a namespace's name with its tenant: ``orders`` is public/orders."""
+    return f"public/{text}" if text and "/" not in text else text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFlags:
     """The global options of TLS for the connection to a server. For ``serve`` the certificate and key are the server's own."""
@@ -82,11 +106,11 @@ class TlsFlags:
         from topicpolicies import Tls  # noqa: PLC0415
 
         if (self.certificate_file is None) != (self.key_file is None):
-            raise typer.BadParameter("--tls-certificate and --tls-key belong together.")
+            raise WrongUsage("--tls-certificate and --tls-key belong together.")
         if self.ca_file is None and self.certificate_file is None and self.server_name is None:
             return self.use
         if self.use is False:
-            raise typer.BadParameter("--no-tls contradicts the other TLS options.")
+            raise WrongUsage("--no-tls contradicts the other TLS options.")
         return Tls(ca_file=self.ca_file, certificate_file=self.certificate_file, key_file=self.key_file, server_name=self.server_name)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .fields import FIELDS, Flag, Row, unit_of
-from .settings import ScopeName, settings
+from .settings import ScopeName, Topic, WrongUsage, settings
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -30,7 +30,6 @@ _OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-
 """The drivers of offload policies, by name in lower case, and how the names of their own fields begin."""
 VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
 """The commands, and the field of each."""
-_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic; a name alone is of public/default.")]
 _Global = Annotated[bool, typer.Option("-g", "--global", help="The policy of all clusters.")]
 _Applied = Annotated[bool, typer.Option("-ap", "-a", "--applied", help="The value in force, whatever level sets it.")]
 
@@ -46,7 +45,6 @@ def function_of(command: str) -> Callable[..., None]:
         from .calls import calling  # noqa: PLC0415
 
         chosen = settings(context)
-        topic = topic if "/" in topic else f"persistent://public/default/{topic}"
         scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
         path = name if action == "get" and name == "back_log_quota_map" else _path(name, row, given.pop("key", ""))
         assignments = _assignments(path, row, given) if action == "set" else {}
@@ -60,7 +58,7 @@ def function_of(command: str) -> Callable[..., None]:
             client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
-    parameters = [_parameter("context", typer.Context), _parameter("topic", _Topic), _parameter("is_global", _Global, default=False)]
+    parameters = [_parameter("context", typer.Context), _parameter("topic", Topic), _parameter("is_global", _Global, default=False)]
     if action == "get":
         parameters.append(_parameter("applied", _Applied, default=False))
     if row.key and (action != "get" or name != "back_log_quota_map"):
@@ -96,7 +94,7 @@ def _option(flag: Flag, told: str) -> Any:
 
 def _path(name: str, row: Row, key: str) -> str:
     if name == "back_log_quota_map" and key not in ("destination_storage", "message_age"):
-        raise typer.BadParameter(f'"{key}" is not a type of quota: give destination_storage or message_age.')
+        raise WrongUsage(f'"{key}" is not a type of quota: give destination_storage or message_age.')
     if not row.key or not key:
         return name
     quoted = "`" + key.replace("`", "``") + "`"
@@ -113,7 +111,7 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
     if row.one_of and len(switches) != 1:
         names = " or ".join(flag.names.split()[-1] for flag in row.flags if flag.switch)
-        raise typer.BadParameter(f"Say either {names}.")
+        raise WrongUsage(f"Say either {names}.")
     for flag in row.flags:
         at = path if not flag.leaf else flag.leaf[1:] if flag.leaf.startswith(".") else f"{path}.{flag.leaf}"
         value = (flag.switch if flag in switches else None) if flag.switch else given.get(_name(flag)) if flag.names else None
@@ -124,13 +122,13 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
         needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:
-            raise typer.BadParameter(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
+            raise WrongUsage(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
         found.pop(f"{path}.{other}", None)
     if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
         driver = found[f"{path}.managed_ledger_offload_driver"][0].lower()
         places = {f"{path}.managed_ledger_offload_{each}" for each in ("region", "service_endpoint")}
         if driver in ("s3", "aws-s3") and not places & found.keys():
-            raise typer.BadParameter("The drivers of S3 need --region or --endpoint.")
+            raise WrongUsage("The drivers of S3 need --region or --endpoint.")
         prefix = _OFFLOADERS.get(driver, "-")
         leaves = [flag.leaf for flag in row.flags if flag.leaf.startswith(prefix)]
         general = {leaf: f"{path}.{leaf.removeprefix(prefix)}" for leaf in leaves}

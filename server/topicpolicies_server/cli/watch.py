@@ -21,7 +21,7 @@ from .documents import Scopes
 from .events import line
 from .files import name_of, read_text, wrong
 from .interrupts import deferring
-from .settings import ScopeNames, settings
+from .settings import ScopeNames, full_topic, settings
 
 
 class ModeName(enum.Enum):
@@ -96,18 +96,11 @@ def watch(
 
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain.
-
-    Raises:
-        typer.BadParameter: one has a single part, so that it is neither.
-    """
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain. A name alone is a topic's."""
     topics: list[str] = []
     namespaces: list[str] = []
     for target in targets:
-        if "/" not in target:
-            told = f'"{target}" is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace.'
-            raise typer.BadParameter(told)
-        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(target)
+        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(full_topic(target))
     return topics, namespaces
 
 
