@@ -10,7 +10,8 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.rendering import columns, compact, lines, one_line
+from topicpolicies_server.cli.rendering import columns
+from topicpolicies_server.declared.rendering import compact, lines, one_line
 from topicpolicies_server.escaping import printable
 
 

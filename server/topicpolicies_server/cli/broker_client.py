@@ -44,12 +44,12 @@ from ..core.policies.documents import Setting, family
 from ..core.policies.documents import Settings as Document
 from ..core.policies.facts import Facts
 from ..core.reasons import LogState, Reason, ViolationReason
+from ..declared.files import Declaration
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import NO_ENDPOINT, Admin, admin_api, names_of, understood
 from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import Author, read_delete, read_update
-from .declared import Declaration
 from .endpoints import ENDPOINTS, path_of, read, request
 from .exits import reporting
 from .settings import Settings, WrongUsage

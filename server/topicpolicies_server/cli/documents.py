@@ -12,15 +12,16 @@ from topicpolicies.masks import Path, parse_path
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 
+from ..declared.rendering import between, compact, lines, policies_of, printable_path, scope_name
 from ..escaping import printable
 from . import forms
+from .assignments import parse
 from .calls import calling
 from .exits import ExitCode, reporting
 from .fields import complete
 from .moments import parse_moment, read_at
-from .rendering import between, compact, lines, policies_of, printable_path, scope_name, show_columns, show_differences
+from .rendering import show_columns, show_differences
 from .settings import Output, ScopeName, ScopeNames, Settings, Topic, WrongUsage, full_namespace, settings
-from .values import parse
 
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")]
 Scopes = Annotated[ScopeNames, typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")]

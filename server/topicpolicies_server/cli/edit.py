@@ -13,12 +13,12 @@ import typer
 
 from topicpolicies import InvalidArgument, PolicyDocument
 
+from ..declared.files import Declaration, parse_policies
+from ..declared.rendering import scope_name
+from ..declared.steps import Step, steps
 from . import forms
-from .apply import Step, steps
 from .calls import calling
-from .declared import Declaration, parse_policies, plain
 from .documents import OneScope, show_change
-from .rendering import scope_name
 from .settings import ScopeName, Topic, WrongUsage, settings
 
 _MOST_ATTEMPTS = 10
@@ -73,7 +73,7 @@ def _edited(document: PolicyDocument) -> Step | None:
         InvalidArgument: the text is wrong, and the user has left it so.
     """
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
-    policies = plain(document.policies)
+    policies = forms.plain(document.policies)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
     for left in reversed(range(_MOST_ATTEMPTS)):
         last, text = text, _in_editor(text)

@@ -16,7 +16,7 @@ from topicpolicies.masks import format_path
 from topicpolicies.values import assign, enum_name, map_value
 
 from ..core.policies.documents import Setting
-from .values import find, structured
+from ..declared.values import find, structured
 
 
 class Endpoint(NamedTuple):

@@ -12,11 +12,12 @@ from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
 from topicpolicies.values import ValueProblem, kind_name, map_value
 
+from ..declared.definition import comment_of, meanings, unit_of
+from ..declared.values import find
 from .exits import reporting
-from .fields import FIELDS, Row, comment_of, complete, meanings, paths, unit_of
+from .fields import FIELDS, Row, complete, paths
 from .rendering import show_columns
 from .settings import settings
-from .values import find
 
 
 def explain(

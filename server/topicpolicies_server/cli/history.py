@@ -10,6 +10,7 @@ import typer
 from topicpolicies import PolicyDocument
 from topicpolicies.v1.history_pb2 import HistoryGap, WatchHistoryEvent
 
+from ..declared.rendering import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
@@ -17,7 +18,7 @@ from .documents import OneScope, Scopes
 from .events import gap_line, line, show_entry
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
-from .rendering import between, policies_of, scope_name, show_differences
+from .rendering import show_differences
 from .settings import ScopeName, ScopeNames, Settings, Topic, settings
 from .watch import ResumeFile, follow, sort_targets
 

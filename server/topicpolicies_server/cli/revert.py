@@ -8,7 +8,8 @@ import typer
 
 from topicpolicies.masks import paths_between
 
-from .apply import DryRun, Step, Yes, accepted, carry_out, validated
+from ..declared.steps import Step
+from .apply import DryRun, Yes, accepted, carry_out, validated
 from .calls import calling
 from .documents import OneScope
 from .moments import parse_moment, read_at

@@ -7,9 +7,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from .exits import ExitCode, report_other, reporting
 from .settings import Output, TlsFlags, WrongUsage, settings
 
 if TYPE_CHECKING:
-    from .declared import DeclaredFiles
+    from ..declared.files import Declared
 
 _LOG = logging.getLogger(__name__)
 _IN_USE = "another program listens there; stop it, or name another address"
@@ -65,13 +64,12 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     check_tls(chosen.tls_flags, in_force)
     with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
-    declared = None
+    declared: Sequence[Declared] = ()
     if config.declared is not None:
-        from .declared import DeclaredFiles  # noqa: PLC0415 - YAML is not needed to serve
+        from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
 
-        declared = DeclaredFiles(config.declared)
         with reporting(chosen.output):  # a file that is wrong is wrong usage, not a failure to start
-            declared.read()
+            declared = by_owner([config.declared])
     run(config, chosen.output, declared)
 
 
@@ -113,10 +111,10 @@ def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
         raise WrongUsage(f"--no-tls contradicts tls_certificate ({certificate.where}).")
 
 
-def run(config: ServerConfig | GuardConfig, output: Output, declared: DeclaredFiles | None = None) -> None:
+def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[Declared] = ()) -> None:
     """Runs a server or a guard, which logs on standard error, until a signal stops it.
 
-    ``output``: the form of an error. ``declared``: the policies that a server keeps in force; None: none.
+    ``output``: the form of an error. ``declared``: what each owner declares in the files that a server keeps in force.
 
     Raises:
         typer.Exit: it could not start, or ended with an error.
@@ -134,7 +132,7 @@ def _run(
     config: ServerConfig | GuardConfig,
     output: Output,
     addresses: tuple[Address | None, ...],
-    declared: DeclaredFiles | None = None,
+    declared: Sequence[Declared] = (),
 ) -> None:
     from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
 
@@ -147,11 +145,7 @@ def _run(
 
         if config.data_folder is not None:
             config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if declared is None:
-            return Server(config)
-        from .drift import looking_for_drift  # noqa: PLC0415
-
-        return Server(config, beside=[partial(looking_for_drift, files=declared, enforce=config.enforce)])
+        return Server(config, declared)
 
     def running(service: Any) -> None:
         started()

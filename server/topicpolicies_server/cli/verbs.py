@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fields import FIELDS, Flag, Row, unit_of
+from ..declared.definition import unit_of
+from .fields import FIELDS, Flag, Row
 from .settings import ScopeName, Topic, WrongUsage, settings
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
     from topicpolicies.errors import invalid  # noqa: PLC0415
     from topicpolicies.values import ValueProblem  # noqa: PLC0415
 
-    from .values import find, parse_value  # noqa: PLC0415
+    from ..declared.values import find  # noqa: PLC0415
+    from .assignments import parse_value  # noqa: PLC0415
 
     values: dict[str, Any] = {}
     violations: list[Violation] = []

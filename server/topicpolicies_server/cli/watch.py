@@ -15,11 +15,11 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchEvent, WatchMode
 
+from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
 from .documents import Scopes
 from .events import line
-from .files import name_of, read_text, wrong
 from .interrupts import deferring
 from .settings import ScopeNames, full_topic, settings
 

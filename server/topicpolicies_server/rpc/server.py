@@ -9,8 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Self
@@ -27,8 +26,6 @@ from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
 from ..cluster.admission import Admission, open_admission
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
-from ..core.chains.request import Request
-from ..core.changes.constraints import Constraint
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
@@ -49,6 +46,7 @@ from .servicer import Servicer
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
+    from ..declared.files import Declared
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
@@ -58,15 +56,15 @@ _HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
-    def __init__(self, config: ServerConfig, *, beside: Sequence[Callable[[Server], AbstractAsyncContextManager[object]]] = ()) -> None:
+    def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
         """Starts nothing yet.
 
         Args:
             config: the complete configuration.
-            beside: what runs beside the calls: begins when the log is open, before calls are accepted, and ends after the last call.
+            declared: what each owner declares in the files of ``config.declared``.
         """
         self.config = config
-        self._beside = beside
+        self._declared = declared
         self.address = str(config.listen)
         """The address that the server listens on; once started, with the port that the system chose."""
         self.metrics_address: Address | None = None
@@ -79,7 +77,6 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._admission: Admission | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
@@ -102,33 +99,6 @@ class Server:
         assert self._probe is not None, "started"
         return self._probe.readiness
 
-    async def topics(self, namespace: str) -> frozenset[str]:
-        """Returns the topics of a namespace that the cluster is known to have; empty: that is not known.
-
-        Raises:
-            PolicyError: the brokers do not answer.
-        """
-        return await self._admission.all_topics(namespace) if self._admission is not None else frozenset()
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a change (``Admission.admit``)."""
-        if self._admission is not None and (waiting := self._admission.admit(namespace, request)) is not None:
-            await waiting
-
-    def declare(
-        self, constraints: Callable[[str], Sequence[Constraint]], drift: Callable[[], Mapping[str, int]], outcomes: Mapping[str, int]
-    ) -> None:
-        """Takes what declared policies demand and show.
-
-        Args:
-            constraints: returns what changes of a topic may make of it; called for each change.
-            drift: returns how many documents are not as declared, by namespace; any thread may call it.
-            outcomes: how many of them were put back, by outcome.
-        """
-        assert self._servicer is not None, "started"
-        self._servicer.constraints_of = constraints
-        self._sources.drift, self._sources.put_back = drift, outcomes
-
     async def start(self) -> None:
         """Opens the log and listens.
 
@@ -150,7 +120,6 @@ class Server:
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
         admission = await open_admission(config.log, missing_topics=config.missing_topics, refuses=refuses)
-        self._admission = admission
         if admission is not None:
             parts.push_async_callback(admission.close)
             self._adds_cache(admission.kept)
@@ -182,8 +151,7 @@ class Server:
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
-        for each in self._beside:
-            await parts.enter_async_context(each(self))
+        self._open_declared(parts, servicer, admission)
         self.address = str(bind(server, config.listen, credentials))
         await server.start()
         self.reloader.start()
@@ -281,6 +249,18 @@ class Server:
         guard.start()
         parts.push_async_callback(guard.stop)
         return guard
+
+    def _open_declared(self, parts: contextlib.AsyncExitStack, servicer: Servicer, admission: Admission | None) -> None:
+        """Compares documents with the declared policies, and puts them in the way of changes, if there are any."""
+        if self.config.declared is None:
+            return
+        from ..declared.drift import Drift  # noqa: PLC0415 - YAML is not needed to serve
+
+        drift = Drift(self.registry, admission, self.config.declared, self._declared, enforce=self.config.enforce)
+        servicer.constraints_of = drift.constraints_of
+        self._sources.drift, self._sources.put_back = drift.by_namespace, drift.outcomes
+        drift.start(self.reloader)
+        parts.push_async_callback(drift.stop)
 
     def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
         """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""
