@@ -84,11 +84,6 @@ def test_all_errors_are_reported_after_the_table(home: Path, file: Path) -> None
     assert "load_timeout_seconds" in shown.stdout
 
 
-def test_an_option_that_another_log_overrides_is_reported_as_overridden(home: Path, tmp_path: Path) -> None:
-    shown = run(home, "--data", str(tmp_path / "p.db"), "-ojson", TOPICPOLICIES_PULSAR="pulsar://b:1")
-    assert json.loads(shown.stdout)["options"]["pulsar"]["where"] == "TOPICPOLICIES_PULSAR is overridden by --data"
-
-
 def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
     shown = run(home, TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1", TOPICPOLICIES_ADMIN_URL="http://me:sword/fish@b:1")
     assert shown.exit_code == 2 and "fish" not in shown.output

@@ -46,7 +46,7 @@ def test_the_sample_file_loads_as_it_is_and_with_every_option_uncommented(tmp_pa
     found = read_options({}, {}, path)
     assert not found.problems and all(setting.given for setting in found.settings.values())
     defaults = {option.name: option.default for option in options().values() if not option.example}
-    assert {name: found.value(name) for name in defaults} == defaults
+    assert {name: found.settings[name].value for name in defaults} == defaults
 
 
 def test_the_reference_is_the_one_in_the_documentation() -> None:

@@ -68,7 +68,7 @@ def _show(in_force: OptionValues) -> None:
 
 def _origin(setting: Setting) -> str:
     """Returns the source of a value. Its kind suffices: there is one file, and the option's name gives the variable and the flag."""
-    return setting.source.name.lower() if setting.given else f"default{f' ({setting.where})' if setting.where else ''}"
+    return setting.source.name.lower()
 
 
 def _json(in_force: OptionValues) -> dict[str, Any]:
