@@ -17,7 +17,7 @@ from ..config.sources import OptionValues, Setting
 from ..escaping import printable
 from .configured import configured
 from .exits import ExitCode
-from .rendering import show_columns
+from .rendering import columns
 from .serve import check_tls, report_problems
 from .settings import settings
 
@@ -61,14 +61,10 @@ def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
     values = ((each, written_value(each.value, url=each.option.url)) for each in in_force.settings.values())
-    show_columns(((each.option.name, _origin(each), printable(value)) for each, value in values), wide=True)
+    for line in columns((each.option.name, each.source.name.lower(), printable(value)) for each, value in values):
+        typer.echo(line)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
-
-
-def _origin(setting: Setting) -> str:
-    """Returns the source of a value. Its kind suffices: there is one file, and the option's name gives the variable and the flag."""
-    return setting.source.name.lower()
 
 
 def _json(in_force: OptionValues) -> dict[str, Any]:

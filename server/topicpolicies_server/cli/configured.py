@@ -13,7 +13,7 @@ import typer
 from ..config.option import Option, ReadBy
 from ..config.rendering import plain, written_value
 from ..config.sources import options, read_options
-from .settings import TlsFlags, settings
+from .settings import REQUIRED, TlsFlags, settings, with_parameters
 
 _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
 
@@ -40,19 +40,13 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
             flags |= {"tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
             command(context, read_options(flags, os.environ, config_file), **others)
 
-        parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own, _parameter("config_file", _FILE, None)]
-        parameters += [_parameter(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
         run.__doc__ = command.__doc__
         run.__name__ = command.__name__
-        run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
-        return run
+        parameters = [("context", typer.Context, REQUIRED), *((each.name, each.annotation, each.default) for each in own)]
+        flags = [(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
+        return with_parameters(run, [*parameters, ("config_file", _FILE, None), *flags])
 
     return made
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _flag(option: Option, *, argument: bool) -> Any:

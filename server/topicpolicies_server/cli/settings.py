@@ -6,8 +6,9 @@ What calls need is imported where it is used, so that help comes without it.
 from __future__ import annotations
 
 import enum
+import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from topicpolicies import Scope, Tls
 
 
+REQUIRED = inspect.Parameter.empty
+"""In place of a default: the parameter must be given."""
+
+
 class Output(enum.Enum):
     """The form of results and errors."""
 
     TABLE = "table"
     """Text for people."""
-    WIDE = "wide"
-    """Text for people, in which no line is folded, however narrow the terminal is."""
     JSON = "json"
     """JSON for programs: one document; of ``watch`` and ``history`` one per line."""
     YAML = "yaml"
@@ -151,6 +154,14 @@ class Settings:
             for topic in dict.fromkeys(topics):
                 typer.echo(printable(topic))
         return self.output is Output.NAME
+
+
+def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:
+    """Returns a function of which Typer makes a command with these parameters: names, annotations and defaults (``REQUIRED``: none)."""
+    made = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind) for name, kind, default in parameters]
+    run.__annotations__ = {each.name: each.annotation for each in made} | {"return": None}
+    run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]  # what Typer reads
+    return run
 
 
 def with_port(server: str) -> str:

@@ -7,7 +7,6 @@ cuts it.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ import typer
 
 from ..declared.definition import unit_of
 from .fields import FIELDS, Flag, Row
-from .settings import ScopeName, Topic, WrongUsage, settings
+from .settings import REQUIRED, ScopeName, Topic, WrongUsage, settings, with_parameters
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -59,24 +58,22 @@ def function_of(command: str) -> Callable[..., None]:
             client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
-    parameters = [_parameter("context", typer.Context), _parameter("topic", Topic), _parameter("is_global", _Global, default=False)]
+    parameters: list[tuple[str, Any, Any]] = [
+        ("context", typer.Context, REQUIRED),
+        ("topic", Topic, REQUIRED),
+        ("is_global", _Global, False),
+    ]
     if action == "get":
-        parameters.append(_parameter("applied", _Applied, default=False))
+        parameters.append(("applied", _Applied, False))
     if row.key and (action != "get" or name != "back_log_quota_map"):
         default = "destination_storage" if name == "back_log_quota_map" else ""
         told = "destination_storage or message_age." if default else "The subscription; by default all of the topic."
-        parameters.append(_parameter("key", Annotated[str, typer.Option(*row.key.split(), metavar="NAME", help=told)], default=default))
+        parameters.append(("key", Annotated[str, typer.Option(*row.key.split(), metavar="NAME", help=told)], default))
     for flag in flags:
         if flag.names:
-            without = inspect.Parameter.empty if flag.required else False if flag.switch else None
-            parameters.append(_parameter(_name(flag), _option(flag, flag.leaf.lstrip(".") or name), without))
-    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
-    return run
-
-
-def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            without = REQUIRED if flag.required else False if flag.switch else None
+            parameters.append((_name(flag), _option(flag, flag.leaf.lstrip(".") or name), without))
+    return with_parameters(run, parameters)
 
 
 def _name(flag: Flag) -> str:
@@ -223,28 +220,17 @@ def _quota(quota: dict[str, Any]) -> str:
 
 def _plain(field: FieldDescriptor, value: Any) -> Any:
     """Returns a value with Pulsar's own names of fields, in the order of its flags, and of enums."""
-    from topicpolicies.values import enum_name, map_value  # noqa: PLC0415
+    from topicpolicies.values import map_value  # noqa: PLC0415
+
+    from .endpoints import plain_scalar  # noqa: PLC0415
 
     if field.is_repeated and map_value(field) is None:
-        return [_scalar(field, each, enum_name) for each in value]
+        return [plain_scalar(field, each) for each in value]
     if not hasattr(value, "ListFields"):
-        return _scalar(field, value, enum_name)
+        return plain_scalar(field, value)
     order = [flag.leaf for flag in FIELDS[field.name].flags] if field.name in FIELDS else []
     parts = sorted(value.ListFields(), key=lambda part: order.index(part[0].name) if part[0].name in order else len(order))
     return {part.json_name: dict(each) if map_value(part) is not None else _plain(part, each) for part, each in parts}
-
-
-def _scalar(field: FieldDescriptor, value: Any, enum_name: Callable[..., str]) -> Any:
-    if field.enum_type is None:
-        return value
-    text = enum_name(field.enum_type, value)
-    match field.enum_type.name:
-        case "SubscriptionType":
-            return text.title()
-        case "SchemaCompatibilityStrategy" | "OffloadedReadPriority":
-            return text
-        case _:
-            return text.lower()
 
 
 def _java(value: Any, indent: str = "") -> str:
