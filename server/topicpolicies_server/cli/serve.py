@@ -119,46 +119,35 @@ def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[D
     Raises:
         typer.Exit: it could not start, or ended with an error.
     """
-    with collector_off_during_start():
-        set_up_logging(config.log_level, config.log_format)
-        if isinstance(config, ServerConfig):
-            _run("the server", config, output, (config.listen, config.metrics_listen), declared)
-        else:
-            _run("the guard", config, output, (config.metrics_listen,))
-
-
-def _run(
-    what: str,
-    config: ServerConfig | GuardConfig,
-    output: Output,
-    addresses: tuple[Address | None, ...],
-    declared: Sequence[Declared] = (),
-) -> None:
     from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
 
-    def make() -> Any:
-        if isinstance(config, GuardConfig):
-            from ..guard.guard import GuardService  # noqa: PLC0415
-
-            return GuardService(config)
-        from ..rpc.server import Server  # noqa: PLC0415
-
-        if config.data_folder is not None:
-            config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Server(config, declared)
+    what, listens = ("the guard", None) if isinstance(config, GuardConfig) else ("the server", config.listen)
 
     def running(service: Any) -> None:
         started()
         if isinstance(config, GuardConfig):
-            said = [f"Guarding {', '.join(config.guard)}{', reporting only' if config.report_only else ''}"]
-        else:
-            embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
-            said = [f"Listening on {service.address}", *embedded]
-        for line in said:
-            _LOG.info("%s", line)
+            _LOG.info("Guarding %s%s", ", ".join(config.guard), ", reporting only" if config.report_only else "")
+            return
+        _LOG.info("Listening on %s", service.address)
+        if isinstance(config.log, EmbeddedLogConfig):
+            _LOG.info("The change log is %s", config.log.path)
 
-    with starting(what, output, *addresses, form=config.log_format) as started:
-        run_service(make, running)
+    with collector_off_during_start():
+        set_up_logging(config.log_level, config.log_format)
+        with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
+            run_service(lambda: _service(config, declared), running)
+
+
+def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
+    if isinstance(config, GuardConfig):
+        from ..guard.guard import GuardService  # noqa: PLC0415
+
+        return GuardService(config)
+    from ..rpc.server import Server  # noqa: PLC0415
+
+    if config.data_folder is not None:
+        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Server(config, declared)
 
 
 @contextmanager
@@ -237,18 +226,17 @@ def _refusal(address: Address) -> str:
         places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
         return "the host name can't be resolved; name another address"
-    refused: list[OSError] = []
+    refused: dict[int, str] = {}
     for family, kind, protocol, _, place in places:
         try:
             with socket.socket(family, kind, protocol) as tried:
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 tried.bind(place)
-        except OSError as error:
-            refused.append(error)
-        else:
             return ""
-    first = next((each for each in refused if each.errno == errno.EADDRINUSE), refused[0])
-    return _HINTS.get(first.errno or 0, f"{first.strerror}; name another address")
+        except OSError as error:
+            refused[error.errno or 0] = f"{error.strerror}; name another address"
+    first = errno.EADDRINUSE if errno.EADDRINUSE in refused else next(iter(refused))
+    return _HINTS.get(first, refused[first])
 
 
 def _refusal_of_socket(path: str) -> str:
