@@ -17,6 +17,9 @@ from .settings import REQUIRED, TlsFlags, settings, with_parameters
 
 _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
 
+_GLOBAL = ("tls_certificate", "tls_key")
+"""Options whose flags are global options of the command line."""
+
 
 def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags of all options that it reads, and calls it with the values in force.
@@ -27,8 +30,8 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
         by: whose options the command takes, those of serve or of guard.
         of_server: whether the global options of certificate and key are the server's own; else they are the client's.
     """
-    taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
-    arguments = [each.name for each in taken if each.argument and by is ReadBy.GUARD]
+    taken = [each for each in options().values() if each.read_by & by and each.name not in _GLOBAL]
+    arguments = ["guard"] if by is ReadBy.GUARD else []
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]

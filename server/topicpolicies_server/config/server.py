@@ -37,9 +37,9 @@ _LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DEC
 class TlsConfig:
     """TLS of the server itself."""
 
-    certificate_file: Path = option(name="tls_certificate", example='"server.pem"', given_globally=True)
+    certificate_file: Path = option(name="tls_certificate", example='"server.pem"')
     """The server's certificate, PEM. With it the server uses TLS."""
-    key_file: Path = option(name="tls_key", example='"key.pem"', given_globally=True, secret=True)
+    key_file: Path = option(name="tls_key", example='"key.pem"', secret=True)
     """The certificate's private key, PEM."""
     client_ca_file: Path | None = option(None, name="tls_client_ca", example='"clients.pem"')
     """Admit only clients with a certificate of this authority, PEM."""
@@ -156,7 +156,7 @@ class LogFormat(enum.Enum):
 class ProcessConfig:
     """What a server and a guard without a server both have."""
 
-    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE", argument=True)
+    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE")
     """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""
     pause_repairs: bool = option(False, section=_REPAIRS)
     """Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again."""
