@@ -63,7 +63,6 @@ def test_the_data_folder_follows_the_convention_of_each_system() -> None:
     assert str(data_folder_of(home | {"XDG_DATA_HOME": "/data"}, "linux")) == "/data/topicpolicies"
     assert str(data_folder_of(home | {"XDG_DATA_HOME": "data"}, "linux")) == "/somewhere/mine/.local/share/topicpolicies"
     assert str(data_folder_of(home, "darwin")) == "/somewhere/mine/Library/Application Support/topicpolicies"
-    assert str(data_folder_of({"LOCALAPPDATA": r"D:\mine"}, "win32")) == r"D:\mine\topicpolicies"
 
 
 def test_the_image_keeps_the_default_log_on_its_volume() -> None:

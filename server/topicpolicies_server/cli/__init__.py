@@ -1,4 +1,4 @@
-"""The command line: ``topicpolicies``. What a command needs is imported when it runs.
+"""The command line: ``topicpolicies``. What a command needs is imported when it runs, and it ends by raising Typer's exceptions.
 
 - ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
 - ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server

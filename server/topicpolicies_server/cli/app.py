@@ -180,11 +180,7 @@ def output_of(first: Sequence[str], environment: Mapping[str, str] = os.environ)
 
 
 def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Returns the global options, then a command and its arguments, ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``.
-
-    Raises:
-        typer.BadParameter: an argument is not Unicode, or names a command of another program.
-    """
+    """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
     if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
         raise WrongUsage("An argument has bytes that are not UTF-8.")
     command = next((argument for argument in others if not argument.startswith("-")), "")

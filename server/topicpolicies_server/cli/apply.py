@@ -210,9 +210,6 @@ def carry_out(
     """Shows steps, asks, sends them, and reports what became of them.
 
     ``wanted``: how documents are to be, for people. ``owner``: whose declaration this is.
-
-    Raises:
-        typer.Exit: a step was refused or interrupted.
     """
     if dry_run or not chosen.for_programs:
         _show_plan(chosen, planned, wanted)
@@ -294,11 +291,7 @@ def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) 
 def _plan(
     client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
-    """Returns the steps that would change something, all of which the server and other owners accept.
-
-    Raises:
-        typer.Exit: some steps are refused; all refusals were reported.
-    """
+    """Returns the steps that would change something, all of which the server and other owners accept."""
     if not isinstance(client, Client):
         client.declarations, client.everything = declared.declarations, prune
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
@@ -314,11 +307,7 @@ def _plan(
 
 
 def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
-    """Returns steps that were checked.
-
-    Raises:
-        typer.Exit: some are refused; all refusals were reported.
-    """
+    """Returns steps that were checked; if some were refused, reports all refusals and ends the command."""
     refused = [(step, step.error) for step in planned if step.error is not None]
     if refused:
         _report_refused(refused, chosen)

@@ -88,11 +88,7 @@ class Brokers:
         )
 
     def _get(self, *path: str) -> Any:
-        """Returns the JSON of an answer; None for "not found".
-
-        Raises:
-            LogError: there is no usable answer (``ADMIN_UNREACHABLE``, ``ADMIN_REFUSED``).
-        """
+        """Returns the JSON of an answer; None for "not found"."""
         return self._runner.run(self._admin.get(*path, seconds=_SECONDS))
 
     def _object(self, *path: str) -> Mapping[str, Any]:

@@ -67,11 +67,7 @@ def edit(
 
 
 def _edited(document: PolicyDocument) -> Step | None:
-    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times.
-
-    Raises:
-        InvalidArgument: the text is wrong, and the user has left it so.
-    """
+    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times."""
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = forms.plain(document.policies)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
@@ -95,11 +91,7 @@ def _edited(document: PolicyDocument) -> Step | None:
 
 
 def _in_editor(text: str) -> str:
-    """Returns a text as the user's editor leaves it.
-
-    Raises:
-        typer.BadParameter: the editor can't be run, or ended with an error.
-    """
+    """Returns a text as the user's editor leaves it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "policies.yaml"

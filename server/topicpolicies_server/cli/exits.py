@@ -91,9 +91,6 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
     Args:
         output: the form of the report.
         server: the server's address, for an error about the connection.
-
-    Raises:
-        typer.Exit: the body failed with an error of the client, or a file can't be read or written.
     """
     from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
@@ -168,9 +165,6 @@ def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
     Args:
         json: whether the message is JSON.
         utf_8: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
-
-    Raises:
-        SystemExit: the output can't be written.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

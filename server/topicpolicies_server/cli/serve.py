@@ -97,11 +97,7 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
 
 
 def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
-    """Checks that the global TLS options fit a server.
-
-    Raises:
-        typer.BadParameter: one is for clients only, or contradicts the server's certificate or its absence.
-    """
+    """Checks that the global TLS options fit a server."""
     certificate = in_force.settings["tls_certificate"]
     if flags.ca_file is not None or flags.server_name is not None:
         raise WrongUsage("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
@@ -115,9 +111,6 @@ def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[D
     """Runs a server or a guard, which logs on standard error, until a signal stops it.
 
     ``output``: the form of an error. ``declared``: what each owner declares in the files that a server keeps in force.
-
-    Raises:
-        typer.Exit: it could not start, or ended with an error.
     """
     from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
 
@@ -152,11 +145,7 @@ def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -
 
 @contextmanager
 def reporting_problems(output: Output) -> Iterator[None]:
-    """Reports all problems of a wrong configuration, and ends the command.
-
-    Raises:
-        typer.Exit: the body raised ConfigError.
-    """
+    """Reports all problems of a wrong configuration, and ends the command."""
     try:
         yield
     except ConfigError as error:
@@ -184,9 +173,6 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         output: the form of the message, if ``form`` is TEXT.
         addresses: where ``what`` is to listen.
         form: the format of log lines; unless it is TEXT, the message is a log line too.
-
-    Raises:
-        typer.Exit: the addresses can't be listened on, or the body failed to start or, with a PolicyError, to go on.
     """
     running = False
 

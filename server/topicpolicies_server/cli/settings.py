@@ -101,11 +101,7 @@ class TlsFlags:
     server_name: str | None = None
 
     def of_client(self) -> bool | Tls | None:
-        """Returns the TLS of a connection to a server, as ``Client`` takes it.
-
-        Raises:
-            typer.BadParameter: the options contradict each other.
-        """
+        """Returns the TLS of a connection to a server, as ``Client`` takes it."""
         from topicpolicies import Tls  # noqa: PLC0415
 
         if (self.certificate_file is None) != (self.key_file is None):

@@ -100,11 +100,7 @@ def _path(name: str, row: Row, key: str) -> str:
 
 
 def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns the texts of the values that are set, with the unit of numbers without one, by path.
-
-    Raises:
-        typer.BadParameter: a limit is missing, or two switches contradict each other.
-    """
+    """Returns the texts of the values that are set, with the unit of numbers without one, by path."""
     found: dict[str, tuple[str, str]] = {}
     switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
     if row.one_of and len(switches) != 1:
@@ -135,11 +131,7 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
 
 
 def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """Returns the values of assignments; the strategy UNDEFINED is none.
-
-    Raises:
-        InvalidArgument: some do not fit their fields; the error has all violations.
-    """
+    """Returns the values of assignments; the strategy UNDEFINED is none."""
     from topicpolicies import Violation  # noqa: PLC0415
     from topicpolicies.errors import invalid  # noqa: PLC0415
     from topicpolicies.values import ValueProblem  # noqa: PLC0415
@@ -160,11 +152,7 @@ def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
 
 
 def _found(client: Any, topic: str, scope: ScopeName, name: str, path: str, *, applied: bool) -> str:
-    """Returns the lines of a value as pulsar-admin prints it.
-
-    Raises:
-        NotFound: the topic does not exist, as far as the server knows.
-    """
+    """Returns the lines of a value as pulsar-admin prints it."""
     document = client.effective(topic) if applied else client.get(topic, scope=scope.scope)
     if not document.HasField("policies"):
         _check_exists(client, topic)

@@ -108,11 +108,7 @@ class ResumeFile:
     """Keeps the place of a watch in a file; without a path it keeps nothing."""
 
     def __init__(self, path: Path | None) -> None:
-        """Checks that the directory can be written, so that no watch begins whose place can't be kept.
-
-        Raises:
-            typer.BadParameter: the directory can't be written.
-        """
+        """Checks that the directory can be written, so that no watch begins whose place can't be kept."""
         self._path = path
         if path is not None:
             try:
@@ -165,7 +161,6 @@ def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) 
     An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
 
     Raises:
-        typer.Exit: Ctrl-C.
         TopicPoliciesError: the watch ended with an error.
     """
     with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path, PurePath, PureWindowsPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .address import ConfigError
@@ -78,20 +78,15 @@ def guard_config(in_force: OptionValues) -> GuardConfig:
         return _section(GuardConfig, values, log=_pulsar(values), limits=_section(Limits, values))
 
 
-def data_folder_of(environment: Mapping[str, str], system: str = sys.platform) -> PurePath:
-    """Returns the user's folder for data, by the convention of each operating system.
+def data_folder_of(environment: Mapping[str, str], system: str = sys.platform) -> Path:
+    """Returns the user's folder for data.
 
-    ``XDG_DATA_HOME`` or ``~/.local/share`` (XDG Base Directory Specification), ``~/Library/Application Support`` on macOS, ``LOCALAPPDATA``
-    on Windows. A relative ``XDG_DATA_HOME`` is ignored, as the specification demands.
+    It is ``XDG_DATA_HOME`` or ``~/.local/share`` (XDG Base Directory Specification), on macOS ``~/Library/Application Support``. A relative
+    ``XDG_DATA_HOME`` is ignored, as the specification demands.
 
     Raises:
         ConfigError: there is no such folder, as for a user without a home directory.
     """
-    if system == "win32":
-        local = environment.get("LOCALAPPDATA", "")
-        if PureWindowsPath(local).is_absolute():
-            return PureWindowsPath(local) / _NAME
-        raise ConfigError(("There is no LOCALAPPDATA to keep data in: give --data FILE.db.",))
     named = environment.get("XDG_DATA_HOME", "")
     if named.startswith("/"):
         return Path(named) / _NAME
@@ -160,7 +155,7 @@ def _complete(in_force: OptionValues, environment: Mapping[str, str]) -> Path | 
     data, folder = in_force.settings["data"], None
     if not data.given and not in_force.settings["pulsar"].value:
         try:
-            folder = Path(data_folder_of(environment))
+            folder = data_folder_of(environment)
             in_force.settings["data"] = data = data._replace(value=folder / "policies.db")
         except ConfigError as error:
             in_force.problems += error.problems

@@ -242,7 +242,7 @@ class ServerConfig(ProcessConfig):
         problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder)
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
-        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
         if self.checkpoints is not None:
             problems += misplaced("directory of checkpoints", self.checkpoints.path, self.data_folder, folder=True)
         problems += misplaced("access log", self.access_log.path, self.data_folder)
@@ -257,11 +257,6 @@ class ServerConfig(ProcessConfig):
         )
         if problems:
             raise ConfigError(tuple(problems))
-
-    @property
-    def authenticated(self) -> bool:
-        """Whether callers have to show who they are."""
-        return self.authentication.enabled
 
     @property
     def exclusive(self) -> bool:
@@ -288,7 +283,7 @@ class ServerConfig(ProcessConfig):
         if self.tls is None:
             needed = "the server TLS, or give --insecure-listen if something in front of it protects it."
             return [f"{reached} every caller may change every policy: give {needed}"]
-        if self.tls.client_ca_file is None and not self.authenticated:
+        if self.tls.client_ca_file is None and not self.authentication.enabled:
             needed = (
                 "--authentication-providers, or --tls-client-ca to admit only clients with a certificate, or --insecure-listen if something"
                 " in front of it authenticates them."
