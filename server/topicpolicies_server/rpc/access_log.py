@@ -1,7 +1,7 @@
 """The access log: which caller did what to which topic, with which outcome, as lines of fields.
 
 Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
-of the following fields as apply:
+of the following fields as apply. Among a log of text these stand behind the message:
 
 ==============  ===================================================================================================================
 ``call``        the method
@@ -36,7 +36,7 @@ from ..access import Caller
 from ..config import AccessLogConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import PolicyError
-from ..ops.log import Structured, Writer, line_maker
+from ..ops.log import Plain, Structured, Writer, line_maker
 from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
@@ -65,7 +65,8 @@ class AccessLog:
         self._overflowed = 0
         self._file = _File(config.path) if config.path is not None else None
         self._handler: logging.Handler = self._file or Writer(2)
-        self._handler.setFormatter(Structured(line_maker(form)))
+        among_text = form is LogFormat.TEXT and self._file is None
+        self._handler.setFormatter(_Text() if among_text else Structured(line_maker(form)))
         self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST)
         self._thread = threading.Thread(target=self._run, name="access log", daemon=True)
         self._thread.start()
@@ -122,6 +123,14 @@ class AccessLog:
         self._handler.flush()
         if self._file is not None:
             self._file.close()
+
+
+class _Text(Plain):
+    """Lines of text as the server's log on standard error has them, with the fields behind the message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """Formats a record as one line."""
+        return f"{super().formatMessage(record)} {line_maker(LogFormat.LOGFMT)(vars(record)['fields'])}"
 
 
 class _File(WatchedFileHandler):
