@@ -101,7 +101,7 @@ LANGUAGES = (
     Language("Go", generate_go.OUT, generate_go.PATTERN, generate_go.generate),
     Language("TypeScript", generate_typescript.OUT, generate_typescript.PATTERN, generate_typescript.generate),
 )
-COMMENTS = Language("comments", _PROTO.parent / "server" / "topicpolicies_server" / "cli", "fields.json", generate_comments)
+COMMENTS = Language("comments", _PROTO.parent / "server" / "topicpolicies_server" / "declared", "fields.json", generate_comments)
 REFERENCE = Language("API reference", generate_reference.OUT, generate_reference.PATTERN, generate_reference.generate)
 
 

@@ -275,3 +275,21 @@ def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     assert config_files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is not a regular file.']
     with pytest.raises(IsADirectoryError):
         files.read(tmp_path)
+
+
+async def test_a_folder_is_read_again_when_a_file_in_it_changes_appears_or_goes(reloader: Reloader, tmp_path: Path) -> None:
+    taken: list[str] = []
+
+    def content() -> str:
+        return " ".join(each.read_text() for each in sorted(tmp_path.iterdir()))
+
+    (tmp_path / "a").write_text("1")
+    reloader.add("a folder", [tmp_path], content, taken.append, content())
+    reloader.start()
+    for change, expected in (
+        (lambda: (tmp_path / "a").write_text("22"), "22"),
+        (lambda: (tmp_path / "b").write_text("3"), "22 3"),
+        ((tmp_path / "a").unlink, "3"),
+    ):
+        change()
+        await until(lambda expected=expected: taken[-1:] == [expected])  # type: ignore[misc]

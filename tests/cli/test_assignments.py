@@ -14,8 +14,8 @@ from topicpolicies import LIST_OPERATION_SUBTRACT, LIST_OPERATION_UNION, Invalid
 from topicpolicies.masks import format_path
 from topicpolicies.requests import update_request
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.rendering import lines
-from topicpolicies_server.cli.values import Assignments, parse
+from topicpolicies_server.cli.assignments import Assignments, parse
+from topicpolicies_server.declared.rendering import lines
 
 
 def message(assignments: Assignments) -> TopicPolicies:

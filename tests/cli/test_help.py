@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import COMMANDS, app
+from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.cli.verbs import VERBS
 
 WIDEST_EXAMPLE = 90
@@ -47,3 +48,9 @@ def test_help_fits_80_columns_and_shows_no_python_types(command: str) -> None:
 )
 def test_usage_names_the_arguments_in_the_usual_form(command: str, usage: str) -> None:
     assert help_of(command).splitlines()[0] == f"Usage: {usage}"
+
+
+def test_exit_codes_are_listed_once_for_all_commands() -> None:
+    listed = help_of().partition("Exit codes:\n")[2].splitlines()
+    assert [int(line.split()[0]) for line in listed if line[2:3].isdigit()] == list(ExitCode)
+    assert "Exit codes" not in help_of("get")

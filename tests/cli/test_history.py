@@ -31,8 +31,8 @@ def test_history_shows_the_changes_of_a_topic_from_the_newest(recorded: Terminal
     assert "by ann (not authenticated), why: it begins" in shown
     assert "UNKNOWN" in shown
     assert "created: max_producer_per_topic=1" in shown
-    assert "max_producer_per_topic: 1 -> 2, message_ttl_in_seconds: unset -> 60" in shown
-    assert "deleted: max_producer_per_topic=2, message_ttl_in_seconds=60" in shown
+    assert "max_producer_per_topic: 1 -> 2, message_ttl_in_seconds: unset -> 1m" in shown
+    assert "deleted: max_producer_per_topic=2, message_ttl_in_seconds=1m" in shown
     assert shown.index("deleted") < shown.index("1 -> 2") < shown.index("created")
     assert "Gap" not in result.stderr
 

@@ -87,11 +87,11 @@ def test_a_server_that_can_not_start_logs_one_structured_line(tmp_path: Path) ->
 def test_in_text_format_the_record_of_calls_is_on_standard_error_in_a_file_or_off(tmp_path: Path) -> None:
     record = tmp_path / "calls.log"
     _, output = serve("--data", str(tmp_path / "a.db"))
-    assert output.count(b'"msg":"call","call":"UpdatePolicy"') == 1
+    assert output.count(b'INFO    calls: call {"call":"UpdatePolicy","ms":') == 1 and b'"ts":' not in output
     _, output = serve("--data", str(tmp_path / "b.db"), "--access-log-file", str(record))
-    assert b'"msg":"call"' not in output and record.read_text().count('"outcome":"APPLIED"') == 1
+    assert b"calls: call" not in output and record.read_text().count('"outcome":"APPLIED"') == 1
     _, output = serve("--data", str(tmp_path / "c.db"), "--access-log", "off")
-    assert b'"msg":"call"' not in output
+    assert b"calls: call" not in output
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

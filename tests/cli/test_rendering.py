@@ -10,7 +10,8 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.rendering import compact, lines, one_line
+from topicpolicies_server.cli.rendering import columns
+from topicpolicies_server.declared.rendering import compact, lines, one_line
 from topicpolicies_server.escaping import printable
 
 
@@ -92,3 +93,15 @@ def test_every_credential_field_of_the_definition_is_masked() -> None:
 
 def test_control_characters_are_escaped() -> None:
     assert printable("a\x1b[2J\n\u202eb\u00e4") == "a\\x1b[2J\\n\\u202eb\u00e4"
+
+
+def test_the_last_column_is_folded_to_the_width_of_a_terminal_and_never_without_one() -> None:
+    text = "words " * 20 + "end"
+    narrow, wide = [("name", text), ("n", "short")], [("n" * 50, text), ("n", "short")]
+    for rows in (narrow, wide):
+        assert max(map(len, columns(rows))) > 120
+        shown = "\n".join(columns(rows, 80)).splitlines()
+        assert max(map(len, shown)) <= 80
+        assert " ".join(" ".join(shown).split()) == " ".join(" ".join(row) for row in rows)
+    assert all(line.startswith(" " * 6) for line in next(columns(narrow, 80)).splitlines()[1:])
+    assert list(columns(wide, 80))[1] == "n\n    short"

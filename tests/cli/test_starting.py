@@ -42,11 +42,11 @@ GRPC = re.compile(r"[IWE]\d{4} ")
 
 @contextmanager
 def serving(*arguments: str, **environment: str) -> Iterator[list[str]]:
-    """Runs a server; yields its first two lines, without those of gRPC."""
+    """Runs a server; yields its first two lines, without what lines of the log begin with, and without those of gRPC."""
     with subprocess.Popen(command("serve", *arguments), env=PATHS | environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            ours = (line.strip() for line in iter(process.stderr.readline, "") if not GRPC.match(line))
+            ours = (line.strip().partition(".serve: ")[2] for line in iter(process.stderr.readline, "") if not GRPC.match(line))
             yield list(itertools.islice(ours, 2))
         finally:
             process.send_signal(signal.SIGTERM)

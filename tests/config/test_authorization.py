@@ -97,10 +97,3 @@ def test_a_server_without_options_listens_on_loopback_and_needs_no_authorization
         ServerConfig(log=MEMORY, listen=parse_address("0.0.0.0:6680"))
     with pytest.raises(ConfigError, match="Authorization needs authenticated callers"):
         ServerConfig(log=MEMORY, authorization=AuthorizationConfig(file=file))
-
-
-def test_options_for_brokers_are_ignored_if_a_flag_chooses_the_embedded_log(tmp_path: Path) -> None:
-    path = tmp_path / "options.toml"
-    lines = ['pulsar = "pulsar://localhost:6650"', 'admin_url = "http://localhost:8080"', "authorization_by_brokers = true"]
-    path.write_text("\n".join([*lines, 'superuser_roles = ["a"]']))
-    assert not server_config(read_options(EMBEDDED, {}, path), {}).authorization.enabled

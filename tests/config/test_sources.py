@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, ServerConfig
 from topicpolicies_server.config.building import guard_config, server_config
 from topicpolicies_server.config.rendering import written_value
 from topicpolicies_server.config.sources import OptionValues, Source, options, read_options
@@ -59,22 +59,22 @@ def test_the_environment_names_the_file_of_options_unless_a_flag_does(tmp_path: 
     named, other = written(tmp_path, "max_watches = 2"), tmp_path / "other.toml"
     other.write_text("max_watches = 3")
     environment = {"TOPICPOLICIES_CONFIG": str(named)}
-    assert found({}, environment).value("max_watches") == 2
-    assert found({}, environment, other).value("max_watches") == 3
+    assert found({}, environment).settings["max_watches"].value == 2
+    assert found({}, environment, other).settings["max_watches"].value == 3
 
 
 def test_an_empty_environment_variable_is_ignored(tmp_path: Path) -> None:
     file = written(tmp_path, "max_watches = 2")
-    assert found({}, {"TOPICPOLICIES_MAX_WATCHES": "", "TOPICPOLICIES_CONFIG": ""}, file).value("max_watches") == 2
+    assert found({}, {"TOPICPOLICIES_MAX_WATCHES": "", "TOPICPOLICIES_CONFIG": ""}, file).settings["max_watches"].value == 2
 
 
 def test_a_path_in_the_file_is_relative_to_the_file_and_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert found(file=written(tmp_path, 'data = "a/p.db"')).value("data") == tmp_path / "a/p.db"
-    assert found(file=written(tmp_path, 'data = "/a/p.db"')).value("data") == Path("/a/p.db")
-    assert found(file=written(tmp_path, 'data = "~/p.db"')).value("data") == tmp_path / "home/p.db"
-    assert found({}, {"TOPICPOLICIES_DATA": "~/p.db"}).value("data") == tmp_path / "home/p.db"
-    assert found({}, {"TOPICPOLICIES_DATA": "p.db"}).value("data") == Path("p.db")
+    assert found(file=written(tmp_path, 'data = "a/p.db"')).settings["data"].value == tmp_path / "a/p.db"
+    assert found(file=written(tmp_path, 'data = "/a/p.db"')).settings["data"].value == Path("/a/p.db")
+    assert found(file=written(tmp_path, 'data = "~/p.db"')).settings["data"].value == tmp_path / "home/p.db"
+    assert found({}, {"TOPICPOLICIES_DATA": "~/p.db"}).settings["data"].value == tmp_path / "home/p.db"
+    assert found({}, {"TOPICPOLICIES_DATA": "p.db"}).settings["data"].value == Path("p.db")
 
 
 def test_an_unknown_key_is_refused_with_a_suggestion(tmp_path: Path) -> None:
@@ -223,49 +223,32 @@ def test_the_log_and_the_history_need_different_files(tmp_path: Path) -> None:
     assert [problem.rpartition(": ")[2] for problem in found_problems] == ["give each a file of its own."]
 
 
-def test_if_a_flag_chooses_another_log_options_of_the_environment_for_its_log_are_ignored(tmp_path: Path) -> None:
-    brokers = {f"TOPICPOLICIES_{name.upper()}": value for name, value in BROKERS.items()} | {"TOPICPOLICIES_GUARD": "acme/*,beta/*"}
-    assert made(environment=brokers).guard == ("acme/*", "beta/*")
-    embedded = made({"data": tmp_path / "p.db"}, brokers)
-    assert isinstance(embedded.log, EmbeddedLogConfig) and embedded.guard == ()
-    there = {"TOPICPOLICIES_DATA": str(tmp_path / "p.db"), "TOPICPOLICIES_CLUSTER_FILE": str(tmp_path / "none")}
-    pulsar = made(BROKERS, there)
-    assert isinstance(pulsar.log, PulsarLogConfig) and pulsar.history is None
-
-
 def test_an_empty_pulsar_option_does_not_change_the_path_of_the_embedded_log(tmp_path: Path) -> None:
     named = written(tmp_path, f'pulsar = ""\ndata = "{tmp_path}/mine.db"')
     log = made(file=named).log
     assert isinstance(log, EmbeddedLogConfig) and log.path == tmp_path / "mine.db"
-    beside = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"')
-    log = made({"pulsar": ""}, {"XDG_DATA_HOME": "/data"}, beside).log
+    log = made({"pulsar": ""}, {"XDG_DATA_HOME": "/data", "TOPICPOLICIES_PULSAR": BROKERS["pulsar"]}).log
     assert isinstance(log, EmbeddedLogConfig) and log.path == Path("/data/topicpolicies/policies.db")
-    log = made({"pulsar": ""}, {"TOPICPOLICIES_DATA": f"{tmp_path}/theirs.db"}, beside).log
-    assert isinstance(log, EmbeddedLogConfig) and log.path == tmp_path / "theirs.db"
 
 
-def test_one_source_that_names_both_logs_is_refused(tmp_path: Path) -> None:
-    both = {"data": tmp_path / "p.db"} | BROKERS | {"guard": ["acme/*"]}
-    assert problems(flags=both) == ("--data goes with the embedded log, not with --pulsar: there is one change log.",)
+def test_both_logs_are_refused_whatever_sources_name_them(tmp_path: Path) -> None:
+    there = {"TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
+    for flags in (BROKERS | {"data": tmp_path / "p.db"}, BROKERS):
+        assert problems(flags=flags, environment=there) == (
+            "--data goes with the embedded log, not with --pulsar: there is one change log.",
+        )
 
 
-def test_options_of_the_log_that_is_not_used_are_an_error_unless_another_source_has_precedence(tmp_path: Path) -> None:
-    assert problems(flags={"admin_url": BROKERS["admin_url"], "guard": ["acme/*"]}) == ("--admin-url, --guard go with --pulsar.",)
+def test_options_that_go_with_others_are_refused_without_these(tmp_path: Path) -> None:
+    assert problems(flags={"admin_url": BROKERS["admin_url"], "writer": "exclusive"}) == ("--admin-url, --writer go with --pulsar.",)
     assert problems(flags=BROKERS | {"cluster_file": tmp_path / "none"}) == (
         "--cluster-file goes with the embedded log, not with --pulsar: there is one change log.",
     )
     key = {"TOPICPOLICIES_TOKEN_SECRET_KEY": str(tmp_path / "none")}
     assert problems(environment=key) == ("--token-secret-key goes with --authentication-providers token.",)
-    made({"authentication_providers": ""}, key)
-
-
-def test_history_and_no_history_of_different_sources_follow_the_precedence(tmp_path: Path) -> None:
     off = {"TOPICPOLICIES_NO_HISTORY": "true", "TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
     assert made(environment=off).history is None
-    kept = made({"history": tmp_path / "h.db"}, off).history
-    assert kept is not None and kept.path == tmp_path / "h.db"
-    named = {"TOPICPOLICIES_HISTORY": str(tmp_path / "h.db"), "TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
-    assert made({"no_history": True}, named).history is None
+    assert problems(flags={"history": tmp_path / "h.db"}, environment=off) == ("--history goes without --no-history.",)
 
 
 def test_a_password_in_a_url_is_not_shown_in_errors() -> None:

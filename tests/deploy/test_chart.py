@@ -103,7 +103,7 @@ def test_values_of_every_kind_reach_the_server_as_they_are(rendered: Callable[..
     }
     values = read_options({}, placed(rendered({"options": given}), tmp_path))
     assert values.problems == []
-    assert {name: values.value(name) for name in given} == given | {"proxy_roles": ("one", "two"), "guard": ()} | {
+    assert {name: values.settings[name].value for name in given} == given | {"proxy_roles": ("one", "two"), "guard": ()} | {
         "log_format": values.settings["log_format"].option.type("json")
     }
 

@@ -21,7 +21,7 @@ SERVER = (
     ("history", "checkpoints", "cluster", "readiness"),
     ("access",),
     ("namespaces",),
-    ("ops",),
+    ("ops", "declared"),
     ("process",),
     ("guard",),
     ("rpc",),

@@ -1,14 +1,13 @@
-"""The command line: ``topicpolicies``. What a command needs is imported when it runs.
+"""The command line: ``topicpolicies``. What a command needs is imported when it runs, and it ends by raising Typer's exceptions.
 
 - ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
 - ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
-- ``declared``: the file of declared policies, of which ``owners`` says who may change what; ``apply``: plan, apply, export; ``revert``;
-  ``drift``: what a server does with ``--declared``
-- ``fields``: what is known of each field; ``values``: how values are written; ``verbs``: the commands of pulsar-admin
+- ``apply``: plan, apply, export; ``revert``; ``broker_client``, with the table ``endpoints``: they by the admin API
+- ``fields``: pulsar-admin's flags of each field; ``assignments``: what ``update`` sets; ``verbs``: the commands of pulsar-admin
 - ``doctor``: the command that looks for what is wrong; ``serve``, ``config``, ``demo``: the commands that run a server or a guard, and show
   their options
 - ``rendering``, ``events``, ``forms``: documents, changes and entries for people and for programs
-- ``files``, ``interrupts``, ``exits``: what is read, how commands are interrupted, and how they end
+- ``interrupts``, ``exits``: how commands are interrupted, and how they end
 """
 
 import sys

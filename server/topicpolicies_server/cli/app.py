@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..process import SERVERS
 from .exits import EXIT_CODES, ExitCode, report_other, writing
 from .interrupts import INTERRUPTED, code_of, interruptible
-from .settings import Output, Settings, TlsFlags, with_port
+from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -79,7 +79,7 @@ class Application(TyperGroup):
         else:
             return None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name, cls=Command, epilog=EXIT_CODES)(function)
+        alone.command(cmd_name, cls=Command)(function)
         return typer.main.get_command(alone)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
@@ -90,6 +90,8 @@ class Application(TyperGroup):
             formatter.write_text(
                 "set-..., get-... and remove-..., such as set-retention, with the same flags: explain names them by field."
             )
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits."""
@@ -178,21 +180,20 @@ def output_of(first: Sequence[str], environment: Mapping[str, str] = os.environ)
 
 
 def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Returns the global options, then a command and its arguments, ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``.
-
-    Raises:
-        typer.BadParameter: an argument is not Unicode, or names a command of another program.
-    """
+    """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
     if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
-        raise typer.BadParameter("An argument has bytes that are not UTF-8.")
+        raise WrongUsage("An argument has bytes that are not UTF-8.")
     command = next((argument for argument in others if not argument.startswith("-")), "")
     if command in _MEANT:
-        raise typer.BadParameter(f'There is no command "{command}". {_MEANT[command]}')
+        raise WrongUsage(f'There is no command "{command}". {_MEANT[command]}')
     if command == "help":
         return [*first, *(each for each in others if each != "help"), "--help"]
     if others[:1] == ["--version"]:
         return [*first, "version", *others[1:]]
     if command in VERBS:
+        if "-o" in others or any(each.startswith(("-o", "--output")) for each in first):
+            told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
+            raise WrongUsage(told)
         return [*first, *others]
     return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
@@ -231,7 +232,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
             "-o",
             variable="OUTPUT",
             case_sensitive=False,
-            told="Columns for people, wide: with nothing cut; JSON or YAML for programs; name: the topics alone.",
+            told="Columns for people; JSON or YAML for programs; name: the topics alone.",
         ),
     ] = Output.TABLE,
     timeout: Annotated[
@@ -270,7 +271,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
 ) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.
 
-    These options may stand before or after the command. Exit codes: docs/command-line.md.
+    These options may stand before or after the command.
     """
     flags = TlsFlags(use=use, ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)
     if context.invoked_subcommand in {*SERVERS, "config"}:  # the environment says how clients call: these have options of a server

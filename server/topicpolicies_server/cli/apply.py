@@ -7,9 +7,8 @@ document still has the version that was read. The server checks all steps; then 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,160 +17,38 @@ from grpc import StatusCode
 
 from topicpolicies import (
     CHANGE_OUTCOME_UNCHANGED,
-    REDACTED,
     Client,
     FailedPrecondition,
     OutcomeUnknown,
-    PolicyDocument,
     PreconditionFailed,
-    Scope,
-    TopicPolicies,
     TopicPoliciesError,
     Violation,
-    delete_request,
-    update_request,
 )
-from topicpolicies.masks import Path, format_path, parse_path, paths_between
+from topicpolicies.masks import format_path, parse_path
 from topicpolicies.names import namespace_of
-from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.history_pb2 import HistoryOutcome
-from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
-from topicpolicies.values import map_value
 
 from ..core.changes import masks
 from ..core.errors import PolicyError
 from ..core.names import parse_topic
+from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declared, load, name_of, read_text, wrong
+from ..declared.owners import Declaring, declaring, owned_by_others
+from ..declared.rendering import policies_of
+from ..declared.steps import Step, steps, topics_of
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .declared import Declaration, Declared, export, load
 from .documents import Scopes
-from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report, reporting
-from .files import STANDARD_INPUT, STANDARD_OUTPUT, name_of, read_text, wrong
+from .exits import ExitCode, error_json, exit_code, report, reporting
 from .interrupts import INTERRUPTED, deferring
-from .owners import Declaring, overlap, owned_by_others
-from .rendering import Difference, between, lines, policies_of, scope_name, show_differences
-from .settings import Output, ScopeNames, Settings, settings
+from .rendering import show_differences
+from .settings import Output, ScopeNames, Settings, full_namespace, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
 
 BATCH = 100
 """The changes of one batch. Up to this many may still be made after one has failed."""
-Key = tuple[str, Scope.ValueType]
-"""A topic's full name and a scope."""
-_FIELDS = TopicPolicies.DESCRIPTOR.fields
-_MAPS = frozenset(each.name for each in _FIELDS if map_value(each) is not None)
-_LISTS = tuple(each.name for each in _FIELDS if each.is_repeated and each.name not in _MAPS)
-
-
-@dataclass
-class Step:
-    """The change of one document, and what has become of it: neither ``version`` nor ``error`` until it is answered."""
-
-    document: PolicyDocument
-    """The document as it was read, whose version the change demands."""
-    values: TopicPolicies
-    """The new values."""
-    mask: tuple[str, ...]
-    """The paths to change; empty: the document is deleted."""
-    after: TopicPolicies | None = None
-    """The document after the step, as the server has checked it; None: the step deletes it."""
-    version: str = ""
-    """The version of the document after the step; empty: it was not made."""
-    error: TopicPoliciesError | None = None
-
-    @property
-    def deletes(self) -> bool:
-        """Whether the step deletes the document."""
-        return not self.mask
-
-    @property
-    def title(self) -> str:
-        """The document, for people."""
-        return f"{printable(self.document.topic)}  {scope_name(self.document)}"
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """The document, for programs."""
-        return {"topic": self.document.topic, "scope": scope_name(self.document)}
-
-    @property
-    def differences(self) -> list[Difference]:
-        """The leaves that the step changes. A secret that is replaced looks the same before and after."""
-        found = between(policies_of(self.document), self.after)
-        return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
-
-    def request(
-        self, *, validate_only: bool = False, actor: str = "", reason: str = "", owner: str = ""
-    ) -> UpdatePolicyRequest | DeletePolicyRequest:
-        """Returns a new request of the step."""
-        document = self.document
-        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only)
-        options |= {"actor": actor, "reason": reason, "owner": owner}
-        if self.deletes:
-            return delete_request(document.topic, **options)
-        return update_request(document.topic, self.values, mask=self.mask, **options)
-
-
-def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
-    """Returns the declarations of each document: patterns first, then topics, each in the file's order. Patterns skip system topics.
-
-    Args:
-        declared: the content of the files.
-        known: full names of topics that patterns may match, in addition to those that the file names.
-    """
-    found: dict[Key, list[Declaration]] = {}
-    for topic in sorted({*known, *declared.topics}):
-        for each in declared.covering(topic):
-            found.setdefault((topic, each.scope), []).append(each)
-    return found
-
-
-def steps(
-    declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key, PolicyDocument], *, prune: Collection[str] | None
-) -> list[Step]:
-    """Returns the steps that make documents as they are declared.
-
-    Args:
-        declared: the declarations of each document.
-        documents: the documents as they were read, including one for each key in ``declared``, which may be absent.
-        prune: the namespaces in which undeclared documents are deleted; then undeclared settings of all declared documents are cleared
-            too. None: undeclared documents and settings stay.
-    """
-    changed = (_step(documents[key], declared[key], prune=prune is not None) for key in sorted(declared))
-    undeclared = (each for key, each in sorted(documents.items(), key=lambda item: item[0]) if key not in declared)
-    deleted = (each for each in undeclared if namespace_of(each.topic) in (prune or ()) and each.HasField("policies"))
-    return [*(step for step in changed if step.mask), *(Step(document, TopicPolicies(), ()) for document in deleted)]
-
-
-def _step(document: PolicyDocument, declarations: Iterable[Declaration], *, prune: bool) -> Step:
-    declared: dict[Path, TopicPolicies] = {}
-    for each in declarations:
-        declared = {path: values for path, values in declared.items() if not _among(path, each.paths)}
-        declared |= dict.fromkeys(each.paths, each.values)
-    present, wanted = document.policies, TopicPolicies()
-    wanted.CopyFrom(present)
-    for path, values in declared.items():
-        an_object = masks.object_at(path) is not None and masks.is_set(path, values)
-        if not (an_object and masks.is_set(path, present)):  # an object without declared leaves has only to be there
-            masks.apply((path,), wanted, values)
-    if prune:
-        masks.apply(tuple(_unit(path) for path, _ in lines(present) if not _among(path, declared)), wanted, TopicPolicies())
-    for name in _LISTS:  # their order does not matter: brokers read them into sets
-        if sorted(getattr(present, name)) == sorted(getattr(wanted, name)):
-            getattr(wanted, name)[:] = getattr(present, name)
-    return Step(document, wanted, tuple(sorted(paths_between(present, wanted))))
-
-
-def _unit(path: Path) -> Path:
-    """Returns the unit that a later declaration replaces and that is pruned as a whole: a field, or the entry of a map."""
-    return path[:2] if path[0] in _MAPS else path[:1]
-
-
-def _among(path: Path, others: Iterable[Path]) -> bool:
-    """Whether the unit of a path is, contains or is inside that of another one."""
-    return any(overlap(_unit(path), _unit(each)) for each in others)
 
 
 def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]:
@@ -268,14 +145,13 @@ def plan(
     more: MoreFiles = None,
     prune: Prune = False,
     topics: Topics = None,
-    detailed: DetailedExitCode = False,
     admin_url: AdminUrl = None,
     admin_token: AdminToken = None,
 ) -> None:
     """Show what apply would change, and write nothing.
 
-    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is (2 with --detailed-exitcode),
-    2 if the file is wrong or the server refuses a part of it (1 with --detailed-exitcode).
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
+    server refuses a part of it.
 
     \b
     Examples:
@@ -285,13 +161,12 @@ def plan(
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with exit_codes(detailed=detailed):
-        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-        with _client(chosen, admin_url, admin_token) as client:
-            planned = _plan(client, chosen, declared, topics, prune=prune)
-        _show_plan(chosen, planned, "as declared")
-        if planned:
-            raise typer.Exit(ExitCode.DIFFERENT)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
+    with _client(chosen, admin_url, admin_token) as client:
+        planned = _plan(client, chosen, declared, topics, prune=prune)
+    _show_plan(chosen, planned, "as declared")
+    if planned:
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def apply(  # noqa: PLR0913, PLR0917 - options
@@ -335,9 +210,6 @@ def carry_out(
     """Shows steps, asks, sends them, and reports what became of them.
 
     ``wanted``: how documents are to be, for people. ``owner``: whose declaration this is.
-
-    Raises:
-        typer.Exit: a step was refused or interrupted.
     """
     if dry_run or not chosen.for_programs:
         _show_plan(chosen, planned, wanted)
@@ -363,7 +235,7 @@ def carry_out(
 
 def export_(
     context: typer.Context,
-    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="Namespaces: tenant/namespace.")],
+    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.")],
     scope: Scopes = ScopeNames.BOTH,
     file: Annotated[
         FilePath | None,
@@ -383,9 +255,10 @@ def export_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
+        namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         _show_notes(client, chosen)
-        text = export(documents, dict.fromkeys(namespaces), as_json=chosen.json)
+        text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
             return
@@ -418,11 +291,7 @@ def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) 
 def _plan(
     client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
-    """Returns the steps that would change something, all of which the server and other owners accept.
-
-    Raises:
-        typer.Exit: some steps are refused; all refusals were reported.
-    """
+    """Returns the steps that would change something, all of which the server and other owners accept."""
     if not isinstance(client, Client):
         client.declarations, client.everything = declared.declarations, prune
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
@@ -438,11 +307,7 @@ def _plan(
 
 
 def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
-    """Returns steps that were checked.
-
-    Raises:
-        typer.Exit: some are refused; all refusals were reported.
-    """
+    """Returns steps that were checked; if some were refused, reports all refusals and ends the command."""
     refused = [(step, step.error) for step in planned if step.error is not None]
     if refused:
         _report_refused(refused, chosen)
@@ -474,8 +339,8 @@ def _declaring(client: Client, step: Step) -> Iterator[Declaring]:
     for page in client.history_pages(topic=step.document.topic, scopes=(step.document.scope,), page_size=1_000):
         for entry in page.entries:
             if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_APPLIED:
-                there = entry.document.HasField("policies")
-                yield Declaring(entry.origin.owner, entry.origin.update_mask.paths or ("*",) if there else ())
+                origin = entry.origin
+                yield declaring(origin.owner, origin.update_mask.paths, there=entry.document.HasField("policies"))
 
 
 def _listed(path: FilePath | None) -> Iterator[str]:
@@ -497,14 +362,14 @@ def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
     for each in planned:
         title = f"{'delete' if each.deletes else 'change'}  {each.title}"
         typer.secho(title, fg="red" if each.deletes else None, bold=not each.deletes)
-        show_differences(each.differences)
+        show_differences(each.differences())
     verb = "is" if len(planned) == 1 else "are"
     typer.echo(f"{_documents(len(planned))} {verb} not {wanted}." if planned else f"Everything is {wanted}.", err=True)
 
 
 def _planned(step: Step) -> dict[str, Any]:
     action = {"version": step.document.version, "action": "delete" if step.deletes else "update", "update_mask": list(step.mask)}
-    return step.named | action | {"differences": [each.json() for each in step.differences]}
+    return step.named | action | {"differences": [each.json() for each in step.differences(raw=True)]}
 
 
 def _documents(count: int) -> str:

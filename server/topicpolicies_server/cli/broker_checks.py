@@ -5,7 +5,6 @@ No request creates a change log: of a namespace without one only metadata is req
 
 from __future__ import annotations
 
-import json
 from asyncio import Runner
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from topicpolicies.addresses import Place
 
 from ..config import PulsarLogConfig
 from ..core.reasons import LogState
-from ..logs.avro import Codec, Dialect, UnsupportedSchema
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import admin_api
 from ..logs.pulsar.facts import dialect_of, unread_logs
@@ -23,7 +21,6 @@ from ..logs.pulsar.topics import throttling
 from .checks import Doctor, Problem, connected
 
 _SECONDS = 3.0
-_CHANGE_EVENTS = "__change_events"
 
 
 class Brokers:
@@ -89,20 +86,9 @@ class Brokers:
             lambda: self._rates(namespace),
             needs=there,
         )
-        run.check(
-            f"broker.schema {namespace}",
-            f"the schema of {namespace}'s change log is one of policy events",
-            f"See who registered it (pulsar-admin schemas get persistent://{namespace}/{_CHANGE_EVENTS}), and delete that schema.",
-            lambda: self._schema(namespace),
-            needs=there,
-        )
 
     def _get(self, *path: str) -> Any:
-        """Returns the JSON of an answer; None for "not found".
-
-        Raises:
-            LogError: there is no usable answer (``ADMIN_UNREACHABLE``, ``ADMIN_REFUSED``).
-        """
+        """Returns the JSON of an answer; None for "not found"."""
         return self._runner.run(self._admin.get(*path, seconds=_SECONDS))
 
     def _object(self, *path: str) -> Mapping[str, Any]:
@@ -151,18 +137,4 @@ class Brokers:
         policies, version = self._object("namespaces", *namespace.split("/")), self._get("brokers", "version")
         if told := throttling(namespace, policies, dialect_of(str(version).strip())):
             raise Problem(told, level="warning")
-        return ""
-
-    def _schema(self, namespace: str) -> str:
-        if self._get("persistent", *namespace.split("/"), _CHANGE_EVENTS, "partitions") is None:
-            return "there is no change log yet"
-        if (schema := self._get("schemas", *namespace.split("/"), _CHANGE_EVENTS, "schema")) is None:
-            return "nothing was written yet"
-        if not isinstance(schema, dict) or schema.get("type") != "AVRO":
-            raise Problem("it is not one in Avro")
-        data = schema.get("data")
-        try:
-            Codec(data if isinstance(data, str) else json.dumps(data), local_cluster="", dialect=Dialect.UNKNOWN)
-        except UnsupportedSchema as error:
-            raise Problem(f"{error}"[:200]) from None
         return ""

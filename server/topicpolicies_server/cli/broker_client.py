@@ -44,15 +44,15 @@ from ..core.policies.documents import Setting, family
 from ..core.policies.documents import Settings as Document
 from ..core.policies.facts import Facts
 from ..core.reasons import LogState, Reason, ViolationReason
+from ..declared.files import Declaration
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import NO_ENDPOINT, Admin, admin_api, names_of, understood
 from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import Author, read_delete, read_update
-from .declared import Declaration
 from .endpoints import ENDPOINTS, path_of, read, request
 from .exits import reporting
-from .settings import Settings
+from .settings import Settings, WrongUsage
 
 TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
@@ -68,12 +68,7 @@ _NO_AUTHOR = Author()
 
 @contextmanager
 def calling_brokers(chosen: Settings, url: str, token_file: Path | None) -> Iterator[BrokerClient]:
-    """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS.
-
-    Raises:
-        typer.Exit: the body failed, or a file for TLS can't be used.
-        typer.BadParameter: an option is wrong.
-    """
+    """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS."""
     flags = chosen.tls_flags
     flags.of_client()  # raises if they contradict each other
     service_url = f"pulsar://{urlsplit(url.split(',', maxsplit=1)[0]).hostname}:6650"
@@ -86,7 +81,7 @@ def calling_brokers(chosen: Settings, url: str, token_file: Path | None) -> Iter
         tls_key_file=flags.key_file,
     )
     if problems := config.problems():
-        raise typer.BadParameter(problems[-1])
+        raise WrongUsage(problems[-1])
     with reporting(chosen.output):
         try:
             admin = admin_api(config)
@@ -273,11 +268,7 @@ class BrokerClient:
         return ChangeResult(document=_document(change.topic, change.scope, kept), version=_VERSION, outcome=outcome)
 
     async def _write(self, key: PolicyKey, changed: Sequence[Setting], after: Document) -> None:
-        """Makes settings what they are in a document. What brokers refuse is tried again after the rest: quotas depend on retention.
-
-        Raises:
-            PolicyError: the brokers refuse some; all are named.
-        """
+        """Makes settings what they are in a document. What brokers refuse is tried again after the rest: quotas depend on retention."""
         policies, pending = documents.join(after), list(changed)
         while pending:
             refused: dict[Setting, PolicyError] = {}
@@ -298,11 +289,7 @@ class BrokerClient:
 
 
 def _check(key: PolicyKey, changed: Iterable[Setting], after: Document, missing: Collection[str]) -> None:
-    """Refuses what the admin API can't write. ``missing``: the endpoints that it does not have.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
+    """Refuses what the admin API can't write. ``missing``: the endpoints that it does not have."""
     found = []
     for setting in changed:
         name = family(setting)

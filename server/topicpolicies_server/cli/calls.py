@@ -42,10 +42,6 @@ def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
     Args:
         chosen: the global options.
         listening: whether a server has to listen, if its address is of this machine.
-
-    Raises:
-        typer.Exit: the body failed, a file of the options can't be used, or no server listens at an address of this machine.
-        typer.BadParameter: the TLS options contradict each other, a file does not exist, or the address is invalid.
     """
     with reporting(chosen.output, chosen.server):
         check(chosen)
@@ -105,11 +101,7 @@ class Notes:
 
 
 def check(chosen: Settings) -> None:
-    """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name.
-
-    Raises:
-        typer.BadParameter: the address is no address, or a file is not there. What may be a password is not repeated.
-    """
+    """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
     server, flags = chosen.server, chosen.tls_flags
     problem = _SCHEMES.get(server.partition("://")[0], "").format(server) if "://" in server else ""
     if "@" in server and not server.startswith("unix"):
@@ -128,11 +120,7 @@ def check(chosen: Settings) -> None:
 
 
 def _check_listening(server: str, seconds: float) -> None:
-    """Waits until a server listens, if its address is of this machine: a client would go on trying until its timeout.
-
-    Raises:
-        TopicPoliciesError: none listens after ``seconds``.
-    """
+    """Waits until a server listens, if its address is of this machine: a client would go on trying until its timeout."""
     places = [place for place in places_of(server) if not place.path] if is_local(server) else []
     end = time.monotonic() + seconds
     while places:

@@ -19,18 +19,13 @@ from ..core.errors import PolicyError
 from ..escaping import printable
 from .exits import message_of
 from .server import status_of
-from .settings import Settings
+from .settings import Settings, full_topic
 
 _T = TypeVar("_T")
 LEVELS = ("failed", "warning", "skipped", "ok")
 """What a finding means. A warning: it works, but not well. Skipped: another check, which this one needs, did not succeed."""
 _WIDTH = 79
 _SECONDS = 6.0
-_CLOSED = {
-    "PERMISSION_DENIED": "your role lacks the permission",
-    "READ_ONLY": "the server is read-only",
-    "HISTORY_OFF": "the server keeps no history",
-}
 _REMEDIES = {
     "TOPIC_NOT_FOUND": "Name a topic that exists: --scratch TOPIC; or create it (pulsar-admin topics create).",
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
@@ -111,26 +106,19 @@ def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequ
         namespaces: the namespaces to check.
         scratch: the namespace or topic of which a change is checked; empty: none is.
     """
-    places = places_of(chosen.server)
     run.check(
-        "address.name",
-        "the host name can be resolved",
-        "Name the server with --server HOST:PORT or TOPICPOLICIES_SERVER, and check whether DNS knows the host.",
-        lambda: resolved(places),
-    )
-    run.check(
-        "address.connect",
+        "address",
         "connections are accepted",
-        "Check whether the server runs, whether it listens there (serve --listen), and whether a firewall is in between.",
-        lambda: connected(places),
-        needs="address.name",
+        "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
+        " whether a firewall is in between.",
+        lambda: connected(places_of(chosen.server)),
     )
     run.check(
         "server.service",
         "the service answers",
         "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for them.",
         lambda: _service(client, chosen.server),
-        needs="address.connect",
+        needs="address",
     )
     run.check(
         "server.readiness",
@@ -148,7 +136,7 @@ def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequ
             needs="server.service",
         )
     if scratch:
-        topic = scratch if "://" in scratch or scratch.count("/") > 1 else _scratch_topic(scratch)
+        topic = _scratch_topic(scratch) if "://" not in scratch and scratch.count("/") == 1 else full_topic(scratch)
         run.check(
             "scratch.change",
             f"a change of {topic} would be made (a dry run)",
@@ -156,22 +144,6 @@ def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequ
             lambda: _refusable(lambda: _dry_run(client, topic)),
             needs="server.service",
         )
-
-
-def resolved(places: Sequence[Place]) -> str:
-    """Returns the addresses of the places' hosts.
-
-    Raises:
-        Problem: a host has none.
-    """
-    told = []
-    for place in places:
-        try:
-            addresses = [] if place.path else socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise Problem(f"{place.host}: {error}") from None
-        told.append(place.path or f"{place.host} is {', '.join(dict.fromkeys(str(each[4][0]) for each in addresses))}")
-    return "; ".join(told)
 
 
 def connected(places: Sequence[Place]) -> str:
@@ -212,19 +184,8 @@ def _ready(chosen: Settings) -> str:
 
 
 def _namespace(client: Client, namespace: str) -> str:
-    """Returns whether a namespace has documents, and what the caller may not do there."""
     first = _refusable(lambda: next(client.list(namespace, page_size=1, timeout=_SECONDS), None))
-    told = ["it has no document" if first is None else "it has documents"]
-    ways: dict[str, Callable[[], object]] = {
-        "change it": lambda: _dry_run(client, _scratch_topic(namespace)),
-        "list its history": lambda: next(client.history_pages(namespace=namespace, page_size=1, timeout=_SECONDS), None),
-    }
-    for what, call in ways.items():
-        try:
-            call()
-        except TopicPoliciesError as error:  # any reason but these comes after the permission
-            told += [f"you may not {what}: {_CLOSED[error.reason]}"] if error.reason in _CLOSED else []
-    return "; ".join(told)
+    return "it has no document" if first is None else "it has documents"
 
 
 def _refusable(call: Callable[[], _T]) -> _T:

@@ -61,15 +61,10 @@ def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
     values = ((each, written_value(each.value, url=each.option.url)) for each in in_force.settings.values())
-    for line in columns((each.option.name, _origin(each), printable(value)) for each, value in values):
+    for line in columns((each.option.name, each.source.name.lower(), printable(value)) for each, value in values):
         typer.echo(line)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
-
-
-def _origin(setting: Setting) -> str:
-    """Returns the source of a value. Its kind suffices: there is one file, and the option's name gives the variable and the flag."""
-    return setting.source.name.lower() if setting.given else f"default{f' ({setting.where})' if setting.where else ''}"
 
 
 def _json(in_force: OptionValues) -> dict[str, Any]:

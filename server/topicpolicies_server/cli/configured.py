@@ -13,9 +13,12 @@ import typer
 from ..config.option import Option, ReadBy
 from ..config.rendering import plain, written_value
 from ..config.sources import options, read_options
-from .settings import TlsFlags, settings
+from .settings import REQUIRED, TlsFlags, settings, with_parameters
 
 _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
+
+_GLOBAL = ("tls_certificate", "tls_key")
+"""Options whose flags are global options of the command line."""
 
 
 def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -27,8 +30,8 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
         by: whose options the command takes, those of serve or of guard.
         of_server: whether the global options of certificate and key are the server's own; else they are the client's.
     """
-    taken = [each for each in options().values() if each.read_by & by and not each.given_globally]
-    arguments = [each.name for each in taken if each.argument and by is ReadBy.GUARD]
+    taken = [each for each in options().values() if each.read_by & by and each.name not in _GLOBAL]
+    arguments = ["guard"] if by is ReadBy.GUARD else []
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
@@ -40,19 +43,13 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
             flags |= {"tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
             command(context, read_options(flags, os.environ, config_file), **others)
 
-        parameters = [_parameter("context", typer.Context, inspect.Parameter.empty), *own, _parameter("config_file", _FILE, None)]
-        parameters += [_parameter(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
         run.__doc__ = command.__doc__
         run.__name__ = command.__name__
-        run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
-        return run
+        parameters = [("context", typer.Context, REQUIRED), *((each.name, each.annotation, each.default) for each in own)]
+        flags = [(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
+        return with_parameters(run, [*parameters, ("config_file", _FILE, None), *flags])
 
     return made
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _flag(option: Option, *, argument: bool) -> Any:

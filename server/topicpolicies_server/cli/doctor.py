@@ -20,7 +20,7 @@ from .checks import LEVELS, Doctor, check_server
 from .configured import configured
 from .exits import ExitCode, reporting
 from .serve import reporting_problems
-from .settings import Settings, settings
+from .settings import Settings, full_namespace, settings
 
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
@@ -60,7 +60,7 @@ def doctor(
     said = context.parent is not None and getattr(context.parent.get_parameter_source("server"), "name", "") != "DEFAULT"
     if config is not None and not said:
         chosen = _of_config(chosen, config)
-    named = list(dict.fromkeys([*(namespaces or []), *([scratch] if scratch.count("/") == 1 else [])]))
+    named = list(dict.fromkeys([*map(full_namespace, namespaces or []), *([scratch] if scratch.count("/") == 1 else [])]))
     if wrong := next((each for each in named if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
     run = Doctor(silent=chosen.json)

@@ -12,17 +12,17 @@ from topicpolicies.masks import Path, parse_path
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 
+from ..declared.rendering import between, compact, lines, policies_of, printable_path, scope_name
 from ..escaping import printable
 from . import forms
+from .assignments import parse
 from .calls import calling
 from .exits import ExitCode, reporting
 from .fields import complete
 from .moments import parse_moment, read_at
-from .rendering import between, columns, compact, fitting, lines, policies_of, printable_path, scope_name, show_differences
-from .settings import Output, ScopeName, ScopeNames, Settings, settings
-from .values import parse
+from .rendering import show_columns, show_differences
+from .settings import ScopeName, ScopeNames, Settings, Topic, WrongUsage, full_namespace, settings
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")]
 Scopes = Annotated[ScopeNames, typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")]
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
@@ -151,7 +151,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     if not assignments and not unset and not mask:
-        raise typer.BadParameter("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
+        raise WrongUsage("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
     if must_not_exist and if_version:
         raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
     with reporting(chosen.output):
@@ -200,12 +200,14 @@ def delete(
 
 def list_(
     context: typer.Context,
-    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace: tenant/namespace.")],
+    namespace: Annotated[
+        str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.", callback=full_namespace)
+    ],
     scope: Scopes = ScopeNames.BOTH,
 ) -> None:
     """List the documents of a namespace, by topic and scope.
 
-    A line has the topic, the scope, the version and the settings of a document. On a terminal it is cut, unless with -o wide.
+    A line has the topic, the scope, the version and the settings of a document. On a terminal it is folded.
 
     \b
     Examples:
@@ -221,8 +223,7 @@ def list_(
         chosen.show(forms.of_documents(documents) | {"resume_token": pages[0].resume_token})
     elif not chosen.show_names(document.topic for document in documents):
         rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
-        for line in columns(rows):
-            typer.echo(fitting(line, wide=chosen.output is Output.WIDE))
+        show_columns(rows)
         typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 
@@ -244,8 +245,7 @@ def effective(context: typer.Context, topic: Topic) -> None:
     elif not chosen.show_names([found.topic]):
         disabled = "  its own policies are disabled" if found.disabled else ""
         typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
-        for line in columns((printable_path(path), value or '""', _source(found, path)) for path, value in lines(found.policies)):
-            typer.echo(line)
+        show_columns((printable_path(path), value or '""', _source(found, path)) for path, value in lines(found.policies))
 
 
 def _source(found: EffectivePolicy, path: Path) -> str:
@@ -273,8 +273,7 @@ def show(document: PolicyDocument) -> None:
     topic, scope = printable(document.topic), scope_name(document)
     if document.HasField("policies"):
         typer.echo(f"{topic}  {scope}  version {document.version}")
-        for line in columns((printable_path(path), value) for path, value in lines(document.policies)):
-            typer.echo(line)
+        show_columns((printable_path(path), value) for path, value in lines(document.policies))
     elif document.disabled:
         typer.echo(f"{topic} has no {scope} document: its topic policies are disabled.", err=True)
     else:

@@ -13,13 +13,13 @@ import typer
 
 from topicpolicies import InvalidArgument, PolicyDocument
 
+from ..declared.files import Declaration, parse_policies
+from ..declared.rendering import scope_name
+from ..declared.steps import Step, steps
 from . import forms
-from .apply import Step, steps
 from .calls import calling
-from .declared import Declaration, parse_policies, plain
-from .documents import OneScope, Topic, show_change
-from .rendering import scope_name
-from .settings import ScopeName, settings
+from .documents import OneScope, show_change
+from .settings import ScopeName, Topic, WrongUsage, settings
 
 _MOST_ATTEMPTS = 10
 """How often a text that is wrong is edited again: an editor that is a program would go on for ever."""
@@ -67,13 +67,9 @@ def edit(
 
 
 def _edited(document: PolicyDocument) -> Step | None:
-    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times.
-
-    Raises:
-        InvalidArgument: the text is wrong, and the user has left it so.
-    """
+    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times."""
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
-    policies = plain(document.policies)
+    policies = forms.plain(document.policies)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
     for left in reversed(range(_MOST_ATTEMPTS)):
         last, text = text, _in_editor(text)
@@ -95,11 +91,7 @@ def _edited(document: PolicyDocument) -> Step | None:
 
 
 def _in_editor(text: str) -> str:
-    """Returns a text as the user's editor leaves it.
-
-    Raises:
-        typer.BadParameter: the editor can't be run, or ended with an error.
-    """
+    """Returns a text as the user's editor leaves it."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "policies.yaml"
@@ -107,7 +99,7 @@ def _in_editor(text: str) -> str:
         try:
             ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
         except OSError as error:
-            raise typer.BadParameter(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
+            raise WrongUsage(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
         if ended:
-            raise typer.BadParameter(f"The editor {editor} ended with {ended}; nothing was changed.")
+            raise WrongUsage(f"The editor {editor} ended with {ended}; nothing was changed.")
         return file.read_text(encoding="utf-8")

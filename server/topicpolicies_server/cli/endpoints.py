@@ -16,7 +16,7 @@ from topicpolicies.masks import format_path
 from topicpolicies.values import assign, enum_name, map_value
 
 from ..core.policies.documents import Setting
-from .values import find, structured
+from ..declared.values import find, structured
 
 
 class Endpoint(NamedTuple):
@@ -171,17 +171,18 @@ def _value(message: Message, name: str) -> Any:
     if map_value(field) is not None:
         return {key: _members(each) if isinstance(each, Message) else each for key, each in value.items()}
     if field.is_repeated:
-        return [_scalar(field, each) for each in value]
+        return [plain_scalar(field, each) for each in value]
     if not message.HasField(name):
         return None
-    return _members(value) if isinstance(value, Message) else _scalar(field, value)
+    return _members(value) if isinstance(value, Message) else plain_scalar(field, value)
 
 
 def _members(message: Message) -> dict[str, Any]:
     return {field.json_name: _value(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
-def _scalar(field: FieldDescriptor, value: Any) -> Any:
+def plain_scalar(field: FieldDescriptor, value: Any) -> Any:
+    """Returns a single value with Pulsar's own names of enums."""
     if field.enum_type is None:
         return value
     name = enum_name(field.enum_type, value)

@@ -13,8 +13,8 @@ from topicpolicies.v1.history_pb2 import HistoryEntry, HistoryGap, HistoryGapRea
 from topicpolicies.v1.service_pb2 import NamespaceState, NamespaceStatus, PolicyChange
 from topicpolicies.values import enum_name
 
+from ..declared.rendering import compact, one_line, policies_of, scope_name
 from ..escaping import printable
-from .rendering import compact, one_line, policies_of, scope_name
 
 _RESTATED = {
     HistoryKind.HISTORY_KIND_REPAIR: "repair: restates the document, and changes nothing",

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(enum.IntEnum):
-    """The exit codes of every command: ``EXIT_CODES`` says what they mean."""
+    """The exit codes of every command; ``EXIT_CODES`` says what they mean."""
 
     OK = 0
     ERROR = 1
@@ -37,10 +37,20 @@ class ExitCode(enum.IntEnum):
     UNWELL = 10
 
 
-EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--if-version, --must-not-exist), 4 not found,
-or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
-8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
-10 a check failed (doctor)."""
+EXIT_CODES = {
+    ExitCode.OK: "done",
+    ExitCode.ERROR: "another error",
+    ExitCode.USAGE: "wrong usage, file or request",
+    ExitCode.CONFLICT: "conflict: --if-version, --must-not-exist, another owner",
+    ExitCode.NOT_FOUND: "not found, or no document",
+    ExitCode.UNAVAILABLE: "the server or its log can't be reached",
+    ExitCode.OUTCOME_UNKNOWN: "the outcome is unknown: repeat with the --request-id that the error names",
+    ExitCode.DIFFERENT: "there are differences (plan, diff)",
+    ExitCode.HALF_DONE: "partly done (apply)",
+    ExitCode.NOT_STARTED: "not started: an address or a file can't be used (serve, guard, demo)",
+    ExitCode.UNWELL: "a check failed (doctor)",
+}
+"""What they mean, for help."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,
@@ -74,26 +84,6 @@ def exit_code(error: TopicPoliciesError) -> ExitCode:
     return ExitCode.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else _CODES.get(error.code.name, ExitCode.ERROR)
 
 
-DetailedExitCode = Annotated[
-    bool, typer.Option("--detailed-exitcode", help="Exit codes as terraform has them: 0 no differences, 1 an error, 2 differences.")
-]
-
-
-@contextmanager
-def exit_codes(*, detailed: bool) -> Iterator[None]:
-    """Has the body end with terraform's exit codes if ``detailed``: 0 no differences, 1 an error, 2 differences.
-
-    Raises:
-        typer.Exit: the body has.
-    """
-    try:
-        yield
-    except typer.Exit as ended:
-        if not detailed or not ended.exit_code:
-            raise
-        raise typer.Exit(2 if ended.exit_code == ExitCode.DIFFERENT else 1) from None
-
-
 @contextmanager
 def reporting(output: Output, server: str = "") -> Iterator[None]:
     """Reports an error of the body on standard error, and ends the command with its exit code.
@@ -101,9 +91,6 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
     Args:
         output: the form of the report.
         server: the server's address, for an error about the connection.
-
-    Raises:
-        typer.Exit: the body failed with an error of the client, or a file can't be read or written.
     """
     from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
@@ -178,9 +165,6 @@ def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
     Args:
         json: whether the message is JSON.
         utf_8: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
-
-    Raises:
-        SystemExit: the output can't be written.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

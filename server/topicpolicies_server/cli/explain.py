@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import textwrap
-from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -16,11 +12,12 @@ from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
 from topicpolicies.values import ValueProblem, kind_name, map_value
 
+from ..declared.definition import comment_of, meanings, unit_of
+from ..declared.values import find
 from .exits import reporting
-from .fields import FIELDS, Row, comment_of, complete, meanings, paths, unit_of
-from .rendering import columns
+from .fields import FIELDS, Row, complete, paths
+from .rendering import show_columns
 from .settings import settings
-from .values import find
 
 
 def explain(
@@ -45,7 +42,7 @@ def explain(
         if chosen.for_programs:
             chosen.show({"fields": [explanation(name, every[name]) for name in FIELDS]})
         else:
-            _show((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in FIELDS)
+            show_columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in FIELDS)
         return
     with reporting(chosen.output):
         try:
@@ -57,9 +54,15 @@ def explain(
         chosen.show(told)
         return
     typer.echo(told.pop("field"))
-    _show([(told.pop("comment"),)])
+    show_columns([(told.pop("comment"),)])
     typer.echo()
-    _show((name, text) for name, value in told.items() for text in _texts(value))
+    parts = [(name, told.pop(name)) for name in ("values", "fields") if name in told]
+    example = told.pop("example")
+    show_columns(list(told.items()))
+    for name, rows in parts:
+        typer.echo(f"\n{name}:")
+        show_columns([(f"  {each}", text) for each, text in rows.items()])
+    typer.echo(f"\nexample:\n  {example}")  # in one line, to be copied
 
 
 def _of_pulsar_admin(name: str) -> str:
@@ -72,22 +75,6 @@ def _of_pulsar_admin(name: str) -> str:
         ),
         name,
     )
-
-
-def _show(rows: Iterable[Sequence[str]]) -> None:
-    """Prints rows in columns; on a terminal, the last column is folded, except that of an example, which people copy."""
-    whole = list(rows)
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    indent = " " * sum(max(map(len, cells)) + 2 for cells in zip(*(row[:-1] for row in whole), strict=True))
-    for row, line in zip(whole, columns(whole), strict=True):
-        if room > len(indent) and row[0] != "example":
-            typer.echo(textwrap.fill(line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
-        else:
-            typer.echo(line)
-
-
-def _texts(value: Any) -> list[str]:
-    return [f"{name}  {text}".rstrip() for name, text in value.items()] if isinstance(value, dict) else [str(value)]
 
 
 def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:

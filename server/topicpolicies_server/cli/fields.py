@@ -1,21 +1,15 @@
 """What the command line knows of each field, beyond the Protobuf definition: pulsar-admin's commands and flags, and an example.
 
-Help, completion, ``explain`` and the commands of pulsar-admin (``verbs``) come from this table; units come from the fields' names. What
-a field means, and what it means if it is unset, 0 or -1, comes from the comments of the definition, which ``proto/generate.py`` writes into
-``fields.json``.
+Help, completion, ``explain`` and the commands of pulsar-admin (``verbs``) come from this table.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+    from google.protobuf.descriptor import Descriptor
 
 
 class Flag(NamedTuple):
@@ -234,44 +228,6 @@ FIELDS = {
     ),
 }
 """All fields of a document."""
-
-_UNITS = {
-    "milliseconds": re.compile("millis$"),
-    "seconds": re.compile("seconds?$|^limit_time$"),
-    "minutes": re.compile("minutes$"),
-    "megabytes": re.compile("_mb$"),
-    "bytes": re.compile("bytes?$|^(compaction_threshold|max_message_size|limit_size)$"),
-}
-_SAYS = {
-    "unset": re.compile(r"(?:Unset|Empty|UNSPECIFIED): (.+?)\.(?: |$)"),
-    "0": re.compile(r"\b0 (?:is )?((?:no |as )?\w[^.;,]*)"),
-    "-1": re.compile(r"(?:-1|negative) is ([^.;,]+)"),
-    "left out": re.compile(r"(?:Left out in an update: ([^.;,]+)|(Must be given)) ?"),
-}
-"""How the comments of the definition say what a field means if it has no value, or a special one."""
-
-
-def unit_of(name: str) -> str:
-    """Returns the unit of a field, by its name; empty: it has none."""
-    return next((unit for unit, pattern in _UNITS.items() if pattern.search(name)), "")
-
-
-@cache
-def _comments() -> dict[str, str]:
-    found: dict[str, str] = json.loads(resources.files(__package__).joinpath("fields.json").read_text(encoding="utf-8"))
-    return found
-
-
-def comment_of(full_name: str) -> str:
-    """Returns the comment of a field or of an enum's value: ``BacklogQuota.limit_size``."""
-    return _comments().get(full_name, "")
-
-
-def meanings(field: FieldDescriptor) -> dict[str, str]:
-    """Returns what it means if a field is ``unset``, ``0``, ``-1``, or ``left out`` of a new object, where the definition says so."""
-    comment = comment_of(f"{field.containing_type.name}.{field.name}") if field.containing_type is not None else ""
-    found = {name: pattern.search(comment) for name, pattern in _SAYS.items()}
-    return {name: each[1] or each[2] for name, each in found.items() if each is not None}
 
 
 def paths(descriptor: Descriptor, above: str = "") -> Iterator[str]:

@@ -1,25 +1,30 @@
 """Answers as JSON and YAML: the messages of the service in Protobuf's own JSON form, with the names of the definition.
 
-One thing differs: a mask is a list of paths, because Protobuf's JSON form of a mask can't carry the keys of maps.
+One thing differs from Protobuf's form: a mask is a list of paths, because Protobuf's JSON form of a mask can't carry the keys of maps.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
-from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, PolicyDocument, TopicPolicies
+from topicpolicies.values import enum_name, map_value
 
 Json: TypeAlias = dict[str, Any]
 _ENDLESS = 1 << 30
 """The width of lines of YAML: a text that the library breaks into several is not always read as it was."""
 _NEXT_LINE = "\x85"
+_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON may contain literally, and YAML may not."""
 
 
 def dumps(document: Json) -> str:
@@ -77,3 +82,39 @@ def _take_masks(message: Message, above: tuple[str, ...]) -> Iterator[tuple[tupl
             message.ClearField(field.name)
         elif field.message_type not in (None, TopicPolicies.DESCRIPTOR) and not field.is_repeated:
             yield from _take_masks(value, (*above, field.name))
+
+
+def declaring(documents: Iterable[PolicyDocument], namespaces: Iterable[str], *, as_json: bool) -> str:
+    """Returns the file that declares documents as they are: YAML, or one line of JSON that is also YAML."""
+    entries = []
+    for document in documents:
+        if document.HasField("policies"):
+            scope = {"scope": "global"} if document.scope == SCOPE_GLOBAL else {}
+            entries.append({"topic": document.topic} | scope | {"set": plain(document.policies)})
+    file = {"version": 1, "namespaces": list(namespaces), "policies": entries}
+    if not as_json:
+        return yaml(file, begin=False) + "\n"
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(file, ensure_ascii=False)) + "\n"
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """Returns the fields of a message as a file declares them."""
+    made: dict[str, Any] = {}
+    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
+        entries = map_value(field)
+        if entries is not None:
+            made[field.name] = {key: _value(entries, value[key]) for key in sorted(value)}
+        elif field.is_repeated:
+            made[field.name] = [_value(field, each) for each in value]
+        else:
+            made[field.name] = _value(field, value)
+    return made
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if field.message_type is not None:
+        return plain(value)
+    if field.enum_type is not None:
+        name = enum_name(field.enum_type, value)
+        return int(name) if name.isdigit() else name.lower()
+    return value

@@ -20,11 +20,7 @@ FORMS = "a time (2026-03-01T12:00, with a zone or local), a time before now (2h-
 
 
 def parse_time(text: str, option: str) -> datetime:
-    """Parses a time; one without a zone is local.
-
-    Raises:
-        typer.BadParameter: the text is no time.
-    """
+    """Parses a time; one without a zone is local."""
     found = _time(text)
     if found is None:
         raise typer.BadParameter(f'"{text}" is not a time: write {FORMS}.', param_hint=option)
@@ -32,11 +28,7 @@ def parse_time(text: str, option: str) -> datetime:
 
 
 def parse_moment(text: str, option: str) -> Moment:
-    """Parses a time or a version. ``now`` becomes None, not a time, which would be in the future for a server whose clock is behind.
-
-    Raises:
-        typer.BadParameter: the text is neither.
-    """
+    """Parses a time or a version. ``now`` becomes None, not a time, which would be in the future for a server whose clock is behind."""
     if text.lower() == "now":
         return None
     found = _time(text)

@@ -8,11 +8,12 @@ import typer
 
 from topicpolicies.masks import paths_between
 
-from .apply import DryRun, Step, Yes, accepted, carry_out, validated
+from ..declared.steps import Step
+from .apply import DryRun, Yes, accepted, carry_out, validated
 from .calls import calling
-from .documents import OneScope, Topic
+from .documents import OneScope
 from .moments import parse_moment, read_at
-from .settings import ScopeName, settings
+from .settings import ScopeName, Topic, settings
 
 
 def revert(

@@ -7,9 +7,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +24,10 @@ from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
 from .configured import configured
 from .exits import ExitCode, report_other, reporting
-from .settings import Output, TlsFlags, settings
+from .settings import Output, TlsFlags, WrongUsage, settings
 
 if TYPE_CHECKING:
-    from .declared import DeclaredFiles
+    from ..declared.files import Declared
 
 _LOG = logging.getLogger(__name__)
 _IN_USE = "another program listens there; stop it, or name another address"
@@ -65,13 +64,12 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     check_tls(chosen.tls_flags, in_force)
     with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
-    declared = None
+    declared: Sequence[Declared] = ()
     if config.declared is not None:
-        from .declared import DeclaredFiles  # noqa: PLC0415 - YAML is not needed to serve
+        from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
 
-        declared = DeclaredFiles(config.declared)
         with reporting(chosen.output):  # a file that is wrong is wrong usage, not a failure to start
-            declared.read()
+            declared = by_owner([config.declared])
     run(config, chosen.output, declared)
 
 
@@ -99,84 +97,55 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
 
 
 def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
-    """Checks that the global TLS options fit a server.
-
-    Raises:
-        typer.BadParameter: one is for clients only, or contradicts the server's certificate or its absence.
-    """
+    """Checks that the global TLS options fit a server."""
     certificate = in_force.settings["tls_certificate"]
     if flags.ca_file is not None or flags.server_name is not None:
-        raise typer.BadParameter("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
+        raise WrongUsage("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
     if flags.use and certificate.value is None:
-        raise typer.BadParameter("A server with TLS needs its --tls-certificate and --tls-key.")
+        raise WrongUsage("A server with TLS needs its --tls-certificate and --tls-key.")
     if flags.use is False and certificate.value is not None:
-        raise typer.BadParameter(f"--no-tls contradicts tls_certificate ({certificate.where}).")
+        raise WrongUsage(f"--no-tls contradicts tls_certificate ({certificate.where}).")
 
 
-def run(config: ServerConfig | GuardConfig, output: Output, declared: DeclaredFiles | None = None) -> None:
+def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[Declared] = ()) -> None:
     """Runs a server or a guard, which logs on standard error, until a signal stops it.
 
-    ``output``: the form of an error. ``declared``: the policies that a server keeps in force; None: none.
-
-    Raises:
-        typer.Exit: it could not start, or ended with an error.
+    ``output``: the form of an error. ``declared``: what each owner declares in the files that a server keeps in force.
     """
-    with collector_off_during_start():
-        set_up_logging(config.log_level, config.log_format)
-        if isinstance(config, ServerConfig):
-            _run("the server", config, output, (config.listen, config.metrics_listen), declared)
-        else:
-            _run("the guard", config, output, (config.metrics_listen,))
-
-
-def _run(
-    what: str,
-    config: ServerConfig | GuardConfig,
-    output: Output,
-    addresses: tuple[Address | None, ...],
-    declared: DeclaredFiles | None = None,
-) -> None:
     from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
 
-    def make() -> Any:
-        if isinstance(config, GuardConfig):
-            from ..guard.guard import GuardService  # noqa: PLC0415
-
-            return GuardService(config)
-        from ..rpc.server import Server  # noqa: PLC0415
-
-        if config.data_folder is not None:
-            config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if declared is None:
-            return Server(config)
-        from .drift import looking_for_drift  # noqa: PLC0415
-
-        return Server(config, beside=[partial(looking_for_drift, files=declared, enforce=config.enforce)])
+    what, listens = ("the guard", None) if isinstance(config, GuardConfig) else ("the server", config.listen)
 
     def running(service: Any) -> None:
         started()
         if isinstance(config, GuardConfig):
-            said = [f"Guarding {', '.join(config.guard)}{', reporting only' if config.report_only else ''}"]
-        else:
-            embedded = [f"The change log is {config.log.path}"] if isinstance(config.log, EmbeddedLogConfig) else []
-            said = [f"Listening on {service.address}", *embedded]
-        for line in said:
-            if config.log_format is LogFormat.TEXT:
-                typer.echo(line, err=True)
-            else:
-                _LOG.info("%s", line)
+            _LOG.info("Guarding %s%s", ", ".join(config.guard), ", reporting only" if config.report_only else "")
+            return
+        _LOG.info("Listening on %s", service.address)
+        if isinstance(config.log, EmbeddedLogConfig):
+            _LOG.info("The change log is %s", config.log.path)
 
-    with starting(what, output, *addresses, form=config.log_format) as started:
-        run_service(make, running)
+    with collector_off_during_start():
+        set_up_logging(config.log_level, config.log_format)
+        with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
+            run_service(lambda: _service(config, declared), running)
+
+
+def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
+    if isinstance(config, GuardConfig):
+        from ..guard.guard import GuardService  # noqa: PLC0415
+
+        return GuardService(config)
+    from ..rpc.server import Server  # noqa: PLC0415
+
+    if config.data_folder is not None:
+        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Server(config, declared)
 
 
 @contextmanager
 def reporting_problems(output: Output) -> Iterator[None]:
-    """Reports all problems of a wrong configuration, and ends the command.
-
-    Raises:
-        typer.Exit: the body raised ConfigError.
-    """
+    """Reports all problems of a wrong configuration, and ends the command."""
     try:
         yield
     except ConfigError as error:
@@ -204,9 +173,6 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         output: the form of the message, if ``form`` is TEXT.
         addresses: where ``what`` is to listen.
         form: the format of log lines; unless it is TEXT, the message is a log line too.
-
-    Raises:
-        typer.Exit: the addresses can't be listened on, or the body failed to start or, with a PolicyError, to go on.
     """
     running = False
 
@@ -246,18 +212,17 @@ def _refusal(address: Address) -> str:
         places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
         return "the host name can't be resolved; name another address"
-    refused: list[OSError] = []
+    refused: dict[int, str] = {}
     for family, kind, protocol, _, place in places:
         try:
             with socket.socket(family, kind, protocol) as tried:
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 tried.bind(place)
-        except OSError as error:
-            refused.append(error)
-        else:
             return ""
-    first = next((each for each in refused if each.errno == errno.EADDRINUSE), refused[0])
-    return _HINTS.get(first.errno or 0, f"{first.strerror}; name another address")
+        except OSError as error:
+            refused[error.errno or 0] = f"{error.strerror}; name another address"
+    first = errno.EADDRINUSE if errno.EADDRINUSE in refused else next(iter(refused))
+    return _HINTS.get(first, refused[first])
 
 
 def _refusal_of_socket(path: str) -> str:

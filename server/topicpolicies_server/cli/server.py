@@ -18,7 +18,7 @@ from ..escaping import printable
 from . import forms
 from .calls import calling, check
 from .exits import ExitCode, reporting
-from .rendering import columns
+from .rendering import show_columns
 from .settings import Settings, settings
 
 _LOGS = {
@@ -54,8 +54,7 @@ def info(context: typer.Context) -> None:
         ("cluster", found.cluster or "none, or not known yet"),
         ("writers", _WRITERS.get(found.writer_mode, "unknown")),
     )
-    for line in columns(rows):
-        typer.echo(printable(line))
+    show_columns((name, printable(value)) for name, value in rows)
 
 
 def health(

@@ -6,11 +6,12 @@ What calls need is imported where it is used, so that help comes without it.
 from __future__ import annotations
 
 import enum
+import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from topicpolicies import Scope, Tls
 
 
+REQUIRED = inspect.Parameter.empty
+"""In place of a default: the parameter must be given."""
+
+
 class Output(enum.Enum):
     """The form of results and errors."""
 
     TABLE = "table"
     """Text for people."""
-    WIDE = "wide"
-    """Text for people, in which nothing is cut, however narrow the terminal is."""
     JSON = "json"
     """JSON for programs: one document; of ``watch`` and ``history`` one per line."""
     YAML = "yaml"
@@ -62,6 +65,30 @@ class ScopeNames(enum.Enum):
         return tuple(each.scope for each in ScopeName if self.value in (each.value, "both"))
 
 
+class WrongUsage(typer.BadParameter):
+    """Arguments that are wrong together: the message stands alone, without the name of a parameter."""
+
+    def format_message(self) -> str:
+        """Returns the message."""
+        return self.message
+
+
+def full_topic(text: str) -> str:
+    """Returns a topic's name with its tenant and namespace, as Pulsar's ``TopicName`` does: ``orders`` is one of public/default."""
+    return f"persistent://public/default/{text}" if text and "/" not in text else text
+
+
+Topic = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic; a name alone is of public/default.", callback=full_topic),
+]
+
+
+def full_namespace(text: str) -> str:
+    """Returns a namespace's name with its tenant: ``orders`` is public/orders."""
+    return f"public/{text}" if text and "/" not in text else text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFlags:
     """The global options of TLS for the connection to a server. For ``serve`` the certificate and key are the server's own."""
@@ -74,19 +101,15 @@ class TlsFlags:
     server_name: str | None = None
 
     def of_client(self) -> bool | Tls | None:
-        """Returns the TLS of a connection to a server, as ``Client`` takes it.
-
-        Raises:
-            typer.BadParameter: the options contradict each other.
-        """
+        """Returns the TLS of a connection to a server, as ``Client`` takes it."""
         from topicpolicies import Tls  # noqa: PLC0415
 
         if (self.certificate_file is None) != (self.key_file is None):
-            raise typer.BadParameter("--tls-certificate and --tls-key belong together.")
+            raise WrongUsage("--tls-certificate and --tls-key belong together.")
         if self.ca_file is None and self.certificate_file is None and self.server_name is None:
             return self.use
         if self.use is False:
-            raise typer.BadParameter("--no-tls contradicts the other TLS options.")
+            raise WrongUsage("--no-tls contradicts the other TLS options.")
         return Tls(ca_file=self.ca_file, certificate_file=self.certificate_file, key_file=self.key_file, server_name=self.server_name)
 
 
@@ -127,6 +150,14 @@ class Settings:
             for topic in dict.fromkeys(topics):
                 typer.echo(printable(topic))
         return self.output is Output.NAME
+
+
+def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:
+    """Returns a function of which Typer makes a command with these parameters: names, annotations and defaults (``REQUIRED``: none)."""
+    made = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind) for name, kind, default in parameters]
+    run.__annotations__ = {each.name: each.annotation for each in made} | {"return": None}
+    run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]  # what Typer reads
+    return run
 
 
 def with_port(server: str) -> str:

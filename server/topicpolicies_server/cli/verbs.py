@@ -7,15 +7,15 @@ cuts it.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .fields import FIELDS, Flag, Row, unit_of
-from .settings import ScopeName, settings
+from ..declared.definition import unit_of
+from .fields import FIELDS, Flag, Row
+from .settings import REQUIRED, ScopeName, Topic, WrongUsage, settings, with_parameters
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -30,7 +30,6 @@ _OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-
 """The drivers of offload policies, by name in lower case, and how the names of their own fields begin."""
 VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
 """The commands, and the field of each."""
-_Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="persistent://tenant/namespace/topic; a name alone is of public/default.")]
 _Global = Annotated[bool, typer.Option("-g", "--global", help="The policy of all clusters.")]
 _Applied = Annotated[bool, typer.Option("-ap", "-a", "--applied", help="The value in force, whatever level sets it.")]
 
@@ -46,7 +45,6 @@ def function_of(command: str) -> Callable[..., None]:
         from .calls import calling  # noqa: PLC0415
 
         chosen = settings(context)
-        topic = topic if "/" in topic else f"persistent://public/default/{topic}"
         scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
         path = name if action == "get" and name == "back_log_quota_map" else _path(name, row, given.pop("key", ""))
         assignments = _assignments(path, row, given) if action == "set" else {}
@@ -60,24 +58,22 @@ def function_of(command: str) -> Callable[..., None]:
             client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
-    parameters = [_parameter("context", typer.Context), _parameter("topic", _Topic), _parameter("is_global", _Global, default=False)]
+    parameters: list[tuple[str, Any, Any]] = [
+        ("context", typer.Context, REQUIRED),
+        ("topic", Topic, REQUIRED),
+        ("is_global", _Global, False),
+    ]
     if action == "get":
-        parameters.append(_parameter("applied", _Applied, default=False))
+        parameters.append(("applied", _Applied, False))
     if row.key and (action != "get" or name != "back_log_quota_map"):
         default = "destination_storage" if name == "back_log_quota_map" else ""
         told = "destination_storage or message_age." if default else "The subscription; by default all of the topic."
-        parameters.append(_parameter("key", Annotated[str, typer.Option(*row.key.split(), metavar="NAME", help=told)], default=default))
+        parameters.append(("key", Annotated[str, typer.Option(*row.key.split(), metavar="NAME", help=told)], default))
     for flag in flags:
         if flag.names:
-            without = inspect.Parameter.empty if flag.required else False if flag.switch else None
-            parameters.append(_parameter(_name(flag), _option(flag, flag.leaf.lstrip(".") or name), without))
-    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer makes the flags of
-    return run
-
-
-def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            without = REQUIRED if flag.required else False if flag.switch else None
+            parameters.append((_name(flag), _option(flag, flag.leaf.lstrip(".") or name), without))
+    return with_parameters(run, parameters)
 
 
 def _name(flag: Flag) -> str:
@@ -96,7 +92,7 @@ def _option(flag: Flag, told: str) -> Any:
 
 def _path(name: str, row: Row, key: str) -> str:
     if name == "back_log_quota_map" and key not in ("destination_storage", "message_age"):
-        raise typer.BadParameter(f'"{key}" is not a type of quota: give destination_storage or message_age.')
+        raise WrongUsage(f'"{key}" is not a type of quota: give destination_storage or message_age.')
     if not row.key or not key:
         return name
     quoted = "`" + key.replace("`", "``") + "`"
@@ -104,16 +100,12 @@ def _path(name: str, row: Row, key: str) -> str:
 
 
 def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns the texts of the values that are set, with the unit of numbers without one, by path.
-
-    Raises:
-        typer.BadParameter: a limit is missing, or two switches contradict each other.
-    """
+    """Returns the texts of the values that are set, with the unit of numbers without one, by path."""
     found: dict[str, tuple[str, str]] = {}
     switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
     if row.one_of and len(switches) != 1:
         names = " or ".join(flag.names.split()[-1] for flag in row.flags if flag.switch)
-        raise typer.BadParameter(f"Say either {names}.")
+        raise WrongUsage(f"Say either {names}.")
     for flag in row.flags:
         at = path if not flag.leaf else flag.leaf[1:] if flag.leaf.startswith(".") else f"{path}.{flag.leaf}"
         value = (flag.switch if flag in switches else None) if flag.switch else given.get(_name(flag)) if flag.names else None
@@ -124,13 +116,13 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
         needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:
-            raise typer.BadParameter(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
+            raise WrongUsage(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
         found.pop(f"{path}.{other}", None)
     if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
         driver = found[f"{path}.managed_ledger_offload_driver"][0].lower()
         places = {f"{path}.managed_ledger_offload_{each}" for each in ("region", "service_endpoint")}
         if driver in ("s3", "aws-s3") and not places & found.keys():
-            raise typer.BadParameter("The drivers of S3 need --region or --endpoint.")
+            raise WrongUsage("The drivers of S3 need --region or --endpoint.")
         prefix = _OFFLOADERS.get(driver, "-")
         leaves = [flag.leaf for flag in row.flags if flag.leaf.startswith(prefix)]
         general = {leaf: f"{path}.{leaf.removeprefix(prefix)}" for leaf in leaves}
@@ -139,16 +131,13 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
 
 
 def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """Returns the values of assignments; the strategy UNDEFINED is none.
-
-    Raises:
-        InvalidArgument: some do not fit their fields; the error has all violations.
-    """
+    """Returns the values of assignments; the strategy UNDEFINED is none."""
     from topicpolicies import Violation  # noqa: PLC0415
     from topicpolicies.errors import invalid  # noqa: PLC0415
     from topicpolicies.values import ValueProblem  # noqa: PLC0415
 
-    from .values import find, parse_value  # noqa: PLC0415
+    from ..declared.values import find  # noqa: PLC0415
+    from .assignments import parse_value  # noqa: PLC0415
 
     values: dict[str, Any] = {}
     violations: list[Violation] = []
@@ -163,11 +152,7 @@ def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
 
 
 def _found(client: Any, topic: str, scope: ScopeName, name: str, path: str, *, applied: bool) -> str:
-    """Returns the lines of a value as pulsar-admin prints it.
-
-    Raises:
-        NotFound: the topic does not exist, as far as the server knows.
-    """
+    """Returns the lines of a value as pulsar-admin prints it."""
     document = client.effective(topic) if applied else client.get(topic, scope=scope.scope)
     if not document.HasField("policies"):
         _check_exists(client, topic)
@@ -223,28 +208,17 @@ def _quota(quota: dict[str, Any]) -> str:
 
 def _plain(field: FieldDescriptor, value: Any) -> Any:
     """Returns a value with Pulsar's own names of fields, in the order of its flags, and of enums."""
-    from topicpolicies.values import enum_name, map_value  # noqa: PLC0415
+    from topicpolicies.values import map_value  # noqa: PLC0415
+
+    from .endpoints import plain_scalar  # noqa: PLC0415
 
     if field.is_repeated and map_value(field) is None:
-        return [_scalar(field, each, enum_name) for each in value]
+        return [plain_scalar(field, each) for each in value]
     if not hasattr(value, "ListFields"):
-        return _scalar(field, value, enum_name)
+        return plain_scalar(field, value)
     order = [flag.leaf for flag in FIELDS[field.name].flags] if field.name in FIELDS else []
     parts = sorted(value.ListFields(), key=lambda part: order.index(part[0].name) if part[0].name in order else len(order))
     return {part.json_name: dict(each) if map_value(part) is not None else _plain(part, each) for part, each in parts}
-
-
-def _scalar(field: FieldDescriptor, value: Any, enum_name: Callable[..., str]) -> Any:
-    if field.enum_type is None:
-        return value
-    text = enum_name(field.enum_type, value)
-    match field.enum_type.name:
-        case "SubscriptionType":
-            return text.title()
-        case "SchemaCompatibilityStrategy" | "OffloadedReadPriority":
-            return text
-        case _:
-            return text.lower()
 
 
 def _java(value: Any, indent: str = "") -> str:

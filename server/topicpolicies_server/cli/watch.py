@@ -15,13 +15,13 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchEvent, WatchMode
 
+from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
 from .documents import Scopes
 from .events import line
-from .files import name_of, read_text, wrong
 from .interrupts import deferring
-from .settings import ScopeNames, settings
+from .settings import ScopeNames, full_topic, settings
 
 
 class ModeName(enum.Enum):
@@ -96,18 +96,11 @@ def watch(
 
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain.
-
-    Raises:
-        typer.BadParameter: one has a single part, so that it is neither.
-    """
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain. A name alone is a topic's."""
     topics: list[str] = []
     namespaces: list[str] = []
     for target in targets:
-        if "/" not in target:
-            told = f'"{target}" is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace.'
-            raise typer.BadParameter(told)
-        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(target)
+        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(full_topic(target))
     return topics, namespaces
 
 
@@ -115,11 +108,7 @@ class ResumeFile:
     """Keeps the place of a watch in a file; without a path it keeps nothing."""
 
     def __init__(self, path: Path | None) -> None:
-        """Checks that the directory can be written, so that no watch begins whose place can't be kept.
-
-        Raises:
-            typer.BadParameter: the directory can't be written.
-        """
+        """Checks that the directory can be written, so that no watch begins whose place can't be kept."""
         self._path = path
         if path is not None:
             try:
@@ -172,7 +161,6 @@ def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) 
     An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
 
     Raises:
-        typer.Exit: Ctrl-C.
         TopicPoliciesError: the watch ended with an error.
     """
     with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:

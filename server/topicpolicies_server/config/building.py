@@ -1,7 +1,7 @@
 """Builds the configuration from the values in force, and completes these with what follows from others: which log is used, and where.
 
-Options of two kinds of log, and others that contradict each other, are an error if one source gives both; of two sources the one with
-precedence counts. All problems are reported at once.
+Options that contradict each other, such as those of two kinds of log, are an error, whichever sources set them. All problems are reported
+at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path, PurePath, PureWindowsPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .address import ConfigError
@@ -30,10 +30,8 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
     Raises:
         ConfigError: the configuration is wrong; the error has all problems.
     """
-    data_folder = _choose_log(in_force, environment)
-    _derive_path(in_force, "history")
-    _derive_path(in_force, "checkpoints")
-    wrong = _check_providers(in_force)
+    wrong = _contradicts(in_force)
+    data_folder = _complete(in_force, environment)
     values: dict[str, Any] = {name: setting.value for name, setting in in_force.settings.items()}
     tls = values["tls_certificate"] is not None and values["tls_key"] is not None
     if not tls and any(values[name] is not None for name in _names(TlsConfig)):
@@ -80,20 +78,15 @@ def guard_config(in_force: OptionValues) -> GuardConfig:
         return _section(GuardConfig, values, log=_pulsar(values), limits=_section(Limits, values))
 
 
-def data_folder_of(environment: Mapping[str, str], system: str = sys.platform) -> PurePath:
-    """Returns the user's folder for data, by the convention of each operating system.
+def data_folder_of(environment: Mapping[str, str], system: str = sys.platform) -> Path:
+    """Returns the user's folder for data.
 
-    ``XDG_DATA_HOME`` or ``~/.local/share`` (XDG Base Directory Specification), ``~/Library/Application Support`` on macOS, ``LOCALAPPDATA``
-    on Windows. A relative ``XDG_DATA_HOME`` is ignored, as the specification demands.
+    It is ``XDG_DATA_HOME`` or ``~/.local/share`` (XDG Base Directory Specification), on macOS ``~/Library/Application Support``. A relative
+    ``XDG_DATA_HOME`` is ignored, as the specification demands.
 
     Raises:
         ConfigError: there is no such folder, as for a user without a home directory.
     """
-    if system == "win32":
-        local = environment.get("LOCALAPPDATA", "")
-        if PureWindowsPath(local).is_absolute():
-            return PureWindowsPath(local) / _NAME
-        raise ConfigError(("There is no LOCALAPPDATA to keep data in: give --data FILE.db.",))
     named = environment.get("XDG_DATA_HOME", "")
     if named.startswith("/"):
         return Path(named) / _NAME
@@ -131,56 +124,48 @@ def _pulsar(values: Mapping[str, Any]) -> PulsarLogConfig:
     return _section(PulsarLogConfig, values, oauth2=_section(OAuth2Config, values) if wanted else None)
 
 
-def _choose_log(in_force: OptionValues, environment: Mapping[str, str]) -> Path | None:
-    """Resets the options of the log that is not used.
-
-    Returns:
-        the user's data folder, if the embedded log is there because no option says where it is.
-    """
-    data, pulsar = in_force.settings["data"], in_force.settings["pulsar"]
-    chosen = max(pulsar, data, key=lambda each: each.source)
-    if chosen is pulsar and pulsar.value:
-        in_force.override(_names(EmbeddedLogConfig), chosen, "with the embedded log, not with --pulsar: there is one change log")
-        return None
-    in_force.override([*_names(PulsarLogConfig), "guard"], chosen, "with --pulsar")
-    in_force.override(["authorization_by_brokers", "superuser_roles"], chosen)
-    if in_force.settings["data"].given:
-        return None
-    try:
-        folder = Path(data_folder_of(environment))
-    except ConfigError as error:
-        in_force.problems += error.problems
-        return None
-    in_force.settings["data"] = data._replace(value=folder / "policies.db")
-    return folder
-
-
-def _derive_path(in_force: OptionValues, name: str) -> None:
-    """Completes where the history or the checkpoints are kept: at the path that is set, else beside the embedded log, or not at all."""
-    kept, off, data = (in_force.settings[each] for each in (name, f"no_{name}", "data"))
-    if off.value and off.source >= kept.source:
-        in_force.override([name], off, f"without {off.option.flag}")
-    elif kept.given:
-        in_force.override([f"no_{name}"], kept)
-    elif isinstance(data.value, Path) and data.value.name:
-        beside = history_beside(data.value) if name == "history" else data.value.with_name(f"{data.value.stem}.checkpoints")
-        in_force.settings[name] = kept._replace(value=beside)
-
-
-def _check_providers(in_force: OptionValues) -> bool:
-    """Resets the options of ways to authenticate callers that are not used. Returns whether there is a problem."""
-    providers = in_force.settings["authentication_providers"]
-    ways = providers.value if isinstance(providers.value, tuple) else ()
+def _contradicts(in_force: OptionValues) -> bool:
+    """Finds options that go with others which are not set. Returns whether options of callers are among them."""
+    values = {name: setting.value for name, setting in in_force.settings.items()}
+    if values["pulsar"]:
+        in_force.contradicted(_names(EmbeddedLogConfig), "with the embedded log, not with --pulsar: there is one change log")
+    else:
+        in_force.contradicted(_names(PulsarLogConfig), "with --pulsar")
+    for name in ("history", "checkpoints"):
+        if values[f"no_{name}"]:
+            in_force.contradicted([name], f"without --no-{name}")
+    ways = values["authentication_providers"]
+    assert isinstance(ways, tuple), "an option that is a list"
     unknown = [each for each in ways if each not in PROVIDERS]
     in_force.problems += [
         f'"{each}" is not a way to authenticate callers: --authentication-providers is {", ".join(PROVIDERS)}.' for each in unknown
     ]
     belonging = {"token": _names(TokenConfig), "oidc": _names(OidcConfig), "certificate": ["certificate_role"]}
-    wrong = bool(unknown)
-    for way, names in belonging.items():
-        if way not in ways:
-            wrong |= in_force.override(names, providers, f"with --authentication-providers {way}")
-    return wrong
+    unused = {way: names for way, names in belonging.items() if way not in ways}
+    wrong = [in_force.contradicted(names, f"with --authentication-providers {way}") for way, names in unused.items()]
+    return bool(unknown) or any(wrong)
+
+
+def _complete(in_force: OptionValues, environment: Mapping[str, str]) -> Path | None:
+    """Completes where the embedded log, the history and the checkpoints are.
+
+    Returns:
+        the user's data folder, if the embedded log is there because no option says where it is.
+    """
+    data, folder = in_force.settings["data"], None
+    if not data.given and not in_force.settings["pulsar"].value:
+        try:
+            folder = data_folder_of(environment)
+            in_force.settings["data"] = data = data._replace(value=folder / "policies.db")
+        except ConfigError as error:
+            in_force.problems += error.problems
+    if isinstance(data.value, Path) and data.value.name:
+        beside = {"history": history_beside(data.value), "checkpoints": data.value.with_name(f"{data.value.stem}.checkpoints")}
+        for name, path in beside.items():
+            kept = in_force.settings[name]
+            if not kept.given and not in_force.settings[f"no_{name}"].value:
+                in_force.settings[name] = kept._replace(value=path)
+    return folder
 
 
 def _names(section: type) -> list[str]:

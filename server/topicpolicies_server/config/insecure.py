@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .address import Address, without_credentials
+from .callers import is_private
 from .logs import LogConfig, PulsarLogConfig
 from .option import options_of
 from .server import GuardConfig, ServerConfig
@@ -35,7 +36,7 @@ def _of_server(config: ServerConfig) -> list[str]:
         found.append("peer_token_file: the token is sent, without TLS, to the address that a change log names as its leader's.")
     if config.authorization.allow_authenticated:
         found.append("allow_authenticated: every authenticated caller may do everything.")
-    if config.telemetry is not None and _is_plain_to_others(config.telemetry.endpoint, "http"):
+    if config.telemetry is not None and not is_private(config.telemetry.endpoint):
         found.append(f"otlp_endpoint: what is sent to {config.telemetry.endpoint} is not encrypted, with names of topics.")
     if config.show_secrets:
         found.append("show_secrets: every caller who may read sees the object storages' credentials in offload policies.")
@@ -48,20 +49,15 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     found = []
     token = "the token for Pulsar, and " if log.token_file is not None or log.oauth2 is not None else ""
     for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
-        if _is_plain_to_others(url, plain):
+        scheme, _, hosts = url.partition("://")
+        if scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(",")):
             said = f"{token}policies with the credentials of object storages in them"
             found.append(f"{option}: the connection to {without_credentials(url)} is not encrypted, so others can read and change {said}.")
-    if log.oauth2 is not None and _is_plain_to_others(log.oauth2.issuer, "http"):
+    if log.oauth2 is not None and not is_private(log.oauth2.issuer):
         found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, so others can read them.")
     if not log.tls_validate_hostname:
         found.append("pulsar_tls_validate_hostname: every owner of a certificate of a trusted authority can pass for a broker.")
     return found
-
-
-def _is_plain_to_others(url: str, plain: str) -> bool:
-    """Whether a URL, perhaps of several hosts, leads to another machine without TLS."""
-    scheme, _, hosts = url.partition("://")
-    return scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(","))
 
 
 def _is_here(host: str) -> bool:

@@ -77,16 +77,9 @@ class Limits:
     """How long a namespace without watches and requests stays in memory."""
     bookmark_interval_seconds: float = _bounded(10.0, 1.0, 3_600.0, serving=True)
     """The time between two bookmarks of a watch that does not request another."""
-    max_confirmations_per_second: float = _bounded(50.0, 1.0, 10_000.0, serving=True)
-    """Requests to brokers for the end of watched change logs, in all namespaces together. Each log is checked twice per
-    ``bookmark_interval_seconds``; if that exceeds this rate, less often, and its bookmarks confirm an older state."""
     log_patience_seconds: float = _bounded(3.0, 0.1, 600.0)
     """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``UNREACHABLE``)
     instead of waiting for it."""
-    guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
-    """The time between two searches of a guard for new namespaces, as far as ``max_guard_questions_per_second`` allows."""
-    max_guard_questions_per_second: float = _bounded(20.0, 0.1, 10_000.0)
-    """Requests of a guard to the brokers' admin API for the list of namespaces, in all tenants together."""
     keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0, serving=True)
     """How long a connection may be without traffic before it is probed."""
     drain_seconds: float = _bounded(10.0, 0.0, 600.0, serving=True)

@@ -66,10 +66,6 @@ class Option:
     """Whether values are meant as URLs, or as addresses that may be written like one. What they have before ``@`` is not shown."""
     secret: bool = False
     """Whether whoever reads the file can impersonate others."""
-    given_globally: bool = False
-    """Whether its flag is one of the global options of the command line."""
-    argument: bool = False
-    """Whether the command ``guard`` takes the values as arguments instead of as a flag."""
 
     @property
     def numeric(self) -> bool:

@@ -37,9 +37,9 @@ _LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DEC
 class TlsConfig:
     """TLS of the server itself."""
 
-    certificate_file: Path = option(name="tls_certificate", example='"server.pem"', given_globally=True)
+    certificate_file: Path = option(name="tls_certificate", example='"server.pem"')
     """The server's certificate, PEM. With it the server uses TLS."""
-    key_file: Path = option(name="tls_key", example='"key.pem"', given_globally=True, secret=True)
+    key_file: Path = option(name="tls_key", example='"key.pem"', secret=True)
     """The certificate's private key, PEM."""
     client_ca_file: Path | None = option(None, name="tls_client_ca", example='"clients.pem"')
     """Admit only clients with a certificate of this authority, PEM."""
@@ -155,7 +155,7 @@ class LogFormat(enum.Enum):
 class ProcessConfig:
     """What a server and a guard without a server both have."""
 
-    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE", argument=True)
+    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE")
     """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""
     pause_repairs: bool = option(False, section=_REPAIRS)
     """Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again."""
@@ -241,7 +241,7 @@ class ServerConfig(ProcessConfig):
         problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder)
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
-        problems += self.authorization.problems(self.log, authenticated=self.authenticated, show_secrets=self.show_secrets)
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
         if self.checkpoints is not None:
             problems += misplaced("directory of checkpoints", self.checkpoints.path, self.data_folder, folder=True)
         problems += misplaced("access log", self.access_log.path, self.data_folder)
@@ -256,11 +256,6 @@ class ServerConfig(ProcessConfig):
         )
         if problems:
             raise ConfigError(tuple(problems))
-
-    @property
-    def authenticated(self) -> bool:
-        """Whether callers have to show who they are."""
-        return self.authentication.enabled
 
     @property
     def exclusive(self) -> bool:
@@ -287,7 +282,7 @@ class ServerConfig(ProcessConfig):
         if self.tls is None:
             needed = "the server TLS, or give --insecure-listen if something in front of it protects it."
             return [f"{reached} every caller may change every policy: give {needed}"]
-        if self.tls.client_ca_file is None and not self.authenticated:
+        if self.tls.client_ca_file is None and not self.authentication.enabled:
             needed = (
                 "--authentication-providers, or --tls-client-ca to admit only clients with a certificate, or --insecure-listen if something"
                 " in front of it authenticates them."

@@ -71,7 +71,7 @@ class Setting(NamedTuple):
     value: Value
     source: Source
     where: str
-    """The file, the variable or the flag that set the value; of a default, which setting was set aside by which, if any was."""
+    """The file, the variable or the flag that set the value; of a default empty."""
 
     @property
     def given(self) -> bool:
@@ -101,35 +101,16 @@ class OptionValues:
         except ConfigError as error:
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
 
-    def override(self, names: Iterable[str], by: Setting, needed: str = "") -> bool:
-        """Resets options that contradict a setting. Those that a source of no lower precedence set are a problem.
+    def contradicted(self, names: Iterable[str], needed: str) -> bool:
+        """Adds to the problems that options are set which go only with, or without, something else; returns whether there are any.
 
-        Args:
-            names: the options.
-            by: the setting that they contradict.
-            needed: what they go with, or without, for the sentence; "": options of such a source are left as they are.
-
-        Returns:
-            whether there is a problem.
+        ``needed``: what they go with, or without, for the sentence.
         """
-        wrong = []
-        for setting in (self.settings[name] for name in names):
-            if not setting.given or setting.value == setting.option.default:
-                continue
-            where = f"{setting.where} is overridden by {by.where}"
-            if setting.source >= by.source:
-                if not needed:
-                    continue
-                wrong.append(setting.option.flag)
-                where = f"{setting.where} has no effect"
-            self.settings[setting.option.name] = Setting(setting.option, setting.option.default, Source.DEFAULT, where)
+        settings = [self.settings[name] for name in names]
+        wrong = [each.option.flag for each in settings if each.given and each.value != each.option.default]
         if wrong:
             self.problems.append(f"{', '.join(wrong)} {'goes' if len(wrong) == 1 else 'go'} {needed}.")
         return bool(wrong)
-
-    def value(self, name: str) -> Value:
-        """The value of an option."""
-        return self.settings[name].value
 
 
 def nearest(text: str, names: Iterable[str]) -> str | None:

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..config import Limits
 from ..core.names import CHANGE_EVENTS
 from ..core.reasons import LogState
 from ..logs.change_log import LogError
@@ -48,7 +47,7 @@ _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
 class Discovery:
     """Finds the namespaces of a cluster that match and have a change log. It belongs to the event loop that it is used on."""
 
-    def __init__(self, admin: Admin, patterns: tuple[str, ...], *, refresh_seconds: float, per_second: float) -> None:
+    def __init__(self, admin: Admin, patterns: tuple[str, ...], *, refresh_seconds: float = 1.0, per_second: float = 20.0) -> None:
         """Asks nothing yet.
 
         ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
@@ -232,8 +231,3 @@ def _field(about: str, answer: object, name: str, kind: type[Any]) -> Any:
 
 def _not_understood(about: str) -> NoReturn:
     raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' answer to the request for {about} can't be understood.")
-
-
-def discovery(admin: Admin, patterns: tuple[str, ...], limits: Limits) -> Discovery:
-    """Makes the discovery of namespaces within a server's limits."""
-    return Discovery(admin, patterns, refresh_seconds=limits.guard_refresh_seconds, per_second=limits.max_guard_questions_per_second)

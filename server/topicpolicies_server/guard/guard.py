@@ -23,7 +23,7 @@ from ..ops.http import Endpoint
 from ..ops.metrics import ServerCollector
 from ..readiness import LogProbe, Pulse, report
 from ..tasks import RestartedTask
-from .discovery import Discovery, discovery
+from .discovery import Discovery
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 10.0
@@ -146,7 +146,7 @@ class GuardService:
             parts.push_async_callback(probe.stop)
             await probe.start()
             registry.common.activity.on_repair = tell_of_healing
-            guard = Guard(registry, discovery(admin, config.guard, config.limits))
+            guard = Guard(registry, Discovery(admin, config.guard))
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:
                 pulse = Pulse()

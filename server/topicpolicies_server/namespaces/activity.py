@@ -222,15 +222,16 @@ def event_in_words(placed: Placed, settings: Sequence[Setting] = ()) -> str:
     """Returns where an event stands, what wrote it, and what it was meant to change, in words."""
     event = placed.event
     assert event is not None, "an event that could be read"
-    if event.stamp is None:
-        writer = f"a broker ({placed.producer or 'unknown producer'})"
-        changes = ", ".join(settings)
-    else:
-        writer = f"a sidecar ({event.stamp.actor or 'unknown actor'})"
-        changes = ", ".join(event.stamp.mask)
-    at = datetime.fromtimestamp(placed.published_at / 1000, UTC).isoformat(timespec="milliseconds")
+    changes = ", ".join(settings if event.stamp is None else event.stamp.mask)
     about = f", changing {changes}" if changes else ""
-    return _bounded(f"{event.key.topic} ({event.key.scope.name}), {placed.position} of {writer} at {at}{about}")
+    return _bounded(f"{event.key.topic} ({event.key.scope.name}), {placed.position} of {writer_in_words(placed)}{about}")
+
+
+def writer_in_words(placed: Placed) -> str:
+    """Returns what wrote an event, and when, in words."""
+    stamp = placed.event.stamp if placed.event is not None else None
+    writer = f"a broker ({placed.producer or 'unknown producer'})" if stamp is None else f"a sidecar ({stamp.actor or 'unknown actor'})"
+    return f"{writer} at {datetime.fromtimestamp(placed.published_at / 1000, UTC).isoformat(timespec='milliseconds')}"
 
 
 def _value(name: Setting, settings: Settings) -> str:

@@ -7,7 +7,7 @@ and the answer is confirmed once the view has come to there. Requests of one par
 
 **Freshness**: watchers are sent as of when what they have is complete. A log that other processes can write is asked where it ends, from
 time to time while the namespace is watched, also by the process that leads it, which may have a successor and not know it yet. All
-namespaces share a rate of these questions (``max_confirmations_per_second``).
+namespaces share a rate of these questions (``CONFIRMATIONS_PER_SECOND``).
 
 An end that the view does not come to is asked for again from time to time: the log may know by then that nothing is left to be read before
 it (``NamespaceLog.end``).
@@ -34,6 +34,8 @@ from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .common import Common
 
 _LOG = logging.getLogger(__name__)
+CONFIRMATIONS_PER_SECOND = 50.0
+"""The most questions for the ends of watched logs, in all namespaces together."""
 AGAIN_SECONDS = 1.0
 """How long the view may take to come to an end, for a confirmation, before the log is asked for it again."""
 

@@ -24,6 +24,7 @@ from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .common import Capacity, Common, Rate
 from .namespace import Namespace
+from .progress import CONFIRMATIONS_PER_SECOND
 from .repairs import RepairQueue
 
 _LOOKED_AT = 256
@@ -65,7 +66,7 @@ class Registry:
             now=now,
             activity=Activity(),
             capacity=Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict),
-            confirmations=Rate(limits.max_confirmations_per_second),
+            confirmations=Rate(CONFIRMATIONS_PER_SECOND),
             read_only=read_only,
             history=history,
             readiness=readiness or Readiness(0.0, known=True),

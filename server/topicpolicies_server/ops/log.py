@@ -31,7 +31,7 @@ MOST = 10_000
 _FLUSH_SECONDS = 2.0
 """How long the end of a process waits for them."""
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+in_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
 def set_up_logging(level: LogLevel, form: LogFormat) -> None:
@@ -151,7 +151,7 @@ class Json(logging.Formatter):
             fields["error"] = self.formatException(record.exc_info)
         if record.stack_info:
             fields["stack"] = self.formatStack(record.stack_info)
-        return _encode(fields)
+        return in_json(fields)
 
 
 def moment(seconds: float) -> str:

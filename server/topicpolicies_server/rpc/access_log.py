@@ -1,7 +1,7 @@
 """The access log: which caller did what to which topic, with which outcome, as lines of JSON.
 
 Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
-of the following fields as apply:
+of the following fields as apply. Among a log of text these stand behind the message:
 
 ==============  ===================================================================================================================
 ``call``        the method
@@ -30,10 +30,10 @@ from pathlib import Path
 from time import perf_counter
 
 from ..access import Caller
-from ..config import AccessLogConfig, Recorded
+from ..config import AccessLogConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request
 from ..core.errors import PolicyError
-from ..ops.log import Json, Queued, Writer
+from ..ops.log import Json, Plain, Queued, Writer, in_json
 from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
@@ -47,11 +47,12 @@ _MODE = 0o600
 class AccessLog:
     """Records calls, and the changes of batches (``calls.Observer``)."""
 
-    def __init__(self, config: AccessLogConfig) -> None:
+    def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
         """Opens the file.
 
         Args:
             config: which calls are recorded, and where.
+            form: that of the server's log, among whose lines those on standard error stand.
 
         Raises:
             OSError: the file can't be opened.
@@ -59,7 +60,7 @@ class AccessLog:
         self._all = config.which is Recorded.ALL
         self._file = _File(config.path) if config.path is not None else None
         handler = self._file or Writer(2)
-        handler.setFormatter(Json())
+        handler.setFormatter(_Text() if form is LogFormat.TEXT and self._file is None else Json())
         self._lines = Queued(handler, MOST)
 
     @property
@@ -99,6 +100,14 @@ class AccessLog:
         record = logging.LogRecord("calls", logging.INFO, "", 0, what, None, None)
         record.fields = fields
         self._lines.enqueue(record)
+
+
+class _Text(Plain):
+    """Lines of text as the server's log on standard error has them, with the fields as JSON behind the message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """Formats a record as one line."""
+        return f"{super().formatMessage(record)} {in_json(vars(record)['fields'])}"
 
 
 class _File(WatchedFileHandler):

@@ -9,8 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Self
@@ -27,12 +26,10 @@ from ..access.grants import open_grants
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
-from ..core.chains.request import Request
-from ..core.changes.constraints import Constraint
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
-from ..guard.discovery import discovery
+from ..guard.discovery import Discovery
 from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
@@ -50,6 +47,7 @@ from .servicer import Servicer
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
+    from ..declared.files import Declared
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
@@ -59,15 +57,15 @@ _HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
-    def __init__(self, config: ServerConfig, *, beside: Sequence[Callable[[Server], AbstractAsyncContextManager[object]]] = ()) -> None:
+    def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
         """Starts nothing yet.
 
         Args:
             config: the complete configuration.
-            beside: what runs beside the calls: begins when the log is open, before calls are accepted, and ends after the last call.
+            declared: what each owner declares in the files of ``config.declared``.
         """
         self.config = config
-        self._beside = beside
+        self._declared = declared
         self.address = str(config.listen)
         """The address that the server listens on; once started, with the port that the system chose."""
         self.metrics_address: Address | None = None
@@ -80,7 +78,6 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._cluster: Cluster | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
         """The parts beside the namespaces that metrics are collected from."""
@@ -103,33 +100,6 @@ class Server:
         assert self._probe is not None, "started"
         return self._probe.readiness
 
-    async def topics(self, namespace: str) -> frozenset[str]:
-        """Returns the topics of a namespace that the cluster is known to have; empty: that is not known.
-
-        Raises:
-            PolicyError: the brokers do not answer.
-        """
-        return await self._cluster.all_topics(namespace) if self._cluster is not None else frozenset()
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a change (``Cluster.admit``)."""
-        if self._cluster is not None and (waiting := self._cluster.admit(namespace, request)) is not None:
-            await waiting
-
-    def declare(
-        self, constraints: Callable[[str], Sequence[Constraint]], drift: Callable[[], Mapping[str, int]], outcomes: Mapping[str, int]
-    ) -> None:
-        """Takes what declared policies demand and show.
-
-        Args:
-            constraints: returns what changes of a topic may make of it; called for each change.
-            drift: returns how many documents are not as declared, by namespace; any thread may call it.
-            outcomes: how many of them were put back, by outcome.
-        """
-        assert self._servicer is not None, "started"
-        self._servicer.constraints_of = constraints
-        self._sources.drift, self._sources.put_back = drift, outcomes
-
     async def start(self) -> None:
         """Opens the log and listens.
 
@@ -151,7 +121,6 @@ class Server:
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
         cluster = await open_cluster(config.log, missing_topics=config.missing_topics, refuses=refuses)
-        self._cluster = cluster
         if cluster is not None:
             parts.push_async_callback(cluster.close)
         grants = await open_grants(config.authorization, config.log, self.reloader)
@@ -180,8 +149,7 @@ class Server:
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
         parts.push_async_callback(probe.stop)
         await probe.start()
-        for each in self._beside:
-            await parts.enter_async_context(each(self))
+        self._open_declared(parts, servicer, cluster)
         self.address = str(bind(server, config.listen, credentials))
         await server.start()
         self.reloader.start()
@@ -247,7 +215,7 @@ class Server:
                 self._sources.issuers = identification.issuers.keys
             calls.identify = partial(_identify, identification)
         if config.access_log.which is not Recorded.OFF:
-            access_log = AccessLog(config.access_log)
+            access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
             calls.observers = (access_log,)
@@ -272,11 +240,23 @@ class Server:
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)
-        guard = Guard(registry, discovery(admin, config.guard, config.limits))
+        guard = Guard(registry, Discovery(admin, config.guard))
         registry.common.activity.on_repair = tell_of_healing
         guard.start()
         parts.push_async_callback(guard.stop)
         return guard
+
+    def _open_declared(self, parts: contextlib.AsyncExitStack, servicer: Servicer, cluster: Cluster | None) -> None:
+        """Compares documents with the declared policies, and puts them in the way of changes, if there are any."""
+        if self.config.declared is None:
+            return
+        from ..declared.drift import Drift  # noqa: PLC0415 - YAML is not needed to serve
+
+        drift = Drift(self.registry, cluster, self.config.declared, self._declared, enforce=self.config.enforce)
+        servicer.constraints_of = drift.constraints_of
+        self._sources.drift, self._sources.put_back = drift.by_namespace, drift.outcomes
+        drift.start(self.reloader)
+        parts.push_async_callback(drift.stop)
 
     def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
         """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""

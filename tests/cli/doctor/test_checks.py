@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from topicpolicies.addresses import Place
-from topicpolicies_server.cli.checks import Doctor, Problem, resolved
+from topicpolicies_server.cli.checks import Doctor, Problem
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
@@ -60,8 +59,3 @@ def test_lines_fit_80_columns_and_json_has_the_remedy(capsys: pytest.CaptureFixt
     assert lines[0].startswith("failed   it holds: no") and lines[-1] == "         remedy: Mend it."
     expected = {"check": "a.failed", "level": "failed", "holds": "it holds", "told": "", "remedy": "Mend it."}
     assert json.loads(json.dumps(doctor.findings)) == [expected | {"told": doctor.findings[0]["told"]}]
-
-
-def test_a_host_that_can_not_be_resolved_is_named() -> None:
-    with pytest.raises(Problem, match=r"^nowhere\.invalid: "):
-        resolved([Place("127.0.0.1", 1), Place("nowhere.invalid", 6680)])

@@ -62,7 +62,7 @@ def before_the_start(port: int, *more: str) -> tuple[str, ...]:
 
 def test_nothing_fails_for_a_server_without_faults_and_nothing_is_changed(recorded: Terminal) -> None:
     found = examined(recorded, "--scratch", "public/a")
-    names = ("address.name", "address.connect", "server.service", "server.readiness", "server.namespace public/a", "scratch.change")
+    names = ("address", "server.service", "server.readiness", "server.namespace public/a", "scratch.change")
     assert {name: check["level"] for name, check in found.items()} == dict.fromkeys(names, "ok")
     assert found["server.namespace public/a"]["told"] == "it has no document"
     with Client(recorded.address) as client:
@@ -72,15 +72,15 @@ def test_nothing_fails_for_a_server_without_faults_and_nothing_is_changed(record
 
 def test_a_port_on_which_no_server_listens_is_found(doctor: Terminal) -> None:
     found = examined(doctor, "--server", f"127.0.0.1:{free_port()}")
-    assert bad(found) == {"address.connect"}
-    assert "Connection refused" in found["address.connect"]["told"] and "--listen" in found["address.connect"]["remedy"]
-    assert found["server.service"]["level"] == "skipped" and "address.connect" in found["server.service"]["told"]
+    assert bad(found) == {"address"}
+    assert "Connection refused" in found["address"]["told"] and "listens there" in found["address"]["remedy"]
+    assert found["server.service"]["level"] == "skipped" and "address" in found["server.service"]["told"]
 
 
 def test_a_host_name_that_can_not_be_resolved_is_found(doctor: Terminal) -> None:
     found = examined(doctor, "--server", "nowhere.invalid:6680")
-    assert bad(found) == {"address.name"}
-    assert "DNS" in found["address.name"]["remedy"]
+    assert bad(found) == {"address"}
+    assert "DNS" in found["address"]["remedy"]
 
 
 def test_a_server_that_is_not_a_grpc_server_or_does_not_answer_is_found(doctor: Terminal) -> None:
@@ -128,8 +128,6 @@ def test_a_missing_or_expired_token_and_missing_permissions_are_found(doctor: Te
         found = examined(doctor, "--server", requiring_tokens, *arguments)
         assert bad(found) == {"server.service"} and "--token-file" in found["server.service"]["remedy"]
     found = examined(doctor, "--server", requiring_tokens, "--token-file", str(token), "--namespace", "public/a", "--scratch", "public/b")
-    told = found["server.namespace public/a"]["told"]
-    assert "you may not change it: your role lacks the permission" in told and "you may not list its history" in told
     assert bad(found) == {"server.namespace public/b", "scratch.change"}
     assert "--authorization" in found["server.namespace public/b"]["remedy"]
 
@@ -195,15 +193,6 @@ def test_a_missing_namespace_is_found(doctor: Terminal) -> None:
     assert "namespaces create public/none" in found["broker.namespace public/none"]["remedy"]
 
 
-@pytest.mark.parametrize("schema", [{"type": "STRING", "data": ""}, {"type": "AVRO", "data": '"string"'}, []])
-def test_a_foreign_schema_of_the_change_log_is_found(doctor: Terminal, schema: object) -> None:
-    log = "public/default/__change_events"
-    with admin_api({f"persistent/{log}/partitions": (200, {"partitions": 0}), f"schemas/{log}/schema": (200, schema)}) as api:
-        found = examined(doctor, *before_the_start(api.port, "--namespace", "public/default"))
-    assert bad(found) == {"broker.schema public/default"}
-    assert "schemas get" in found["broker.schema public/default"]["remedy"]
-
-
 def test_a_rate_that_slows_the_change_log_is_a_warning(doctor: Terminal) -> None:
     rate = {"subscriptionDispatchRate": {"standalone": {"dispatchThrottlingRateInMsg": 1, "ratePeriodInSecond": 1}}}
     with admin_api({"namespaces/public/default": (200, rate)}) as api:
@@ -228,4 +217,4 @@ def test_the_output_for_people_is_at_most_80_columns_wide(terminal: Terminal) ->
     result = terminal.run("doctor", "--tls")
     assert result.exit_code == UNWELL
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
-    assert "remedy: " in result.stdout and result.stdout.splitlines()[-1] == "4 checks: 1 failed, 0 warning, 1 skipped."
+    assert "remedy: " in result.stdout and result.stdout.splitlines()[-1] == "3 checks: 1 failed, 0 warning, 1 skipped."

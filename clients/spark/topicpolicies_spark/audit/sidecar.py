@@ -29,13 +29,13 @@ def sidecar(options: Sequence[str]) -> Iterator[str]:
     Raises:
         NotStartedError: it did not start.
     """
-    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--read-only", "--listen", "127.0.0.1:0", "--log-level", "warning"]
+    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--read-only", "--listen", "127.0.0.1:0"]
     with tempfile.TemporaryDirectory() as directory:
         printed = Path(directory) / "output"
         with printed.open("wb") as output:
             process = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: S603
         try:
-            while not (found := re.search(r"^Listening on (\S+)$", printed.read_text(errors="replace"), re.MULTILINE)):
+            while not (found := re.search(r"Listening on (\S+)$", printed.read_text(errors="replace"), re.MULTILINE)):
                 if process.poll() is not None:
                     raise NotStartedError(printed.read_text(errors="replace").strip() or "The sidecar did not start.")
                 time.sleep(_LOOK_SECONDS)

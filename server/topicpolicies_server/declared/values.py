@@ -1,35 +1,24 @@
 """Values as people write them, on the command line and in YAML: by the type and the unit of the field that a path names.
 
 docs/command-line.md has the forms of values.
-
-An update changes only what its assignments set: leaves of objects, entries of maps, whole lists (docs/masks.md). An empty value (``{}``,
-``[]``, nothing after ``=``) sets its whole path.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from topicpolicies import LIST_OPERATION_SUBTRACT, LIST_OPERATION_UNION, ListOperation, TopicPolicies, Violation
-from topicpolicies.errors import invalid
+from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, PathError, format_path, parse_path
-from topicpolicies.v1.service_pb2 import LIST_OPERATION_REPLACE
-from topicpolicies.values import Target, ValueProblem, assign, kind_name, locate, map_value
+from topicpolicies.values import Target, ValueProblem, kind_name, locate, map_value
 
-from .fields import meanings, unit_of
+from .definition import meanings, unit_of
 
-_ASSIGNMENT = re.compile(r"((?:`[^`]*`|[^`=])*?)([+-]?)=(.*)", re.DOTALL)
-"""A ``=`` between backticks belongs to the path."""
-_OPERATORS = {"": LIST_OPERATION_REPLACE, "+": LIST_OPERATION_UNION, "-": LIST_OPERATION_SUBTRACT}
-_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
 _FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
@@ -176,119 +165,13 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
     raise ValueProblem("WRONG_TYPE", f'{at} takes {kind_name(kind)}, not "{text}".')
 
 
-@dataclass(frozen=True, slots=True)
-class Assignments:
-    """What an update changes."""
+def with_unit(value: int, name: str) -> str:
+    """Returns the number of a field in the greatest unit of which it is a whole number: ``number`` reads 5400 seconds as 90m.
 
-    values: dict[str, Any] = field(default_factory=dict)
-    """New values by path; None clears the path."""
-    list_operations: dict[str, ListOperation.ValueType] = field(default_factory=dict)
-    """The operations on lists whose elements are added or removed, by path."""
-
-    def mask(self, paths: Iterable[str]) -> list[str]:
-        """Returns the mask of an update that replaces ``paths`` as a whole: these and the paths to clear; empty if there are none."""
-        given = [canonical(path) for path in paths]
-        if not given or given == ["*"]:
-            return given
-        return [*given, *(path for path, value in self.values.items() if value is None)]
-
-
-def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
-    """Parses assignments, and the paths to clear.
-
-    Raises:
-        InvalidArgument: some are wrong; the error has all violations.
+    Days are the greatest unit of time. What is no whole number of a unit greater than the field's own has none, as zero and less.
     """
-    result = Assignments()
-    violations: list[Violation] = []
-    for text in assignments:
-        try:
-            _add(result, text)
-        except ValueProblem as problem:
-            violations.append(Violation(text, problem.reason, str(problem)))
-    for text in unset:
-        try:
-            path = format_path(find(text).path)
-            if path in result.values:
-                raise ValueProblem("OVERLAPPING_PATHS", f'"{text}" is both set and unset.')
-        except ValueProblem as problem:
-            violations.append(Violation(text, problem.reason, str(problem)))
-        else:
-            result.values[path] = None
-    if violations:
-        raise invalid(*violations)
-    return result
-
-
-def _add(result: Assignments, text: str) -> None:
-    found = _ASSIGNMENT.fullmatch(text)
-    if found is None:
-        if "`" in text:
-            find(text.rpartition("=")[0] or text)  # raises an error that says what is wrong with the path
-        raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is not an assignment: write path=value, or --unset {text} to clear it.')
-    name, operator, text = found.groups()
-    operation = _OPERATORS[operator]
-    target = find(name)
-    path = format_path(target.path)
-    value = parse_value(target, text)
-    if operation != LIST_OPERATION_REPLACE:
-        if not target.is_list:
-            raise ValueProblem("WRONG_TYPE", f'"{path}" is not a list: only elements of lists can be added and removed.')
-        if result.list_operations.get(path) == operation:
-            value = [*result.values[path], *value]
-        elif path in result.values:
-            raise ValueProblem(
-                "OVERLAPPING_PATHS", f'"{path}" is given twice: one update either adds elements, removes some, or replaces all.'
-            )
-        result.list_operations[path] = operation
-    elif path in result.values:
-        raise ValueProblem("OVERLAPPING_PATHS", f'"{path}" is given twice.')
-    result.values[path] = value
-
-
-def parse_value(target: Target, text: str, bare: str = "") -> Any:
-    """Returns the value that a text stands for, by the type of what a path names. ``bare``: the unit of a number without one.
-
-    Raises:
-        ValueProblem: the text does not fit the type.
-    """
-    at, kind = format_path(target.path), target.value
-    if target.is_map or kind.message_type is not None or (target.is_list and text.startswith("[")):
-        value = _from_json(target, at, text)
-    elif target.is_list:
-        value = [each.strip() for each in text.split(",")] if text.strip() else []
-    elif kind.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
-        value = _WORDS.get(text.lower(), text)
-    else:
-        value = number(kind, text, at, bare) if is_number(kind) else text
-    try:
-        assign(TopicPolicies(), target, value)
-    except UnicodeEncodeError:
-        raise ValueProblem("WRONG_VALUE", f"{at} has half of a character (a surrogate without its other half).") from None
-    return value
-
-
-def _from_json(target: Target, at: str, text: str) -> Any:
-    """Returns an object, a map or a list from JSON."""
-
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, each in pairs:
-            if name in found:  # its former value would be lost
-                raise ValueProblem("WRONG_VALUE", f'{at}: "{name}" is given twice.')
-            found[name] = each
-        return found
-
-    try:
-        value = json.loads(text, object_pairs_hook=made)
-    except ValueProblem:
-        raise
-    except (ValueError, RecursionError):
-        value = text
-    if value is None:
-        raise ValueProblem("WRONG_VALUE", f"{at} can't be null: write --unset {at} to clear it.")
-    if not isinstance(value, list if target.is_list else dict):
-        message = target.value.message_type
-        what = "a list" if target.is_list or message is None else f"an object with the fields of {message.name}"
-        raise ValueProblem("WRONG_TYPE", f"{at} takes {'an object by key' if target.is_map else what} as JSON, not {text}")
-    return structured(target.value, value, target.path)
+    own, units = _UNITS.get(unit_of(name), (1, {}))
+    greater = [each for each, size in units.items() if size > own and value * own % size == 0 and each not in ("w", "y")]
+    if value <= 0 or not greater:
+        return str(value)
+    return f"{value * own // units[greater[-1]]}{greater[-1].upper() if units is _SIZES else greater[-1]}"

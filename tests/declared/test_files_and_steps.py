@@ -10,9 +10,10 @@ from hypothesis import given
 from tests.core.policies import policies
 from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, TopicPolicies
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
-from topicpolicies_server.cli.apply import steps, topics_of
-from topicpolicies_server.cli.declared import Declared, export, load, parse
-from topicpolicies_server.cli.rendering import lines
+from topicpolicies_server.cli.forms import declaring
+from topicpolicies_server.declared.files import Declared, load, parse
+from topicpolicies_server.declared.rendering import lines
+from topicpolicies_server.declared.steps import steps, topics_of
 
 TOPIC = "persistent://public/a/orders"
 
@@ -114,7 +115,7 @@ def test_a_file_of_another_shape_is_refused(text: str) -> None:
 @given(policies())
 def test_an_exported_document_is_declared_without_differences(document: TopicPolicies) -> None:
     here = PolicyDocument(topic=TOPIC, scope=SCOPE_GLOBAL, policies=document, version="v1")
-    declared = parse(export([here], ["public/a"], as_json=False), "file.yaml")
+    declared = parse(declaring([here], ["public/a"], as_json=False), "file.yaml")
     (declaration,) = declared.declarations
     assert declared.namespaces == ("public/a",)
     assert set(declaration.paths) == {path for path, _ in lines(document)}
@@ -127,7 +128,7 @@ def test_an_exported_text_is_read_as_it_was(text: str) -> None:
     document.subscription_policies[text].dispatch_rate.dispatch_throttling_rate_in_msg = 1
     topic = f"{TOPIC}{text}"
     declared = parse(
-        export([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], [], as_json=False), "file.yaml"
+        declaring([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], [], as_json=False), "file.yaml"
     )
     assert [(each.topic, each.values) for each in declared.declarations] == [(topic, document)]
 

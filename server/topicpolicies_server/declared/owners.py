@@ -21,6 +21,11 @@ class Declaring(NamedTuple):
     """The paths that it changed; empty: it deleted the document."""
 
 
+def declaring(owner: str, mask: Sequence[str], *, there: bool) -> Declaring:
+    """Returns what an event that changed a document says. ``mask``: empty if it changed all; ``there``: whether it left a document."""
+    return Declaring(owner, (mask or ("*",)) if there else ())
+
+
 def owned_by_others(paths: Iterable[str], owner: str, events: Iterable[Declaring]) -> dict[str, str]:
     """Returns the paths that belong to another owner, and to whom.
 

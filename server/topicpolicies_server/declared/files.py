@@ -1,42 +1,64 @@
-"""The file of declared policies: parses YAML into declarations, and writes a file that declares documents as they are.
+"""The file of declared policies: parses YAML into declarations. Also reads other files that the command line names.
 
 docs/declared-policies.md describes the file.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, TypeVar
 
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from grpc import StatusCode
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, Scope, TopicPolicies, Violation
+from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
-from topicpolicies.values import ValueProblem, assign, enum_name, map_value, scalar
+from topicpolicies.values import ValueProblem, assign, scalar
 
 from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace, parse_topic
-from . import forms
-from .files import name_of, read_text, wrong
 from .rendering import lines
 from .values import find, structured
 
 VERSION = 1
+STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
+"""What the option of a file says for a stream."""
 _MOST_OWNER = 256
 _T = TypeVar("_T")
 _SCOPES = {"local": SCOPE_LOCAL, "global": SCOPE_GLOBAL}
 _HALF = "half of a character (a surrogate without its other half)"
-_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON may contain literally, and YAML may not."""
+
+
+def name_of(path: FilePath) -> str:
+    """Returns the name of a file in errors."""
+    return "standard input" if path == STANDARD_INPUT else path.name
+
+
+def read_text(path: FilePath) -> str:
+    """Returns the text of a file; ``-``: of standard input.
+
+    Raises:
+        InvalidArgument: the content is not UTF-8; the error names the line.
+        OSError: the file can't be read.
+    """
+    content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise wrong(Violation(f"{name_of(path)}:{line}", "NOT_UTF8", f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
+
+
+def wrong(*violations: Violation) -> InvalidArgument:
+    """Returns an error about the content of a file; the message has the place of each problem."""
+    message = " ".join(f"{violation.field}: {violation.description}" for violation in violations)
+    return InvalidArgument(message, code=StatusCode.INVALID_ARGUMENT, reason="INVALID_REQUEST", violations=violations)
 
 
 class Declaration(NamedTuple):
@@ -99,39 +121,15 @@ def load(paths: Iterable[FilePath]) -> Declared:
         InvalidArgument: files are wrong, or of several owners; the error has all problems, each with its line.
         OSError: a file can't be read.
     """
-    found = _by_owner(paths)
+    found = by_owner(paths)
     if len(found) > 1:
         told = f"The files have several owners ({', '.join(each.owner or 'none' for each in found)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
     return found[0]
 
 
-class DeclaredFiles:
-    """What each owner declares in a file, or in the files of a folder, which may change."""
-
-    def __init__(self, path: FilePath) -> None:
-        """Reads nothing yet."""
-        self.path = path
-        self.by_owner: Sequence[Declared] = ()
-        """What was read last without an error; replaced as a whole."""
-        self._signature: object = None
-
-    def read(self) -> bool:
-        """Reads the files, if they have changed; returns whether they had. A wrong file is an error once, until it changes again.
-
-        Raises:
-            InvalidArgument: files are wrong; the error has all problems, each with its line.
-            OSError: a file can't be read.
-        """
-        found = [(each, each.stat().st_mtime_ns, each.stat().st_size) for each in files_in(self.path)]
-        if found == self._signature:
-            return False
-        self._signature = found
-        self.by_owner = _by_owner([self.path])
-        return True
-
-
-def _by_owner(paths: Iterable[FilePath]) -> list[Declared]:
+def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
+    """Reads files, and of folders all files, as ``load``; returns what each owner declares, in the order of their names."""
     found: dict[str, Declared] = {}
     problems: list[Violation] = []
     for file in (each for path in paths for each in files_in(path)):
@@ -329,39 +327,3 @@ class _Parser:
 def _text(value: object) -> str:
     """Returns the text of a scalar. A list or a mapping is only called one: its text may have no bound, where it refers to others."""
     return "a list or a mapping" if isinstance(value, Collection) and not isinstance(value, str) else str(value)
-
-
-def export(documents: Iterable[PolicyDocument], namespaces: Iterable[str], *, as_json: bool) -> str:
-    """Returns the file that declares documents as they are: YAML, or one line of JSON that is also YAML."""
-    entries = []
-    for document in documents:
-        if document.HasField("policies"):
-            scope = {"scope": "global"} if document.scope == SCOPE_GLOBAL else {}
-            entries.append({"topic": document.topic} | scope | {"set": plain(document.policies)})
-    declaring = {"version": VERSION, "namespaces": list(namespaces), "policies": entries}
-    if not as_json:
-        return forms.yaml(declaring, begin=False) + "\n"
-    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(declaring, ensure_ascii=False)) + "\n"
-
-
-def plain(message: Message) -> dict[str, Any]:
-    """Returns the fields of a message as a file declares them."""
-    made: dict[str, Any] = {}
-    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
-        entries = map_value(field)
-        if entries is not None:
-            made[field.name] = {key: _value(entries, value[key]) for key in sorted(value)}
-        elif field.is_repeated:
-            made[field.name] = [_value(field, each) for each in value]
-        else:
-            made[field.name] = _value(field, value)
-    return made
-
-
-def _value(field: FieldDescriptor, value: Any) -> Any:
-    if field.message_type is not None:
-        return plain(value)
-    if field.enum_type is not None:
-        name = enum_name(field.enum_type, value)
-        return int(name) if name.isdigit() else name.lower()
-    return value

@@ -9,35 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from topicpolicies import InvalidArgument, PolicyDocument
 from topicpolicies.names import namespace_of
-from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
+from ..cluster.cluster import Cluster
+from ..core.chains.request import Request
+from ..core.changes.change import compile_change
 from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
 from ..core.fold.operation import Status
-from ..core.names import PolicyKey, Scope
+from ..core.names import PolicyKey, Scope, parse_topic
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import Head
-from ..history.entries import OUTCOMES, Entry
+from ..files import Reloader
+from ..history.entries import OUTCOMES
 from ..history.queries import Query
 from ..logs.change_log import NotLeader
-from ..namespaces.activity import event_in_words
+from ..namespaces.activity import writer_in_words
 from ..namespaces.namespace import Namespace
-from ..rpc.answers import present
-from ..rpc.requests import Author, read_update
-from ..rpc.server import Server
+from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
-from .apply import Step, steps
-from .declared import Declared, DeclaredFiles
-from .owners import Declaring, owned_by_others
+from .files import Declared, by_owner
+from .owners import declaring, owned_by_others
 from .rendering import UNSET, between, policies_of, printable_path
+from .steps import Step, steps
 
 LOOK_SECONDS = 5.0
 """How often documents are compared."""
@@ -64,19 +66,21 @@ class Drifted(NamedTuple):
 class Drift:
     """Compares the documents of a server with declared policies, again and again."""
 
-    def __init__(self, server: Server, files: DeclaredFiles, *, enforce: bool) -> None:
+    def __init__(self, registry: Registry, cluster: Cluster | None, path: Path, declared: Sequence[Declared], *, enforce: bool) -> None:
         """Compares nothing yet.
 
         Args:
-            server: a server whose log is open; it need not listen yet.
-            files: the declared policies, which were read once.
+            registry: the namespaces of the server, whose log is open.
+            cluster: what is known of the cluster; None: nothing is.
+            path: the file or the folder of the declared policies.
+            declared: what each owner declares there.
             enforce: whether drift is put back.
         """
-        self._server = server
-        self._files = files
+        self._registry = registry
+        self._cluster = cluster
+        self._path = path
+        self._declared = declared
         self._enforce = enforce
-        self._problem = ""
-        """Why the files can't be read; empty: they can."""
         self._topics: dict[str, tuple[float, frozenset[str]]] = {}
         """By namespace: when the cluster was asked for its topics, in seconds of the loop's clock, and what it answered."""
         self._seen: dict[tuple[int, str], dict[PolicyKey, Position]] = {}
@@ -95,12 +99,20 @@ class Drift:
 
     def constraints_of(self, topic: str) -> list[Constraint]:
         """Returns what changes of a topic may make of it."""
-        bounds = [bound for declared in self._files.by_owner for bound in declared.bounds if bound.covers(topic)]
+        bounds = [bound for declared in self._declared for bound in declared.bounds if bound.covers(topic)]
         return [constraint for bound in bounds for constraint in bound.constraints]
 
-    def start(self) -> None:
-        """Begins to compare."""
+    def start(self, reloader: Reloader) -> None:
+        """Begins to compare. ``reloader``: has the files read again when they change."""
+        reloader.add("declared policies", (self._path,), lambda: _read(self._path), self._take, self._declared)
         self._task.start()
+
+    def _take(self, declared: Sequence[Declared]) -> None:
+        self._declared = declared
+        self._seen.clear()
+        self._drifted.clear()
+        for name in self._held.keys() - {name for each in declared for name in _namespaces(each)}:
+            self._held.pop(name).release(self)
 
     async def stop(self) -> None:
         """Ends all comparing."""
@@ -110,8 +122,7 @@ class Drift:
 
     async def _run(self) -> None:
         while True:
-            await self._read()
-            for number, declared in enumerate(self._files.by_owner):
+            for number, declared in enumerate(self._declared):
                 for name in _namespaces(declared):
                     try:
                         await self._look(number, declared, name)
@@ -122,29 +133,10 @@ class Drift:
                 await self._put_back()
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _read(self) -> None:
-        """Reads the files, if they have changed."""
-        problem = ""
-        try:
-            if not await asyncio.to_thread(self._files.read):
-                return
-        except InvalidArgument as error:
-            problem = "; ".join(f"{each.field}: {each.description}" for each in error.violations)
-        except OSError as error:
-            problem = f"{error.filename}: {error.strerror}"
-        if problem and problem != self._problem:
-            _LOG.warning("The declared policies can't be read; what was read before stays in force: %s", problem)
-        self._problem = problem
-        if not problem:
-            self._seen.clear()
-            self._drifted.clear()
-            for name in self._held.keys() - {name for declared in self._files.by_owner for name in _namespaces(declared)}:
-                self._held.pop(name).release(self)
-
     async def _look(self, number: int, declared: Declared, name: str) -> None:
         """Compares the documents of a namespace that have changed since the last look."""
         if name not in self._held:
-            self._held[name] = namespace = self._server.registry.get(name)
+            self._held[name] = namespace = self._registry.get(name)
             namespace.hold(self)
         seen = self._seen.get((number, name), {})
         self._seen[number, name] = now = {}
@@ -168,27 +160,29 @@ class Drift:
 
     async def _known(self, declared: Declared, name: str) -> frozenset[str]:
         """Returns the topics of a namespace that patterns may match and that have no document: the cluster is asked now and then."""
-        if not any(each.pattern and namespace_of(each.topic) == name for each in declared.declarations):
+        if self._cluster is None or not any(each.pattern and namespace_of(each.topic) == name for each in declared.declarations):
             return frozenset()
         now = asyncio.get_running_loop().time()
         asked_at, topics = self._topics.get(name, (-_TOPICS_SECONDS, frozenset()))
         if now >= asked_at + _TOPICS_SECONDS:
-            topics = await self._server.topics(name)
+            topics = await self._cluster.all_topics(name)
             self._topics[name] = now, topics
         return topics
 
     def _compare(self, number: int, name: str, key: PolicyKey, head: Head | None) -> None:
-        declarations = [each for each in self._files.by_owner[number].covering(key.topic) if Scope(each.scope) is key.scope]
-        if declarations:
-            document = PolicyDocument.FromString(present(key, head, secrets.wire))
-            at = document.topic, document.scope
+        declarations = [each for each in self._declared[number].covering(key.topic) if Scope(each.scope) is key.scope]
+        if declarations and not parse_topic(key.topic).is_system_topic:
+            at = key.topic, declarations[0].scope
+            document = PolicyDocument(topic=at[0], scope=at[1], version=head.version if head is not None else ABSENT)
+            if head is not None and head.document is not None:
+                document.policies.MergeFromString(secrets.wire(head.document))
             found = steps({at: declarations}, {at: document}, prune=None)
             self._note(number, key, head, Drifted(found[0], name) if found else None)
 
     def _note(self, number: int, key: PolicyKey, head: Head | None, drifted: Drifted | None) -> None:
         """Takes note of a document that was compared, and says so if it is not as declared, or is so again."""
         name = f"{key.topic} ({key.scope.name})"
-        declarer = self._files.by_owner[number].owner or str(self._files.path)
+        declarer = self._declared[number].owner or str(self._path)
         if drifted is None:
             if self._drifted.pop((number, key), None) is not None:
                 _LOG.info("%s is as %s declares again", name, declarer)
@@ -197,7 +191,7 @@ class Drift:
         found = between(policies_of(drifted.step.document), drifted.step.values)
         differences = ", ".join(f"{printable_path(each.path)} is {each.before or UNSET}, not {each.after or UNSET}" for each in found)
         placed = head.placed if head is not None else None
-        last = f"; changed last by {event_in_words(placed)}" if placed is not None and placed.event is not None else ""
+        last = f"; changed last by {writer_in_words(placed)}" if placed is not None and placed.event is not None else ""
         _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)
 
     async def _put_back(self) -> None:
@@ -209,9 +203,9 @@ class Drift:
             if (number, key) in self._drifted:  # next time after all others: what is left to another owner must not keep them waiting
                 self._drifted[number, key] = self._drifted.pop((number, key))
             try:
-                step = await self._ours(self._files.by_owner[number].owner, key, drifted)
+                step = await self._ours(self._declared[number].owner, key, drifted)
                 if step is not None:
-                    await self._update(number, drifted.namespace, step)
+                    await self._update(number, drifted.namespace, key, step)
                     self.outcomes["applied"] += 1
             except NotLeader:  # the sidecar that leads puts it back
                 continue
@@ -222,23 +216,32 @@ class Drift:
 
     async def _ours(self, owner: str, key: PolicyKey, drifted: Drifted) -> Step | None:
         """Returns the part of a step that changes nothing that another owner has declared; None: there is none."""
-        history = self._server.registry.common.history
+        history = self._registry.common.history
         if history is None:
             return drifted.step
         page = await history.page(Query(drifted.namespace, key.topic, frozenset({key.scope}), most=_PAGE))
-        others = owned_by_others(drifted.step.mask, owner, _declaring(page.entries))
+        changes = (each for each in page.entries if each.outcome == OUTCOMES[Status.APPLIED])
+        events = (declaring(each.owner, each.paths, there=each.after is not None) for each in changes)
+        others = owned_by_others(drifted.step.mask, owner, events)
         for path, other in {each: other for each, other in others.items() if (key, each, other) not in self._claimed}.items():
             self._claimed.add((key, path, other))
             _LOG.warning("%s (%s): %s is left as it is, because %s declared it", key.topic, key.scope.name, path, other)
         mask = tuple(path for path in drifted.step.mask if path not in others)
         return Step(drifted.step.document, drifted.step.values, mask) if mask else None
 
-    async def _update(self, number: int, namespace: str, step: Step) -> None:
-        owner = self._files.by_owner[number].owner
-        message = step.request(actor="declared", reason=f"as {self._files.path} declares", owner=owner)
-        assert isinstance(message, UpdatePolicyRequest), "nothing is deleted, as only prune does"
-        _, request = read_update(message, Author())
-        await self._server.admit(namespace, request)
+    async def _update(self, number: int, namespace: str, key: PolicyKey, step: Step) -> None:
+        request = Request(
+            key,
+            compile_change(step.values, step.mask, {}),
+            uuid.uuid4().hex,
+            "",
+            actor="declared",
+            reason=f"as {self._path} declares",
+            version=step.document.version,
+            owner=self._declared[number].owner,
+        )
+        if self._cluster is not None and (waiting := self._cluster.admit(namespace, request)) is not None:
+            await waiting
         await self._held[namespace].update(request)
 
 
@@ -258,19 +261,8 @@ async def _heads(namespace: Namespace) -> AsyncIterator[Head]:
         await asyncio.sleep(0)
 
 
-def _declaring(entries: list[Entry]) -> Iterator[Declaring]:
-    for entry in entries:
-        if entry.outcome == OUTCOMES[Status.APPLIED]:
-            yield Declaring(entry.owner, entry.paths or ("*",) if entry.after is not None else ())
-
-
-@asynccontextmanager
-async def looking_for_drift(server: Server, files: DeclaredFiles, *, enforce: bool) -> AsyncIterator[None]:
-    """Looks for drift while the body runs."""
-    found = Drift(server, files, enforce=enforce)
-    found.start()
-    server.declare(found.constraints_of, found.by_namespace, found.outcomes)
+def _read(path: Path) -> Sequence[Declared]:
     try:
-        yield
-    finally:
-        await found.stop()
+        return by_owner([path])
+    except InvalidArgument as error:
+        raise ValueError(error.message) from None
