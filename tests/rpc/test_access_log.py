@@ -31,6 +31,7 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import (
     AccessLogConfig,
     EmbeddedLogConfig,
+    LogFormat,
     Recorded,
     ServerConfig,
     parse_address,
@@ -280,4 +281,4 @@ def requests_in_memory() -> list[Request]:
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
-        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"))
+        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), LogFormat.TEXT)
