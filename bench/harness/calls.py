@@ -67,25 +67,22 @@ class Caller:
             start = time.time()
             await self._echo(b"")
             self._context.records.append(Record("echo", phase, self._context.worker, self._name, start, end=time.time()))
-        elif plan.stage != "fill" and self._chance.random() < plan.scenario.reads:
+        elif self._chance.random() < plan.scenario.reads:
             topic = self._topic()
             at_least = self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else ""
             await self.read(topic, phase, intended, at_least=at_least)
         else:
-            await self._change([self._wish(number) for number in operations], phase, intended)
+            await self._change([self._wish() for _ in operations], phase, intended)
 
     def _topic(self) -> str:
         plan = self._context.plan
         return plan.topic(self._chance.randrange(plan.scenario.topics))
 
-    def _wish(self, number: int) -> Wish:
-        plan, request_id = self._context.plan, uuid.uuid4().hex
-        if plan.stage == "fill":
-            return Wish(Key(plan.topic(number)), self._traffic.scalar(), request_id)
+    def _wish(self) -> Wish:
         draft = self._traffic.draft()
         while draft.edit.needs:  # it would be refused where there is nothing to change
             draft = self._traffic.draft()
-        return Wish(Key(self._topic()), draft, request_id)
+        return Wish(Key(self._topic()), draft, uuid.uuid4().hex)
 
     async def _change(self, wishes: Sequence[Wish], phase: str, intended: float | None) -> None:
         """Sends changes, and repeats those whose outcome is not known until an answer says what became of them."""

@@ -44,8 +44,8 @@ def _run(report: Report) -> Html:
     target = report.target
     said = [paragraph(alarm(text) if alarming else text) for text, alarming in sentences(report)]
     rows = [(phase, marked(str(kind), _COLOURS[str(kind)]), *numbers) for phase, kind, *numbers in totals(report)]
-    measured = [each for each in report.totals if each.phase in ("steady", "cold")]
-    tails = [Line(f"{each.kind}, {each.phase}", _tail(each.quantiles_ms), _COLOURS[each.kind]) for each in measured]
+    measured = [each for each in report.totals if each.phase == "steady"]
+    tails = [Line(each.kind, _tail(each.quantiles_ms), _COLOURS[each.kind]) for each in measured]
     return section(
         f"{target}: {report.scenario.name} ({report.scenario.about})",
         *said,

@@ -32,7 +32,7 @@ def totals(report: Report) -> list[tuple[object, ...]]:
 def ratios(report: Report) -> dict[str, float]:
     """Returns the results as shares of the limits of the same run."""
     limits = {limit.name: limit.per_second for limit in report.limits}
-    changes = [each for each in report.totals if each.kind == "update" and each.phase in ("steady", "fill")]
+    changes = [each for each in report.totals if each.kind == "update" and each.phase == "steady"]
     found = {}
     if changes and limits.get("echo"):
         found["updates of the echo"] = changes[-1].per_second / limits["echo"]
@@ -58,8 +58,6 @@ def sentences(report: Report) -> Iterator[tuple[str, bool]]:
         delays = f"p50 {fan.quantiles_ms[0.5]:.1f} ms, p99 {fan.quantiles_ms[0.99]:.1f} ms"
         deliveries = f"{fan.deliveries:,} changes to {fan.watchers:,} watchers, {fan.per_second:,.0f}/s"
         yield f"Watches: {deliveries}; from the request to the watcher {delays}", False
-    if report.loading_seconds is not None:
-        yield f"Cold start: the first of {scenario.topics:,} topics was answered after {report.loading_seconds:.1f} s", False
     judged = f"{proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents"
     yield f"Judged: {judged}, {len(proof.verdicts)} promises", False
     if not proof.calls or not proof.keys:
@@ -93,4 +91,4 @@ def show(reports: list[Report], console: Console) -> None:
                 for line in verdict.examples[0].splitlines():
                     console.print(f"    {line}", markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
         if any(verdict.broken for verdict in report.proof.verdicts):
-            console.print("Further examples, with everything that was recorded, are in --json FILE and --html FILE.")
+            console.print("--output json and --html FILE have further examples, with everything that was recorded.")

@@ -34,7 +34,6 @@ REPORT = Report(
     fan_out=FanOut(watchers=8, deliveries=9_876, per_second=4_938.0, quantiles_ms=TAIL),
     limits=[Limit("echo", 3_000, "empty calls"), Limit("broadcast", 20_000, "prepared bytes")],
     proof=Proof([Verdict("links", "Versions are linked.", 0, [])], 3_333, 9_876, 64),
-    loading_seconds=None,
     took_seconds=12.0,
     circumstances={"date": "2030-01-31 12:00:00+00:00", "seed": 7, "version": "0.1.0", "commit": "abc", "machine": "2 cores"},
 )
