@@ -22,6 +22,7 @@ import grpc
 import httpx
 
 from bench.limits import ECHO
+from bench.targets import Program
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -78,6 +79,13 @@ async def closed_loop(calls: Calls, in_flight: int, seconds: float = math.inf, c
 
     await asyncio.gather(*(one() for _ in range(in_flight)))
     return Sample.of(times, time.perf_counter() - begin)
+
+
+async def loaded(program: Program, calls: Calls, in_flight: int, seconds: float) -> tuple[Sample, float]:
+    """Makes calls to a program. Returns the sample, and the microseconds of processor time that the program took for each call."""
+    before = program.processor_seconds
+    sample = await closed_loop(calls, in_flight, seconds)
+    return sample, (program.processor_seconds - before) / sample.calls * 1e6
 
 
 def prepared(call: Callable[[bytes], Awaitable[object]], messages: Iterator[bytes], ready: int = 20_000) -> Calls:

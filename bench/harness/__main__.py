@@ -81,7 +81,7 @@ def _run(options: argparse.Namespace, targets: Targets) -> list[Report]:
                     rate=options.rate,
                 )
                 skew = options.clock_skew_ms / 1000
-                reports.append(run(spark, target, plan, directory / name, circumstances, skew=skew, limits=not options.no_limits))
+                reports.append(run(spark, target, plan, directory / name, circumstances, skew=skew))
     return reports
 
 
@@ -94,8 +94,7 @@ def _circumstances(seed: int) -> Circumstances:
         "seed": seed,
         "version": version("topicpolicies-server"),
         "commit": commit or "not known",
-        "machine": f"{machine()}, Spark {version('pyspark')}",
-        "load": load(),
+        "machine": f"{machine()}, Spark {version('pyspark')}, {load()}",
     }
 
 
@@ -126,7 +125,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topics", type=_at_least(1), help="how many topics")
     parser.add_argument("--watchers", type=_at_least(0), help="how many watchers, beside the auditor")
     parser.add_argument("--seed", type=int, default=1, help="of everything random (default: %(default)s)")
-    parser.add_argument("--no-limits", action="store_true", help="leave out what the machine could do at best")
     cluster = parser.add_argument_group("Spark")
     cluster.add_argument("--master", default="local[2]", help="local[N], or a cluster's master (default: %(default)s)")
     cluster.add_argument("--workers", type=_at_least(1), help="how many workers; all must run at once (default: the cluster's cores)")

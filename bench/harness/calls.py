@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from bench.limits import ECHO
 from tests.simulation.traffic import Traffic, Wish
 from tests.validators.records import Key
 from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status
@@ -48,9 +47,8 @@ class Caller:
         plan = context.plan
         self._context = context
         self._stub = TopicPoliciesServiceStub(context.channel)
-        self._echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = context.channel.unary_unary(ECHO)
         self._name = f"{context.worker}.{number}"
-        self._chance = random.Random(f"{plan.seed} {plan.stage} {self._name}")
+        self._chance = random.Random(f"{plan.seed} {self._name}")
         clients = plan.scenario.clients
         self._traffic = Traffic(self._chance, plan.scenario.deletes, context.worker * clients + number, clients * plan.workers)
 
@@ -63,11 +61,7 @@ class Caller:
         """
         plan = self._context.plan
         phase = plan.phase(operations[0])
-        if plan.stage == "echo":
-            start = time.time()
-            await self._echo(b"")
-            self._context.records.append(Record("echo", phase, self._context.worker, self._name, start, end=time.time()))
-        elif self._chance.random() < plan.scenario.reads:
+        if self._chance.random() < plan.scenario.reads:
             topic = self._topic()
             at_least = self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else ""
             await self.read(topic, phase, intended, at_least=at_least)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from .watching import AUDITOR
 
-CALLS = ("update", "delete", "read", "echo")
+CALLS = ("update", "delete", "read")
 QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 HELD = 0.99
 """The least share of the asked rate at which it counts as held."""

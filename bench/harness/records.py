@@ -22,7 +22,7 @@ class Record(NamedTuple):
     """One row."""
 
     kind: str
-    """Calls: update, delete, read, echo. Watches: watch (a stream as a whole), change, bookmark, status."""
+    """Calls: update, delete, read. Watches: watch (a stream as a whole), change, bookmark, status."""
     phase: str
     worker: int
     client: str

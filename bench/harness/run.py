@@ -1,4 +1,4 @@
-"""One run from its beginning to its end: limits, load, figures, proof."""
+"""One run from its beginning to its end: load, figures, proof."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +15,6 @@ from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from bench.limits import deliveries_per_second
-from bench.limits import limits as beside
 from bench.targets import Target
 
 from . import figures
@@ -24,18 +22,7 @@ from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Plan, Scenario
 
-_ECHO_CALLS = 6_000
 Circumstances = dict[str, str | int]
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """What the machine could do at best, measured in the same run."""
-
-    name: str
-    """``echo`` or ``broadcast``."""
-    per_second: float
-    about: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +37,13 @@ class Report:
     rate: figures.Rate | None
     """None: the calls had no given rate."""
     fan_out: figures.FanOut | None
-    limits: list[Limit]
     proof: Proof
     took_seconds: float
     circumstances: Circumstances
     """What a reader must know to make the run again, by name."""
 
 
-def run(
-    spark: SparkSession, target: Target, plan: Plan, directory: Path, circumstances: Circumstances, *, skew: float, limits: bool
-) -> Report:
+def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, circumstances: Circumstances, *, skew: float) -> Report:
     """Makes a run against a target, and shows its progress on the terminal.
 
     Args:
@@ -69,23 +53,13 @@ def run(
         directory: for the records; executors on other machines must be able to reach it. Those of an earlier run are replaced.
         circumstances: what the report says of them.
         skew: how many seconds the clocks of the workers' machines may be apart.
-        limits: whether to measure what the machine could do at best.
 
     Raises:
         pyspark.errors.PySparkException: a worker failed.
     """
-    began, scenario, echo, found = time.monotonic(), plan.scenario, list[figures.Total](), list[Limit]()
+    began, scenario = time.monotonic(), plan.scenario
     shutil.rmtree(directory, ignore_errors=True)
-    with Console(stderr=True).status(f"{target.name}: limits") as status:
-        if limits:
-            with beside() as program:
-                calls = replace(scenario, operations=min(_ECHO_CALLS, max(1_000, scenario.operations)), batch=1)
-                empty = replace(plan, stage="echo", address=program.address, rate=0.0, scenario=calls)
-                echo = figures.totals(_drive(spark, directory, empty).filter("phase = 'steady'"))
-            found = [Limit("echo", each.per_second, f"empty calls, {scenario.clients} in flight a worker") for each in echo]
-            if scenario.watchers:
-                found.append(Limit("broadcast", *deliveries_per_second(scenario.watchers)))
-        status.update(f"{target.name}: {scenario.name}")
+    with Console(stderr=True).status(f"{target.name}: {scenario.name}") as status:
         load = _drive(spark, directory, plan).cache()
         status.update(f"{target.name}: judging")
         proof = prove(load, shards=2 * plan.workers, parts=1 if scenario.topics > 1 else plan.workers, skew=skew)
@@ -94,11 +68,10 @@ def run(
             target=target.name,
             scenario=scenario,
             workers=plan.workers,
-            totals=[*echo, *figures.totals(load)],
+            totals=figures.totals(load),
             seconds=figures.seconds(load),
             rate=figures.rate(load, plan.rate),
             fan_out=figures.fan_out(load),
-            limits=found,
             proof=proof,
             took_seconds=time.monotonic() - began,
             circumstances=circumstances,
@@ -106,8 +79,8 @@ def run(
 
 
 def _drive(spark: SparkSession, directory: Path, plan: Plan) -> DataFrame:
-    """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    path = str((directory / plan.stage).absolute())
+    """Has all workers do their shares, and writes what they record; from there it is read, for a load must not run twice."""
+    path = str(directory.absolute())
     parts = spark.range(0, plan.workers, 1, plan.workers)
     parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
     return spark.read.schema(SPARK_SCHEMA).parquet(path)

@@ -64,17 +64,15 @@ SCENARIOS = {each.name: each for each in _ALL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What all workers do together in one stage of a run."""
+    """What all workers do together."""
 
     scenario: Scenario
     workers: int
     address: str
-    """``host:port`` of the sidecar, or of the echo."""
+    """``host:port`` of the sidecar."""
     namespace: str = ""
     prefix: str = field(default_factory=lambda: f"load-{token_hex(3)}")
     """How the topics' local names begin; each run has its own topics."""
-    stage: str = "load"
-    """``load``, or ``echo``: empty calls."""
     seed: int = 1
     rate: float = 0.0
     """How many operations begin each second, all workers together; 0: as many as are answered."""

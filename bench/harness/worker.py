@@ -28,10 +28,10 @@ Together = Callable[[], Awaitable[object]]
 
 
 async def work(plan: Plan, worker: int, together: Together) -> list[Record]:
-    """Does a worker's share of a stage.
+    """Does a worker's share.
 
     Args:
-        plan: the stage.
+        plan: what all workers do.
         worker: this worker's number.
         together: returns when every worker has called it.
     """
@@ -45,7 +45,7 @@ async def work(plan: Plan, worker: int, together: Together) -> list[Record]:
             operations = range(worker, plan.scenario.operations, plan.workers)
             await make(operations, [caller.call for caller in callers], plan.scenario.batch, plan.rate)
 
-        await (load() if plan.stage == "echo" else _beside_watchers(context, callers, load, together))
+        await _beside_watchers(context, callers, load, together)
         return context.records
 
 
