@@ -16,7 +16,6 @@ import re
 import shlex
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import conditions
@@ -25,6 +24,7 @@ _ROOT = Path(__file__).parents[1]
 DOCUMENT = _ROOT / "docs/benchmarks.md"
 _BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<command>[^\n]+?) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
 _MISSED = 1
+_PATIENCE_SECONDS = 600.0
 
 
 def commands_of(document: str) -> list[str]:
@@ -38,19 +38,20 @@ def replaced(document: str, command: str, body: str) -> str:
 
 
 def run(command: str) -> str:
-    """Runs the command of a block. Returns the block's new content.
+    """Runs the command of a block, when the machine is quiet. Returns the block's new content: a table, or a text as it is.
 
     Raises:
-        RuntimeError: the command failed.
+        RuntimeError: the machine stayed busy, or the command failed.
     """
-    words = shlex.split(command)
-    before = f"{datetime.now(UTC).date().isoformat()}; {conditions.machine()}; {conditions.load()}"
+    if not conditions.await_quiet(_PATIENCE_SECONDS):
+        raise RuntimeError("The machine is busy; the block stays as it is.")
     environment = {**os.environ, "COLUMNS": "150", "NO_COLOR": "1", "TERM": "dumb"}
-    ran = subprocess.run([sys.executable, *words[1:]], cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    words = [sys.executable, *shlex.split(command)[1:]]
+    ran = subprocess.run(words, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     printed = "\n".join(line.rstrip() for line in ran.stdout.strip("\n").splitlines())
     if ran.returncode not in (0, _MISSED) or not printed:
-        raise RuntimeError(f"It ended with {ran.returncode}; its block stays as it is.")
-    return f"{before}\n\n{printed}\n" if "markdown" in words else f"```text\n{before}\n\n{printed}\n```\n"
+        raise RuntimeError(f"It ended with {ran.returncode}; the block stays as it is.")
+    return f"{printed}\n" if "\n| " in printed else f"```text\n{printed}\n```\n"
 
 
 def main() -> int:

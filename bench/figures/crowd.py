@@ -24,7 +24,7 @@ from topicpolicies.v1 import service_pb2
 from .figure import Figure, Measured, Scale, in_turn
 from .watching import NAMESPACE, Watch, next_message, parsed, synced, watches
 
-_WHAT, _BESIDE = "10,000 watchers, 100 more never reading", "the same without those"
+_WHAT, _BESIDE = "{crowd:,} watchers, {silent:,} more never reading", "the same without those"
 FIGURES = (
     Figure("crowd-delay", f"delay of {_WHAT}, p50", _BESIDE, "ms", at_most=1.1),
     Figure("crowd-tail", f"delay of {_WHAT}, p99", _BESIDE, "ms", at_most=1.1),

@@ -46,6 +46,7 @@ class Figure(NamedTuple):
 
     name: str
     what: str
+    """May name amounts of the scale: ``{topics:,}``."""
     beside: str
     """The limit; empty: there is none."""
     unit: str

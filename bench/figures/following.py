@@ -100,6 +100,10 @@ def _by_sidecar(scale: Scale, namespace: str, values: Iterator[int]) -> int:
     command = (*SERVE, "--pulsar", scale.service_url, "--admin-url", scale.admin_url, "--allow-missing-topics")
     with running(*command) as other, grpc.insecure_channel(other.address) as channel:
         stub = TopicPoliciesServiceStub(channel)
+        # It reads the log of all rounds before, which may take longer than the server lets a change wait.
+        stub.GetPolicy(
+            service_pb2.GetPolicyRequest(topic=f"persistent://{namespace}/bench-0"), wait_for_ready=True, timeout=_PATIENCE_SECONDS
+        )
         value = 0
         for begin in range(0, scale.followed, BATCH):
             changes = []

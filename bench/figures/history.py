@@ -24,7 +24,10 @@ _CALLS = 50
 _NAMESPACES = history_pb2.ListHistoryRequest(namespace=_NAMESPACE, page_size=10, oldest_first=True)
 _TOPIC = history_pb2.ListHistoryRequest(topic=f"persistent://{_NAMESPACE}/bench-7", page_size=10)
 _QUESTIONS = {"a namespace, oldest first": _NAMESPACES, "a topic, newest first": _TOPIC}
-FIGURES = tuple(Figure(f"history-{what}", f"first page of 100,000 events of {what}, p50", "of 1,000 events", "ms") for what in _QUESTIONS)
+FIGURES = tuple(
+    Figure(f"history-{what}", f"first page of {{topics:,}} events of {what}, p50", f"of one {_SHARE}th as many", "ms")
+    for what in _QUESTIONS
+)
 
 
 def measure(scale: Scale) -> dict[str, Measured]:

@@ -45,4 +45,4 @@ async def _rounds(urls: tuple[str, str], scale: Scale) -> Measured:
             await closed_loop(each, _CLIENTS, count=_WARM_UP_CALLS)
         loads = {number: partial(closed_loop, each, _CLIENTS, scale.seconds) for number, each in enumerate(calls)}
         found = await in_rounds(scale.rounds, loads)
-    return Measured(*([each.per_second for each in samples] for samples in found.values()))
+    return Measured([each.per_second for each in found[0]], [each.per_second for each in found[1]])

@@ -29,7 +29,7 @@ from .figure import Figure, Measured, Scale
 from .publishing import CHANGE_EVENTS
 
 _ROWS, _DRAIN = "reading the same rows", "a raw drain"
-_WHAT = "first answer of 100,000 topics"
+_WHAT = "first answer of {topics:,} topics"
 FIGURES = (
     Figure("start-kept", f"{_WHAT}, embedded log", _ROWS, "s", at_most=1.0, of_limit=False),
     Figure("start", f"{_WHAT}, embedded log, nothing kept beside it", _ROWS, "s", of_limit=False),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 
@@ -130,8 +130,12 @@ async def _pulsar(echo: str, service: str, namespace: str, beside: str, scale: S
     ):
         with client(scale.service_url) as library:
             messages = await asyncio.to_thread(written, library, namespace, _SAMPLE)
-            publish = partial(asyncio.to_thread, Publisher(library, namespace, messages).publish)
-            calls = {
+            bare = Publisher(library, namespace, messages)
+
+            async def publish(in_flight: int, seconds: float) -> Sample:
+                return await asyncio.to_thread(bare.publish, in_flight, seconds)
+
+            calls: dict[str, Callable[[int, float], Awaitable[Sample]]] = {
                 "ours": partial(closed_loop, update_calls(here, namespace, 1)),
                 "echo": partial(closed_loop, echo_calls(there)),
                 "bare": publish,

@@ -25,9 +25,9 @@ from topicpolicies.v1 import service_pb2
 from .figure import Figure, Measured, Scale, in_rounds
 
 DELIVERY_FIGURES = (
-    Figure("deliveries", "deliveries to 1,000 watchers, in batches", "raw broadcast of the same bytes", "/s", at_least=0.9),
+    Figure("deliveries", "deliveries to {watchers:,} watchers, in batches", "raw broadcast of the same bytes", "/s", at_least=0.9),
 )
-SNAPSHOT_FIGURES = (Figure("snapshot", "snapshot of 100,000 documents, to Client.watch", "the same bytes, unread", "/s", at_least=0.5),)
+SNAPSHOT_FIGURES = (Figure("snapshot", "snapshot of {topics:,} documents, to Client.watch", "the same bytes, unread", "/s", at_least=0.5),)
 NAMESPACE = "public/default"
 Watch: TypeAlias = grpc.aio.UnaryStreamCall[bytes, bytes]
 
