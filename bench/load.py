@@ -135,8 +135,8 @@ def batch_calls(channel: grpc.aio.Channel, namespace: str, topics: int = TOPICS,
     return prepared(partial(update, metadata=metadata), batches(namespace, topics), 1_000)
 
 
-async def fill(address: str, namespace: str, topics: int) -> None:
-    """Makes a document of each topic.
+async def fill(address: str, namespace: str, topics: int, updates: int = 0) -> int:
+    """Updates all topics in turn, each once or ``updates`` altogether if that is more. Returns the number of updates, which is a bit more.
 
     Raises:
         RuntimeError: a change was refused.
@@ -148,7 +148,8 @@ async def fill(address: str, namespace: str, topics: int) -> None:
         for result in service_pb2.BatchUpdatePoliciesResponse.FromString(answer).results:
             if result.HasField("error"):
                 raise RuntimeError(f"{namespace} is not filled: {result.error}")
-        await closed_loop(calls, IN_FLIGHT, count=-(-topics // BATCH))
+        sample = await closed_loop(calls, IN_FLIGHT, count=-(-max(topics, updates) // BATCH))
+    return BATCH * (sample.calls + 1)
 
 
 def rest_calls(admin: httpx.AsyncClient, namespace: str) -> Calls:

@@ -27,16 +27,6 @@ _MISSED = 1
 _PATIENCE_SECONDS = 600.0
 
 
-def commands_of(document: str) -> list[str]:
-    """Returns the commands of a document's blocks, in order."""
-    return [match["command"] for match in _BLOCK.finditer(document)]
-
-
-def replaced(document: str, command: str, body: str) -> str:
-    """Returns the document with the content of a command's block replaced."""
-    return _BLOCK.sub(lambda match: match["begin"] + body + match["end"] if match["command"] == command else match[0], document)
-
-
 def run(command: str) -> str:
     """Runs the command of a block, when the machine is quiet. Returns the block's new content: a table, or a text as it is.
 
@@ -62,18 +52,26 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only commands with one of these words")
     parser.add_argument("--list", action="store_true", help="show the commands")
     options = parser.parse_args()
-    all_words = options.words or [""]
-    commands = [each for each in commands_of(DOCUMENT.read_text()) if any(word in each for word in all_words)]
+    commands = [match["command"] for match in _BLOCK.finditer(DOCUMENT.read_text())]
+    commands = [each for each in commands if any(word in each for word in options.words or [""])]
     failed = not commands
     for command in commands:
         print(command, file=sys.stdout if options.list else sys.stderr, flush=True)
         if not options.list:
             try:
-                DOCUMENT.write_text(replaced(DOCUMENT.read_text(), command, run(command)))
+                write(command, run(command))
             except RuntimeError as error:
                 print(error, file=sys.stderr)
                 failed = True
     return 1 if failed else 0
+
+
+def write(command: str, body: str) -> None:
+    """Replaces the content of a command's block."""
+    document = DOCUMENT.read_text()
+    DOCUMENT.write_text(
+        _BLOCK.sub(lambda match: match["begin"] + (body if match["command"] == command else match["body"]) + match["end"], document)
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import itertools
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 
 import grpc
@@ -48,23 +47,9 @@ def etcd() -> Iterator[Program]:
             "log-level": "error",
         }
         with running(*(f"--{name}={value}" for name, value in options.items()), program="etcd") as program:
-            _await_leader(program.address)
+            with grpc.insecure_channel(program.address) as channel:  # it serves calls when it has become the leader
+                channel.unary_unary(_PUT)(_put_request("elected", b""), wait_for_ready=True, timeout=_LEADER_SECONDS)
             yield program
-
-
-def _await_leader(address: str) -> None:
-    until = time.monotonic() + _LEADER_SECONDS
-    with grpc.insecure_channel(address) as channel:
-        put: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_PUT)
-        while True:
-            try:
-                put(_put_request("elected", b""), wait_for_ready=True, timeout=_LEADER_SECONDS)
-            except grpc.RpcError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
 
 
 def _put_request(key: str, value: bytes) -> bytes:

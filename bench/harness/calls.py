@@ -17,7 +17,7 @@ from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .records import Record, edit_json
+from .records import Record, edit_text
 from .scenarios import Plan
 
 _TIMEOUT = 60.0
@@ -103,7 +103,7 @@ class Caller:
             edit, topic = wish.draft.edit, wish.key.topic
             kind = "delete" if edit.delete else "update"
             record = Record(
-                kind, phase, context.worker, self._name, start, intended, topic=topic, scope=wish.key.scope, edit=edit_json(edit),
+                kind, phase, context.worker, self._name, start, intended, topic=topic, scope=wish.key.scope, edit=edit_text(edit),
                 request_id=wish.request_id, stream=batch, sequence=sequence,
             )  # fmt: skip
             if isinstance(result, TopicPoliciesError):

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from bench.harness.__main__ import main
 from bench.harness.proof import prove
-from bench.harness.records import Record, batches, edit_json
+from bench.harness.records import Record, batches, edit_text
 from bench.harness.scenarios import SCENARIOS, Plan
 from bench.harness.watching import AUDITOR
 from tests.validators.documents import Edit
 
-EDIT = edit_json(Edit(sets={"max_producer_per_topic": 1}))
+EDIT = edit_text(Edit(sets={"max_producer_per_topic": 1}))
 
 
 @pytest.mark.parametrize(
