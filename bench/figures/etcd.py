@@ -48,7 +48,8 @@ def etcd() -> Iterator[Program]:
         }
         with running(*(f"--{name}={value}" for name, value in options.items()), program="etcd") as program:
             with grpc.insecure_channel(program.address) as channel:  # it serves calls when it has become the leader
-                channel.unary_unary(_PUT)(_put_request("elected", b""), wait_for_ready=True, timeout=_LEADER_SECONDS)
+                put: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_PUT)
+                put(_put_request("elected", b""), wait_for_ready=True, timeout=_LEADER_SECONDS)
             yield program
 
 

@@ -83,8 +83,8 @@ def seconds(records: DataFrame) -> list[Second]:
     """Returns all successful calls by the second in which they were answered, counted from the first."""
     calls = _calls(records).filter("code = 'OK'")
     second = F.expr("int(floor(`end` - begin))").alias("second")
-    found = calls.crossJoin(calls.select(F.min("start").alias("begin"))).groupBy(second, "phase", "kind")
-    found = found.agg(F.count("*").alias("calls"), _quantiles(F.col("took"))).orderBy("second", "phase", "kind")
+    grouped = calls.crossJoin(calls.select(F.min("start").alias("begin"))).groupBy(second, "phase", "kind")
+    found = grouped.agg(F.count("*").alias("calls"), _quantiles(F.col("took"))).orderBy("second", "phase", "kind")
     return [Second(**_fields(row)) for row in found.collect()]
 
 
