@@ -44,7 +44,7 @@ def measure(scale: Scale) -> dict[str, Measured]:
     found = {}
     for kind, remembered in _KINDS.items():
         command = [sys.executable, "-m", "bench.figures.memory", str(scale.topics), str(remembered)]
-        found[f"memory-{kind}"] = Measured([float(subprocess.run(command, check=True, capture_output=True).stdout)], [serialized])
+        found[f"memory-{kind}"] = Measured([float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)], [serialized])
     return found
 
 

@@ -97,7 +97,7 @@ def measure_pulsar(scale: Scale) -> dict[str, Measured]:
         program = Program(*SERVE, *log, "--checkpoints", str(kept))
 
         def drained() -> int:
-            return int(subprocess.run(drain, capture_output=True, text=True, check=True).stdout)
+            return int(subprocess.run(drain, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
         return _rounds(program, kept, namespace, drained, "start-pulsar", scale)
 
@@ -113,7 +113,8 @@ def _rounds(program: Program, kept: Path, namespace: str, limit: Callable[[], in
         limits.append(time.perf_counter() - begin)
         shutil.rmtree(kept, ignore_errors=True)
         starts.append(first_answer(program, topic))
-        size = sum(file.stat().st_size for file in kept.iterdir())
+        if not (size := sum(file.stat().st_size for file in kept.iterdir())):
+            raise RuntimeError("the server kept no checkpoint when it stopped")
         restarts.append(first_answer(program, topic))
     note = f"{scale.topics:,} topics; the checkpoints have {size / 1e6:.1f} MB"
     return {f"{name}-kept": Measured(restarts, limits, note), name: Measured(starts, limits)}
