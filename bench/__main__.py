@@ -1,7 +1,7 @@
-"""``python -m bench``: single updates, by how many are in flight, beside an empty echo, the admin API, and bare publishes."""
+"""``python -m bench``: updates only, one a call and in batches."""
 
 import sys
 
-from bench.figures.command import main
+from bench.figures.__main__ import main
 
 sys.exit(main(["--only", "updates", "updates-pulsar", *sys.argv[1:]]))

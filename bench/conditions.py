@@ -7,11 +7,17 @@ import platform
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 QUIET = 1.0
 """The highest load average over one minute of a machine that does nothing else."""
 _PAUSE_SECONDS = 5.0
+
+
+def date() -> str:
+    """Returns the date in UTC."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def machine() -> str:
@@ -35,7 +41,8 @@ def load() -> str:
 def await_quiet(patience_seconds: float) -> bool:
     """Waits until the machine does nothing else, which its load average shows with a delay. Returns whether that happened in time."""
     until = time.monotonic() + patience_seconds
+    if os.getloadavg()[0] > QUIET:
+        print(f"The load average is {os.getloadavg()[0]:.1f}; waiting for {QUIET:g}, at most {patience_seconds:g} s", file=sys.stderr)
     while os.getloadavg()[0] > QUIET and time.monotonic() < until:
-        print(f"the load average is {os.getloadavg()[0]:.1f}; waiting for {QUIET:g}", file=sys.stderr)
         time.sleep(_PAUSE_SECONDS)
     return os.getloadavg()[0] <= QUIET

@@ -19,9 +19,6 @@ from topicpolicies_server.config import Limits
 
 ECHO = "/bench.Limits/Echo"
 _BROADCAST = "/bench.Limits/Broadcast"
-_DELIVERIES = 40_000
-_MESSAGE_BYTES = 250
-"""About the size of one change of a small document."""
 OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.use_local_subchannel_pool", 1))
 """Of channels with watches; each has its own connection."""
 
@@ -85,19 +82,6 @@ async def broadcast(channel: grpc.aio.Channel, sizes: Sequence[Sequence[int]]) -
 
     await asyncio.gather(*map(one, sizes))
     return time.perf_counter() - first[0]
-
-
-def deliveries_per_second(watchers: int) -> tuple[float, str]:
-    """Measures deliveries of prepared bytes to this many server streams. Returns how many a second, and what they were."""
-    messages = max(10, _DELIVERIES // watchers)
-
-    async def measure(address: str) -> float:
-        async with grpc.aio.insecure_channel(address, OPTIONS) as channel:
-            return watchers * messages / await broadcast(channel, [[_MESSAGE_BYTES] * messages] * watchers)
-
-    with limits() as program:
-        rate = asyncio.run(measure(program.address))
-    return rate, f"deliveries of {_MESSAGE_BYTES} prepared bytes to {watchers} streams"
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import grpc
 import httpx
 
 from bench.limits import ECHO
+from bench.targets import Program
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -80,6 +81,13 @@ async def closed_loop(calls: Calls, in_flight: int, seconds: float = math.inf, c
     return Sample.of(times, time.perf_counter() - begin)
 
 
+async def loaded(program: Program, calls: Calls, in_flight: int, seconds: float) -> tuple[Sample, float]:
+    """Makes calls to a program. Returns the sample, and the microseconds of processor time that the program took for each call."""
+    before = program.processor_seconds
+    sample = await closed_loop(calls, in_flight, seconds)
+    return sample, (program.processor_seconds - before) / sample.calls * 1e6
+
+
 def prepared(call: Callable[[bytes], Awaitable[object]], messages: Iterator[bytes], ready: int = 20_000) -> Calls:
     """Returns calls with these messages, ``ready`` of which are made before a loop begins."""
     waiting: deque[bytes] = deque()
@@ -127,8 +135,8 @@ def batch_calls(channel: grpc.aio.Channel, namespace: str, topics: int = TOPICS,
     return prepared(partial(update, metadata=metadata), batches(namespace, topics), 1_000)
 
 
-async def fill(address: str, namespace: str, topics: int) -> None:
-    """Makes a document of each topic.
+async def fill(address: str, namespace: str, topics: int, updates: int = 0) -> int:
+    """Updates all topics in turn, each once or ``updates`` altogether if that is more. Returns the number of updates, which is a bit more.
 
     Raises:
         RuntimeError: a change was refused.
@@ -140,7 +148,8 @@ async def fill(address: str, namespace: str, topics: int) -> None:
         for result in service_pb2.BatchUpdatePoliciesResponse.FromString(answer).results:
             if result.HasField("error"):
                 raise RuntimeError(f"{namespace} is not filled: {result.error}")
-        await closed_loop(calls, IN_FLIGHT, count=-(-topics // BATCH))
+        sample = await closed_loop(calls, IN_FLIGHT, count=-(-max(topics, updates) // BATCH))
+    return BATCH * (sample.calls + 1)
 
 
 def rest_calls(admin: httpx.AsyncClient, namespace: str) -> Calls:

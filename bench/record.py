@@ -16,7 +16,6 @@ import re
 import shlex
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import conditions
@@ -25,32 +24,24 @@ _ROOT = Path(__file__).parents[1]
 DOCUMENT = _ROOT / "docs/benchmarks.md"
 _BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<command>[^\n]+?) -->\n)(?P<body>.*?)(?P<end><!-- end -->)", re.DOTALL)
 _MISSED = 1
-
-
-def commands_of(document: str) -> list[str]:
-    """Returns the commands of a document's blocks, in order."""
-    return [match["command"] for match in _BLOCK.finditer(document)]
-
-
-def replaced(document: str, command: str, body: str) -> str:
-    """Returns the document with the content of a command's block replaced."""
-    return _BLOCK.sub(lambda match: match["begin"] + body + match["end"] if match["command"] == command else match[0], document)
+_PATIENCE_SECONDS = 600.0
 
 
 def run(command: str) -> str:
-    """Runs the command of a block. Returns the block's new content.
+    """Runs the command of a block, when the machine is quiet. Returns the block's new content: a table, or a text as it is.
 
     Raises:
-        RuntimeError: the command failed.
+        RuntimeError: the machine stayed busy, or the command failed.
     """
-    words = shlex.split(command)
-    before = f"{datetime.now(UTC).date().isoformat()}; {conditions.machine()}; {conditions.load()}"
+    if not conditions.await_quiet(_PATIENCE_SECONDS):
+        raise RuntimeError("The machine is busy; the block stays as it is.")
     environment = {**os.environ, "COLUMNS": "150", "NO_COLOR": "1", "TERM": "dumb"}
-    ran = subprocess.run([sys.executable, *words[1:]], cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    words = [sys.executable, *shlex.split(command)[1:]]
+    ran = subprocess.run(words, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     printed = "\n".join(line.rstrip() for line in ran.stdout.strip("\n").splitlines())
     if ran.returncode not in (0, _MISSED) or not printed:
-        raise RuntimeError(f"It ended with {ran.returncode}; its block stays as it is.")
-    return f"{before}\n\n{printed}\n" if "markdown" in words else f"```text\n{before}\n\n{printed}\n```\n"
+        raise RuntimeError(f"It ended with {ran.returncode}; the block stays as it is.")
+    return f"{printed}\n" if "\n| " in printed else f"```text\n{printed}\n```\n"
 
 
 def main() -> int:
@@ -61,18 +52,26 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only commands with one of these words")
     parser.add_argument("--list", action="store_true", help="show the commands")
     options = parser.parse_args()
-    all_words = options.words or [""]
-    commands = [each for each in commands_of(DOCUMENT.read_text()) if any(word in each for word in all_words)]
+    commands = [match["command"] for match in _BLOCK.finditer(DOCUMENT.read_text())]
+    commands = [each for each in commands if any(word in each for word in options.words or [""])]
     failed = not commands
     for command in commands:
         print(command, file=sys.stdout if options.list else sys.stderr, flush=True)
         if not options.list:
             try:
-                DOCUMENT.write_text(replaced(DOCUMENT.read_text(), command, run(command)))
+                write(command, run(command))
             except RuntimeError as error:
                 print(error, file=sys.stderr)
                 failed = True
     return 1 if failed else 0
+
+
+def write(command: str, body: str) -> None:
+    """Replaces the content of a command's block."""
+    document = DOCUMENT.read_text()
+    DOCUMENT.write_text(
+        _BLOCK.sub(lambda match: match["begin"] + (body if match["command"] == command else match["body"]) + match["end"], document)
+    )
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
-
+from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import OwnBroker
 from tests.ports import free_port
 
@@ -137,10 +136,10 @@ def new_namespace(admin_url: str) -> str:
     """Creates a namespace of the tenant ``public``, with a cluster that the tenant may use. Returns its name.
 
     Raises:
-        httpx.HTTPStatusError: the broker refused it.
+        AdminError: the broker refused it.
     """
     namespace = f"public/load-{os.urandom(5).hex()}"
-    with httpx.Client(base_url=f"{admin_url}/admin/v2/", timeout=30, trust_env=False) as http:
-        clusters = http.get("tenants/public").raise_for_status().json()["allowedClusters"]
-        http.put(f"namespaces/{namespace}", json={"replication_clusters": clusters[:1]}).raise_for_status()
+    with Admin(admin_url) as admin:
+        clusters = admin.call("GET", "tenants/public")["allowedClusters"]
+        admin.call("PUT", f"namespaces/{namespace}", {"replication_clusters": clusters[:1]})
     return namespace

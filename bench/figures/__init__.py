@@ -1,10 +1,8 @@
 """Every figure that the project promises, each beside its limit, measured side by side in one run.
 
-    python3 dev.py bench figures                    all of them; needs JDK 17 and Maven, etcd, and a machine that does nothing else
-    python3 dev.py bench figures --only updates     one group, or several
-    python3 dev.py bench figures --topics 1000000   another size of large namespaces
-    python3 dev.py bench figures --quick            very small amounts, which only try out the measurement
-    python3 dev.py bench figures --output json      for programs
-
-``figure`` says what a figure is; each other module measures a group of figures, and ``groups`` lists them.
+python3 dev.py bench figures                    all of them; needs JDK 17 and Maven, etcd, and a machine that does nothing else
+python3 dev.py bench figures --only updates     one group, or several
+python3 dev.py bench figures --topics 1000000   another size of large namespaces
+python3 dev.py bench figures --quick            very small amounts, which only try out the measurement
+python3 dev.py bench figures --output json      for programs
 """

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable
-from typing import NamedTuple
+from collections.abc import AsyncIterator
+from functools import partial
+from statistics import quantiles
 
 import grpc
 
 from bench.limits import OPTIONS
-from bench.load import BATCH, IN_FLIGHT, batch_calls, closed_loop, update_calls
+from bench.load import BATCH, IN_FLIGHT, Calls, batch_calls, closed_loop, update_calls
 from bench.targets import Program, embedded
 from topicpolicies.v1 import service_pb2
 
-from .figure import Figure, Measured, Scale, in_turn
+from .figure import Figure, Measured, Scale, in_rounds
 from .watching import NAMESPACE, Watch, next_message, parsed, synced, watches
 
-_WHAT, _BESIDE = "10,000 watchers, 100 more never reading", "the same without those"
+_WHAT, _BESIDE = "{crowd:,} watchers, {silent:,} more never reading", "the same without those"
 FIGURES = (
     Figure("crowd-delay", f"delay of {_WHAT}, p50", _BESIDE, "ms", at_most=1.1),
     Figure("crowd-tail", f"delay of {_WHAT}, p99", _BESIDE, "ms", at_most=1.1),
@@ -37,55 +37,44 @@ _BEHIND = 4_096
 """Changes that are sent to the silent watchers before the crowd comes: about a megabyte each."""
 
 
-class _Side(NamedTuple):
-    """One of the two servers."""
-
-    program: Program
-    channel: grpc.aio.Channel
-    crowd: list[Watch]
-    silent: list[Watch]
-    """Kept so that they stay open."""
-
-
 def measure(scale: Scale) -> dict[str, Measured]:
     """Measures both servers, in turn."""
     return asyncio.run(_measure(scale))
 
 
 async def _measure(scale: Scale) -> dict[str, Measured]:
-    delays: tuple[list[list[float]], list[list[float]]] = ([], [])
-    memory: tuple[list[float], list[float]] = ([], [])
     async with contextlib.AsyncExitStack() as stack:
-        sides = [await stack.enter_async_context(_side(scale.crowd, silent)) for silent in (scale.silent, 0)]
-        updates = [update_calls(side.channel, NAMESPACE, 1) for side in sides]
-        for which in in_turn(scale.rounds, (0, 1)):
-            taken = [await _delays(sides[which].crowd, updates[which].call()) for _ in range(_CHANGES)]
-            delays[which].append([each for times in taken for each in times])
-            memory[which].append(sides[which].program.resident_bytes / 1e6)
+        sides = {silent: await stack.enter_async_context(_side(scale.crowd, silent)) for silent in (scale.silent, 0)}
+        found = await in_rounds(scale.rounds, {silent: partial(_round, *side) for silent, side in sides.items()})
+    ours, limit = found[scale.silent], found[0]
 
     def delay(percent: int) -> Measured:
-        ours, limit = ([statistics.quantiles(times, n=100)[percent - 1] for times in side] for side in delays)
-        return Measured(ours, limit)
+        at = percent - 1
+        return Measured([quantiles(times, n=100)[at] for times, _ in ours], [quantiles(times, n=100)[at] for times, _ in limit])
 
-    return {"crowd-delay": delay(50), "crowd-tail": delay(99), "crowd-memory": Measured(*memory)}
+    memory = Measured([used for _, used in ours], [used for _, used in limit])
+    return {"crowd-delay": delay(50), "crowd-tail": delay(99), "crowd-memory": memory}
 
 
-async def _delays(crowd: list[Watch], change: Awaitable[object]) -> list[float]:
-    """Makes a change. Returns the milliseconds until each watcher received it."""
-    begin = time.perf_counter()
+async def _round(program: Program, updates: Calls, crowd: list[Watch]) -> tuple[list[float], float]:
+    """Makes changes. Returns the milliseconds until each watcher received each, and the server's memory in megabytes."""
+    delays: list[float] = []
 
-    async def told(watch: Watch) -> float:
+    async def told(watch: Watch, begin: float) -> None:
         while not parsed(await next_message(watch))[0]:
             pass
-        return (time.perf_counter() - begin) * 1000
+        delays.append((time.perf_counter() - begin) * 1000)
 
-    telling = [asyncio.ensure_future(told(watch)) for watch in crowd]
-    await change
-    return list(await asyncio.gather(*telling))
+    for _ in range(_CHANGES):
+        begin = time.perf_counter()
+        telling = [asyncio.ensure_future(told(watch, begin)) for watch in crowd]
+        await updates.call()
+        await asyncio.gather(*telling)
+    return delays, program.resident_bytes / 1e6
 
 
 @contextlib.asynccontextmanager
-async def _side(count: int, silent: int) -> AsyncIterator[_Side]:
+async def _side(count: int, silent: int) -> AsyncIterator[tuple[Program, Calls, list[Watch]]]:
     """Runs a server with a crowd; the silent watchers came first, and are behind."""
     limits = ("--max-watches", str(2 * (count + silent)), "--max-concurrent-calls", str(4 * (count + silent) + 1_000))
     with embedded(*limits) as program:
@@ -98,4 +87,4 @@ async def _side(count: int, silent: int) -> AsyncIterator[_Side]:
             await closed_loop(batch_calls(channels[0], NAMESPACE, 1), IN_FLIGHT, count=_BEHIND // BATCH)
             crowd = watches(channels[:_CHANNELS], count, service_pb2.WATCH_MODE_LATEST)
             await asyncio.gather(*map(synced, crowd))
-            yield _Side(program, channels[0], crowd, mute)
+            yield program, update_calls(channels[0], NAMESPACE, 1), crowd

@@ -11,10 +11,10 @@ import itertools
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 
 import grpc
+from google.protobuf.any_pb2 import Any
 
 from bench.load import Calls, prepared
 from bench.targets import Program, running
@@ -47,40 +47,18 @@ def etcd() -> Iterator[Program]:
             "log-level": "error",
         }
         with running(*(f"--{name}={value}" for name, value in options.items()), program="etcd") as program:
-            _await_leader(program.address)
+            with grpc.insecure_channel(program.address) as channel:  # it serves calls when it has become the leader
+                put: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_PUT)
+                put(_put_request("elected", b""), wait_for_ready=True, timeout=_LEADER_SECONDS)
             yield program
 
 
-def _await_leader(address: str) -> None:
-    until = time.monotonic() + _LEADER_SECONDS
-    with grpc.insecure_channel(address) as channel:
-        put: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_PUT)
-        while True:
-            try:
-                put(_put_request(b"elected", b""), wait_for_ready=True, timeout=_LEADER_SECONDS)
-            except grpc.RpcError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+def _put_request(key: str, value: bytes) -> bytes:
+    """Returns a serialized ``PutRequest``: like an ``Any``, it has a text as field 1 and bytes as field 2."""
+    return Any(type_url=key, value=value).SerializeToString()
 
 
-def _put_request(key: bytes, value: bytes) -> bytes:
-    """Returns a serialized ``PutRequest``: the key is field 1, the value field 2."""
-    return b"\x0a" + _sized(key) + b"\x12" + _sized(value)
-
-
-def _sized(text: bytes) -> bytes:
-    size, number = bytearray(), len(text)
-    while number > 0x7F:
-        size.append(number & 0x7F | 0x80)
-        number >>= 7
-    size.append(number)
-    return bytes(size) + text
-
-
-def put_calls(channel: grpc.aio.Channel, keys: Sequence[bytes], value_bytes: int) -> Calls:
+def put_calls(channel: grpc.aio.Channel, keys: Sequence[str], value_bytes: int) -> Calls:
     """Returns puts to each key in turn, each with a new value of this many bytes."""
     put: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_PUT)
     return prepared(put, (_put_request(key, b"%0*d" % (value_bytes, number)) for number, key in enumerate(itertools.cycle(keys))))

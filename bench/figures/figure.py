@@ -7,10 +7,12 @@ A ratio is the median of the ratios of the rounds, so that a machine whose speed
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 _Load = TypeVar("_Load")
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
 
 
 class Scale(NamedTuple):
@@ -44,6 +46,7 @@ class Figure(NamedTuple):
 
     name: str
     what: str
+    """May name amounts of the scale: ``{topics:,}``."""
     beside: str
     """The limit; empty: there is none."""
     unit: str
@@ -97,3 +100,11 @@ def in_turn(rounds: int, loads: Sequence[_Load]) -> Iterator[_Load]:
     """Yields all loads in each round, in the other order in every second round."""
     for number in range(rounds):
         yield from loads if number % 2 else reversed(loads)
+
+
+async def in_rounds(rounds: int, loads: Mapping[_Name, Callable[[], Awaitable[_Value]]]) -> dict[_Name, list[_Value]]:
+    """Measures each load in each round, in turn. Returns the values of each."""
+    found: dict[_Name, list[_Value]] = {name: [] for name in loads}
+    for name in in_turn(rounds, list(loads)):
+        found[name].append(await loads[name]())
+    return found

@@ -15,13 +15,12 @@ import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
 import pulsar
 
-from bench.load import BATCH, fill
+from bench.load import fill
 from bench.targets import SERVE, running
 from bench.targets import pulsar as on_pulsar
 from tests.broker.admin import CHANGE_EVENTS, Admin
@@ -46,6 +45,8 @@ _TOPICS = 1_000
 _POLL_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 _PENDING = 900
+_FIRST = 10_000_000
+"""The last value of the first round, far above all values that the load generator uses."""
 
 
 def measure(scale: Scale) -> dict[str, Measured]:
@@ -54,7 +55,7 @@ def measure(scale: Scale) -> dict[str, Measured]:
     limits: defaultdict[str, list[float]] = defaultdict(list)
     used: defaultdict[str, list[float]] = defaultdict(list)
     with on_pulsar(scale.service_url, scale.admin_url) as target, client(scale.service_url) as library:
-        program, namespace, values = target.program, target.namespace, itertools.count(1)
+        program, namespace, values = target.program, target.namespace, itertools.count(_FIRST, _FIRST)
         assert program is not None, "started for this run"
         asyncio.run(fill(program.address, namespace, _TOPICS))
         reader = open_reader(library, f"persistent://{namespace}/{CHANGE_EVENTS}", pulsar.MessageId.latest, compacted=False)
@@ -64,17 +65,17 @@ def measure(scale: Scale) -> dict[str, Measured]:
                 drain(reader)
                 os.kill(program.pid, signal.SIGSTOP)
                 try:
-                    write = _by_sidecar if kind == "sidecars" else _by_broker
-                    last = write(scale, namespace, values)
+                    value = next(values)
+                    events = (_by_sidecar if kind == "sidecars" else _by_broker)(scale, namespace, value)
                 finally:
                     os.kill(program.pid, signal.SIGCONT)
                 before, begin = program.processor_seconds, time.perf_counter()
-                _await(stub, f"persistent://{namespace}/bench-0", last)
-                ours[kind].append(scale.followed / (time.perf_counter() - begin))
-                used[kind].append((program.processor_seconds - before) / scale.followed * 1e6)
+                _await(stub, f"persistent://{namespace}/bench-0", value)
+                ours[kind].append(events / (time.perf_counter() - begin))
+                used[kind].append((program.processor_seconds - before) / events * 1e6)
                 begin = time.perf_counter()
-                take(reader, scale.followed)
-                limits[kind].append(scale.followed / (time.perf_counter() - begin))
+                take(reader, events)
+                limits[kind].append(events / (time.perf_counter() - begin))
     note = "the server's processor time for one: {:.0f} us"
     return {f"following-{kind}": Measured(ours[kind], limits[kind], note.format(statistics.median(used[kind]))) for kind in ours}
 
@@ -95,44 +96,31 @@ def _await(stub: Any, topic: str, value: int) -> None:
     raise TimeoutError(f"{topic} was not told within {_PATIENCE_SECONDS:g} s")
 
 
-def _by_sidecar(scale: Scale, namespace: str, values: Iterator[int]) -> int:
-    """Makes changes of all topics in turn at another sidecar. Returns the value of the last one, which is of the first topic."""
+def _by_sidecar(scale: Scale, namespace: str, value: int) -> int:
+    """Makes changes of all topics in turn at another sidecar, at last the value of the first topic. Returns the number of events."""
     command = (*SERVE, "--pulsar", scale.service_url, "--admin-url", scale.admin_url, "--allow-missing-topics")
+    topic = f"persistent://{namespace}/bench-0"
     with running(*command) as other, grpc.insecure_channel(other.address) as channel:
         stub = TopicPoliciesServiceStub(channel)
         # It reads the log of all rounds before, which may take longer than the server lets a change wait.
-        stub.GetPolicy(
-            service_pb2.GetPolicyRequest(topic=f"persistent://{namespace}/bench-0"), wait_for_ready=True, timeout=_PATIENCE_SECONDS
-        )
-        value = 0
-        for begin in range(0, scale.followed, BATCH):
-            changes = []
-            for left in range(scale.followed - begin, max(0, scale.followed - begin - BATCH), -1):
-                value = next(values)
-                update = service_pb2.UpdatePolicyRequest(
-                    topic=f"persistent://{namespace}/bench-{(left - 1) % _TOPICS}", policies=TopicPolicies(max_producer_per_topic=value)
-                )
-                changes.append(service_pb2.PolicyChangeRequest(update=update))
-            answer = stub.BatchUpdatePolicies(service_pb2.BatchUpdatePoliciesRequest(changes=changes), wait_for_ready=True)
-            for each in answer.results:
-                if each.HasField("error"):
-                    raise RuntimeError(f"a change was refused: {each.error.message}")
-    return value
+        stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), wait_for_ready=True, timeout=_PATIENCE_SECONDS)
+        events = asyncio.run(fill(other.address, namespace, _TOPICS, scale.followed))
+        stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value)))
+    return events + 1
 
 
-def _by_broker(scale: Scale, namespace: str, values: Iterator[int]) -> int:
-    """Writes events of all topics in turn as brokers do. Returns the value of the last one, which is of the first topic."""
-    codec, room, value = Codec(), threading.Semaphore(_PENDING), 0
+def _by_broker(scale: Scale, namespace: str, value: int) -> int:
+    """Writes events of all topics in turn as brokers do, at last the value of the first topic. Returns the number of events."""
+    codec, room = Codec(), threading.Semaphore(_PENDING)
     with Admin(scale.admin_url) as admin:
         writer = ForeignWriter(scale.service_url, admin)
         keys = [PolicyKey(f"persistent://{namespace}/bench-{number}", Scope.LOCAL) for number in range(_TOPICS)]
         producer = writer.producer(namespace, message_key(keys[0]))
-        for left in range(scale.followed, 0, -1):
-            value = next(values)
-            event = Event(keys[(left - 1) % _TOPICS], Action.UPDATE, split(TopicPolicies(max_producer_per_topic=value)), None)
+        for left in reversed(range(scale.followed)):
+            event = Event(keys[left % _TOPICS], Action.UPDATE, split(TopicPolicies(max_producer_per_topic=value - left)), None)
             encoded = codec.encode(event)
             room.acquire()
             producer.send_async(encoded.payload, lambda *_: room.release(), properties=dict(encoded.properties), partition_key=encoded.key)
         producer.flush()
         writer.close()
-    return value
+    return scale.followed

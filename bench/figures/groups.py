@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from . import batches, costs, crowd, following, history, memory, plugin, starting, updates, watching
+from . import costs, crowd, following, history, memory, plugin, starting, updates, watching
 from .figure import Figure, Measured, Scale
 
 _ROOT = Path(__file__).parents[2]
@@ -42,7 +42,6 @@ class Group(NamedTuple):
 
 GROUPS = (
     Group("updates", updates.FIGURES, updates.measure, 300),
-    Group("batches", batches.FIGURES, batches.measure, 300),
     Group("costs", costs.FIGURES, costs.measure, 300),
     Group("start", starting.FIGURES, starting.measure, 600),
     Group("memory", memory.FIGURES, memory.measure, 300),
@@ -52,7 +51,6 @@ GROUPS = (
     Group("history", history.FIGURES, history.measure, 300),
     Group("plugin", plugin.FIGURES, plugin.measure, 300),
     Group("updates-pulsar", updates.PULSAR_FIGURES, updates.measure_pulsar, 400, broker=True),
-    Group("batches-pulsar", batches.PULSAR_FIGURES, batches.measure_pulsar, 300, broker=True),
     Group("start-pulsar", starting.PULSAR_FIGURES, starting.measure_pulsar, 900, broker=True),
     Group("following", following.FIGURES, following.measure, 600, broker=True),
 )

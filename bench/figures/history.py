@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import grpc
 
-from bench.load import BATCH, batch_calls, closed_loop, fill
+from bench.load import fill
 from bench.targets import embedded
 from topicpolicies.v1 import history_pb2
 from topicpolicies.v1.history_pb2_grpc import PolicyHistoryServiceStub
@@ -24,7 +24,9 @@ _CALLS = 50
 _NAMESPACES = history_pb2.ListHistoryRequest(namespace=_NAMESPACE, page_size=10, oldest_first=True)
 _TOPIC = history_pb2.ListHistoryRequest(topic=f"persistent://{_NAMESPACE}/bench-7", page_size=10)
 _QUESTIONS = {"a namespace, oldest first": _NAMESPACES, "a topic, newest first": _TOPIC}
-FIGURES = tuple(Figure(f"history-{what}", f"first page of 100,000 events of {what}, p50", "of 1,000 events", "ms") for what in _QUESTIONS)
+FIGURES = tuple(
+    Figure(f"history-{what}", f"first page of {{topics:,}} events of {what}, p50", "of a hundredth as many", "ms") for what in _QUESTIONS
+)
 
 
 def measure(scale: Scale) -> dict[str, Measured]:
@@ -34,18 +36,12 @@ def measure(scale: Scale) -> dict[str, Measured]:
     with embedded() as long, embedded() as short:
         servers = dict(zip(sizes, (long, short), strict=True))
         for events, server in servers.items():
-            asyncio.run(_fill(server.address, events))
+            asyncio.run(fill(server.address, _NAMESPACE, _TOPICS, events))
         for events in in_turn(scale.rounds, sizes):
             with grpc.insecure_channel(servers[events].address) as channel:
                 for what, request in _QUESTIONS.items():
                     found[what, events].append(_page(PolicyHistoryServiceStub(channel), request))
     return {f"history-{what}": Measured(found[what, sizes[0]], found[what, sizes[1]]) for what in _QUESTIONS}
-
-
-async def _fill(address: str, events: int) -> None:
-    await fill(address, _NAMESPACE, _TOPICS)
-    async with grpc.aio.insecure_channel(address) as channel:
-        await closed_loop(batch_calls(channel, _NAMESPACE, _TOPICS), 1, count=-(-events // BATCH))
 
 
 def _page(stub: PolicyHistoryServiceStub, request: history_pb2.ListHistoryRequest) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,7 @@ from bench.load import closed_loop, rest_calls
 from tests.broker.pulsar_broker import OwnBroker
 from tests.promises.plugin.pair import KEEP_TOPICS, Pair
 
-from .figure import Figure, Measured, Scale, in_turn
+from .figure import Figure, Measured, Scale, in_rounds
 
 FIGURES = (Figure("plugin", "admin REST of a broker with the plug-in, 8 clients set one topic", "a stock broker", "/s", at_least=3.0),)
 _NAMESPACE = "public/bench"
@@ -37,12 +38,11 @@ def measure(scale: Scale) -> dict[str, Measured]:
 
 
 async def _rounds(urls: tuple[str, str], scale: Scale) -> Measured:
-    rates: tuple[list[float], list[float]] = ([], [])
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30, trust_env=False)) for url in urls]
         calls = [rest_calls(client, _NAMESPACE) for client in clients]
         for each in calls:
             await closed_loop(each, _CLIENTS, count=_WARM_UP_CALLS)
-        for which in in_turn(scale.rounds, (0, 1)):
-            rates[which].append((await closed_loop(calls[which], _CLIENTS, scale.seconds)).per_second)
-    return Measured(*rates)
+        loads = {number: partial(closed_loop, each, _CLIENTS, scale.seconds) for number, each in enumerate(calls)}
+        found = await in_rounds(scale.rounds, loads)
+    return Measured([each.per_second for each in found[0]], [each.per_second for each in found[1]])

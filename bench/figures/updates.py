@@ -1,131 +1,152 @@
-"""Single updates, by how many are in flight.
+"""Updates, one a call and 64 a call.
 
-On the embedded log they stand beside an empty echo on the same stack; on a broker beside the broker's own admin API, and beside a bare
-publish plus an echo.
+On the embedded log single ones stand beside an empty echo on the same stack, and batches beside 64 clients that put as much into etcd on
+the same disk. On a broker they stand beside the broker's own admin API, beside a bare publish plus an echo, and beside bare publishes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Mapping
+import statistics
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 
 import grpc
 import httpx
 
 from bench.limits import limits
-from bench.load import Calls, Sample, closed_loop, echo_calls, rest_calls, update_calls
-from bench.targets import embedded, new_namespace, pulsar
+from bench.load import (
+    BATCH,
+    IN_FLIGHT,
+    TOPICS,
+    Sample,
+    batch_calls,
+    batches,
+    closed_loop,
+    echo_calls,
+    fill,
+    loaded,
+    rest_calls,
+    update_calls,
+)
+from bench.targets import Program, embedded, new_namespace, pulsar
 from tests.broker.admin import Admin
+from topicpolicies.v1 import service_pb2
 
-from .figure import Figure, Measured, Scale, in_turn
+from . import etcd
+from .figure import Figure, Measured, Scale, in_rounds
 from .publishing import Publisher, client, written
 
-IN_FLIGHT = (1, 8, 64)
-_KEYS = {1: "hot key", 64: "64 keys"}
-_STAY = {"deleteWhileInactive": False, "maxInactiveDurationSeconds": 3_600, "inactiveTopicDeleteMode": "delete_when_no_subscriptions"}
-_SAMPLE = 500
-"""Messages of the sidecar that are published again."""
-
-
-def _figures(keys: int, many: int) -> tuple[Figure, Figure]:
-    what, name = f"UpdatePolicy, embedded log, {many} in flight, {_KEYS[keys]}", f"updates-{keys}-{many}"
-    targets = many == max(IN_FLIGHT)
-    return (
-        Figure(name, what, "empty echo", "/s", at_least=0.7 if targets else None),
-        Figure(f"{name}-tail", f"p99 of {what}", "its p50", "ms", at_most=2.0 if targets else None),
-    )
-
-
-FIGURES = tuple(figure for keys in _KEYS for many in IN_FLIGHT for figure in _figures(keys, many))
+_KEYS = {"hot key": 1, "64 keys": 64}
+_WHAT = f"UpdatePolicy, embedded log, {BATCH} in flight"
+FIGURES = (
+    *(Figure(f"updates-{keys}", f"{_WHAT}, {keys}", "empty echo", "/s", at_least=0.7) for keys in _KEYS),
+    *(Figure(f"updates-{keys}-tail", f"p99 of {_WHAT}, {keys}", "its p50", "ms", at_most=2.0) for keys in _KEYS),
+    Figure("batches", "BatchUpdatePolicies, embedded log, 64 updates a call", "etcd, put by 64 clients", "/s", at_least=1.0),
+)
 _HOT = "UpdatePolicy, Pulsar, hot key"
 PULSAR_FIGURES = (
     Figure("pulsar-rest", f"{_HOT}, 8 in flight", "admin REST, 8 clients", "/s", at_least=15.0),
     Figure("pulsar-bare", f"{_HOT}, 8 in flight, time a call", "bare publish plus echo", "ms", at_most=1.3),
     Figure("pulsar-one", f"{_HOT}, 1 in flight, p50", "bare publish plus echo", "ms", at_most=1.15),
-    Figure("pulsar-one-rest", f"{_HOT}, 1 in flight, p50", "admin REST, 1 client", "ms"),
-    Figure("pulsar-many", f"{_HOT}, 64 in flight", "empty echo", "/s"),
+    Figure("pulsar-batches", "BatchUpdatePolicies, Pulsar", "bare publishes of the same bytes", "/s", at_least=0.5),
 )
-
-
-def topics_that_stay(admin_url: str, namespace: str, topics: int) -> None:
-    """Creates topics that a broker does not delete although they have no producers or consumers."""
-    with Admin(admin_url) as admin:
-        admin.call("POST", f"namespaces/{namespace}/inactiveTopicPolicies", _STAY)
-        for number in range(topics):
-            admin.create_topic(f"{namespace}/bench-{number}")
-
-
-async def _samples(loads: Mapping[str, Calls], pairs: list[tuple[str, int]], scale: Scale) -> defaultdict[tuple[str, int], list[Sample]]:
-    """Measures each load with each number in flight, round by round."""
-    samples: defaultdict[tuple[str, int], list[Sample]] = defaultdict(list)
-    for calls in loads.values():
-        await closed_loop(calls, 8, min(1.0, scale.seconds))  # warms up
-    for name, many in in_turn(scale.rounds, pairs):
-        samples[name, many].append(await closed_loop(loads[name], many, scale.seconds))
-    return samples
+_NAMESPACE = "public/default"
+_STAY = {"deleteWhileInactive": False, "maxInactiveDurationSeconds": 3_600, "inactiveTopicDeleteMode": "delete_when_no_subscriptions"}
+_PIPELINED = 1_000
+_SAMPLE = 500
+"""Messages of the sidecar that are published again."""
 
 
 def measure(scale: Scale) -> dict[str, Measured]:
-    """Measures the embedded log: every load beside the echo, round by round."""
-
-    async def samples(echo: str, service: str) -> defaultdict[tuple[str, int], list[Sample]]:
-        async with grpc.aio.insecure_channel(echo) as there, grpc.aio.insecure_channel(service) as here:
-            ours = {str(keys): update_calls(here, "public/default", keys) for keys in _KEYS}
-            loads = {"echo": echo_calls(there), **ours}
-            return await _samples(loads, [(name, many) for many in IN_FLIGHT for name in loads], scale)
-
-    with limits() as echo, embedded() as service:
-        found = asyncio.run(samples(echo.address, service.address))
-    measured = {}
+    """Measures the embedded log."""
+    with ExitStack() as stack:
+        echo, service = stack.enter_context(limits()), stack.enter_context(embedded())
+        beside = stack.enter_context(etcd.etcd()) if etcd.version() else None
+        found = asyncio.run(_embedded(echo, service, beside, scale))
+    rates = {name: [sample.per_second for sample, _ in each] for name, each in found.items()}
+    measured = {f"updates-{keys}": Measured(rates[keys], rates["echo"]) for keys in _KEYS}
     for keys in _KEYS:
-        for many in IN_FLIGHT:
-            ours, limit = found[str(keys), many], found["echo", many]
-            measured[f"updates-{keys}-{many}"] = Measured([each.per_second for each in ours], [each.per_second for each in limit])
-            measured[f"updates-{keys}-{many}-tail"] = Measured([each.p99_ms for each in ours], [each.p50_ms for each in ours])
-    return measured
+        samples = [sample for sample, _ in found[keys]]
+        measured[f"updates-{keys}-tail"] = Measured([each.p99_ms for each in samples], [each.p50_ms for each in samples])
+    if beside is None:
+        return measured | {"batches": Measured(missing="etcd is not installed (apt-get install etcd-server)")}
+    us, etcd_us = (statistics.median(used for _, used in found[name]) for name in ("batches", "etcd"))
+    note = f"the server's processor time for one: {us / BATCH:.0f} us, etcd's {etcd_us:.0f} us"
+    return measured | {"batches": Measured([each * BATCH for each in rates["batches"]], rates["etcd"], note)}
+
+
+async def _embedded(echo: Program, service: Program, beside: Program | None, scale: Scale) -> Mapping[str, list[tuple[Sample, float]]]:
+    """Returns the samples of each load, each with the processor time per call."""
+    await fill(service.address, _NAMESPACE, TOPICS)
+    async with AsyncExitStack() as stack:
+        there, here = [await stack.enter_async_context(grpc.aio.insecure_channel(each.address)) for each in (echo, service)]
+        calls = {"echo": (echo, echo_calls(there), BATCH)}
+        calls |= {name: (service, update_calls(here, _NAMESPACE, keys), BATCH) for name, keys in _KEYS.items()}
+        if beside is not None:
+            puts = etcd.put_calls(await stack.enter_async_context(grpc.aio.insecure_channel(beside.address)), *_like_the_changes())
+            calls |= {"batches": (service, batch_calls(here, _NAMESPACE), IN_FLIGHT), "etcd": (beside, puts, BATCH)}
+        for _, each, in_flight in calls.values():
+            await closed_loop(each, in_flight, min(1.0, scale.seconds))  # warms up
+        return await in_rounds(scale.rounds, {name: partial(loaded, *each, scale.seconds) for name, each in calls.items()})
+
+
+def _like_the_changes() -> tuple[list[str], int]:
+    """Returns what makes a put carry as much as a change: the topics as keys, and the size in bytes of the rest of a change."""
+    changes = service_pb2.BatchUpdatePoliciesRequest.FromString(next(batches(_NAMESPACE, TOPICS))).changes
+    return [each.update.topic for each in changes], int(statistics.mean(each.ByteSize() - len(each.update.topic) for each in changes))
 
 
 def measure_pulsar(scale: Scale) -> dict[str, Measured]:
-    """Measures a sidecar on a broker."""
+    """Measures a sidecar on a broker; the bare publishes are of messages that it wrote."""
     with limits() as echo, pulsar(scale.service_url, scale.admin_url, ()) as target:
         beside = new_namespace(scale.admin_url)
-        for namespace in (target.namespace, beside):
-            topics_that_stay(scale.admin_url, namespace, 1)
-        found = asyncio.run(_pulsar(echo.address, target.address, target.namespace, beside, scale))
-    ours, one = found["ours", 8], found["ours", 1]
-    bare = [_apart(a) + _apart(b) for a, b in zip(found["publish", 8], found["echo", 8], strict=True)]
-    bare_one = [a.p50_ms + b.p50_ms for a, b in zip(found["publish", 1], found["echo", 1], strict=True)]
+        with Admin(scale.admin_url) as admin:
+            for namespace, topics in ((target.namespace, TOPICS), (beside, 1)):
+                # Otherwise the broker deletes topics without producers and consumers.
+                admin.call("POST", f"namespaces/{namespace}/inactiveTopicPolicies", _STAY)
+                for number in range(topics):
+                    admin.create_topic(f"{namespace}/bench-{number}")
+        found, note = asyncio.run(_pulsar(echo.address, target.address, target.namespace, beside, scale))
+    rates = {name: [sample.per_second for sample in each] for name, each in found.items()}
+    apart = {name: [8_000 / sample.per_second for sample in found[name, 8]] for name in ("ours", "bare", "echo")}
+    p50 = {name: [sample.p50_ms for sample in found[name, 1]] for name in ("ours", "bare", "echo")}
     return {
-        "pulsar-rest": Measured([each.per_second for each in ours], [each.per_second for each in found["rest", 8]]),
-        "pulsar-bare": Measured([_apart(each) for each in ours], bare),
-        "pulsar-one": Measured([each.p50_ms for each in one], bare_one),
-        "pulsar-one-rest": Measured([each.p50_ms for each in one], [each.p50_ms for each in found["rest", 1]]),
-        "pulsar-many": Measured([each.per_second for each in found["ours", 64]], [each.per_second for each in found["echo", 64]]),
+        "pulsar-rest": Measured(rates["ours", 8], rates["rest", 8]),
+        "pulsar-bare": Measured(apart["ours"], [a + b for a, b in zip(apart["bare"], apart["echo"], strict=True)]),
+        "pulsar-one": Measured(p50["ours"], [a + b for a, b in zip(p50["bare"], p50["echo"], strict=True)]),
+        "pulsar-batches": Measured([each * BATCH for each in rates["batches", IN_FLIGHT]], rates["bare", _PIPELINED], note),
     }
 
 
-def _apart(sample: Sample) -> float:
-    """Returns the milliseconds per call with 8 in flight."""
-    return 8_000 / sample.per_second
-
-
-async def _pulsar(echo: str, service: str, namespace: str, beside: str, scale: Scale) -> defaultdict[tuple[str, int], list[Sample]]:
+async def _pulsar(echo: str, service: str, namespace: str, beside: str, scale: Scale) -> tuple[Mapping[tuple[str, int], list[Sample]], str]:
+    """Returns the samples by the load and how many calls are in flight, and the size of a message in words."""
+    await fill(service, namespace, TOPICS)
     async with (
         grpc.aio.insecure_channel(echo) as there,
         grpc.aio.insecure_channel(service) as here,
         httpx.AsyncClient(base_url=scale.admin_url, timeout=30, trust_env=False) as rest,
     ):
-        loads = {"ours": update_calls(here, namespace, 1), "echo": echo_calls(there), "rest": rest_calls(rest, beside)}
-        pairs = [(name, many) for many in (1, 8) for name in loads] + [("ours", 64), ("echo", 64)]
-        samples = await _samples(loads, pairs, scale._replace(rounds=0))
         with client(scale.service_url) as library:
-            bare = Publisher(library, namespace, await asyncio.to_thread(written, library, namespace, _SAMPLE))
-            await asyncio.to_thread(bare.publish, 8, min(1.0, scale.seconds))
-            for name, many in in_turn(scale.rounds, [("publish", 1), ("publish", 8), *pairs]):
-                if name == "publish":
-                    sample = await asyncio.to_thread(bare.publish, many, scale.seconds)
-                else:
-                    sample = await closed_loop(loads[name], many, scale.seconds)
-                samples[name, many].append(sample)
-    return samples
+            messages = await asyncio.to_thread(written, library, namespace, _SAMPLE)
+            bare = Publisher(library, namespace, messages)
+
+            async def publish(in_flight: int, seconds: float) -> Sample:
+                return await asyncio.to_thread(bare.publish, in_flight, seconds)
+
+            calls: dict[str, Callable[[int, float], Awaitable[Sample]]] = {
+                "ours": partial(closed_loop, update_calls(here, namespace, 1)),
+                "echo": partial(closed_loop, echo_calls(there)),
+                "bare": publish,
+                "rest": partial(closed_loop, rest_calls(rest, beside)),
+                "batches": partial(closed_loop, batch_calls(here, namespace)),
+            }
+            for each in calls.values():
+                await each(8, min(1.0, scale.seconds))
+            pairs = [("ours", 1), ("echo", 1), ("bare", 1), ("ours", 8), ("echo", 8), ("bare", 8), ("rest", 8)]
+            pairs += [("batches", IN_FLIGHT), ("bare", _PIPELINED)]
+            found = await in_rounds(scale.rounds, {pair: partial(calls[pair[0]], pair[1], scale.seconds) for pair in pairs})
+        document = statistics.mean(len(each.data()) for each in messages)
+        size = document + statistics.mean(sum(len(name) + len(value) for name, value in each.properties().items()) for each in messages)
+    return found, f"{size:,.0f} bytes a message, of which {document:,.0f} are the document"

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import grpc
@@ -20,20 +19,15 @@ from google.protobuf.duration_pb2 import Duration
 from bench.limits import OPTIONS, broadcast, limits
 from bench.load import BATCH, IN_FLIGHT, SERVICE, TOPICS, Calls, batch_calls, closed_loop, fill
 from bench.targets import SERVE, embedded, running
-from topicpolicies import AsyncClient, Client
+from topicpolicies import Client
 from topicpolicies.v1 import service_pb2
 
-from .figure import Figure, Measured, Scale, in_turn
+from .figure import Figure, Measured, Scale, in_rounds
 
 DELIVERY_FIGURES = (
-    Figure("deliveries", "deliveries to 1,000 watchers, in batches", "raw broadcast of the same bytes", "/s", at_least=0.9),
+    Figure("deliveries", "deliveries to {watchers:,} watchers, in batches", "raw broadcast of the same bytes", "/s", at_least=0.9),
 )
-_READERS = ("Client.watch", "AsyncClient.watch", "PolicyCache")
-_UNREAD = "the same bytes, unread"
-SNAPSHOT_FIGURES = tuple(
-    Figure(f"snapshot-{reader}", f"snapshot of 100,000 documents, to {reader}", _UNREAD, "/s", 0.5 if reader == _READERS[0] else None)
-    for reader in _READERS
-)
+SNAPSHOT_FIGURES = (Figure("snapshot", "snapshot of {topics:,} documents, to Client.watch", "the same bytes, unread", "/s", at_least=0.5),)
 NAMESPACE = "public/default"
 Watch: TypeAlias = grpc.aio.UnaryStreamCall[bytes, bytes]
 
@@ -114,52 +108,39 @@ async def _told(updates: Calls, calls: int, watching: Sequence[Watch]) -> tuple[
 
 
 def measure_snapshot(scale: Scale) -> dict[str, Measured]:
-    """Measures all readers, round by round; each takes every document."""
+    """Measures both, round by round; each takes every document."""
     with tempfile.TemporaryDirectory() as directory, running(*SERVE, "--data", f"{directory}/policies.db", "--no-history") as server:
-        asyncio.run(fill(server.address, NAMESPACE, scale.topics))
-        readers = _readers(server.address, scale.topics)
-        found: defaultdict[str, list[float]] = defaultdict(list)
-        for name in in_turn(scale.rounds, list(readers)):
-            begin = time.perf_counter()
-            taken = readers[name]()
-            found[name].append(taken / (time.perf_counter() - begin))
+        address = server.address
+        asyncio.run(fill(address, NAMESPACE, scale.topics))
+        size = sum(event.ByteSize() + 3 for event in _snapshot(address))  # 3: how a record begins
+
+        def read() -> float:
+            begin, taken = time.perf_counter(), sum(1 for _ in _snapshot(address))
             if taken != scale.topics:
-                raise RuntimeError(f"{name} took {taken} documents instead of {scale.topics}")
-    return {f"snapshot-{reader}": Measured(found[reader], found[_UNREAD]) for reader in _READERS}
+                raise RuntimeError(f"the client took {taken} documents instead of {scale.topics}")
+            return taken / (time.perf_counter() - begin)
+
+        def unread() -> float:
+            begin = time.perf_counter()
+            _take(address, size)
+            return scale.topics / (time.perf_counter() - begin)
+
+        loads = {reader: partial(asyncio.to_thread, reader) for reader in (read, unread)}
+        found = asyncio.run(in_rounds(scale.rounds, loads))
+    return {"snapshot": Measured(found[read], found[unread])}
 
 
-def _readers(address: str, documents: int) -> dict[str, Callable[[], int]]:
-    """Returns what takes the snapshot, by name; each returns the number of documents."""
+def _snapshot(address: str) -> Iterator[service_pb2.WatchEvent]:
+    """Yields the changes of a snapshot, as a client has them."""
+    with Client(address) as client, client.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
+        yield from (event for event in watch if event.HasField("change"))
 
-    def client() -> int:
-        with Client(address) as client, client.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
-            return sum(event.HasField("change") for event in watch)
 
-    def async_client() -> int:
-        async def read() -> int:
-            async with AsyncClient(address) as client, client.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
-                return sum([event.HasField("change") async for event in watch])
-
-        return asyncio.run(read())
-
-    def cache() -> int:
-        with Client(address) as client, client.cache(namespaces=[NAMESPACE]) as cache:
-            cache.wait_synced(120)
-            return len(cache.documents())
-
-    with Client(address) as once, once.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
-        size = sum(event.ByteSize() + 3 for event in watch if event.HasField("change"))  # 3: how a record begins
-
-    def unread() -> int:
-        request, left = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]).SerializeToString(), size
-        with grpc.insecure_channel(address, OPTIONS) as channel:
-            watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"{SERVICE}WatchPolicies")
-            call = watch(request)
-            for message in call:
-                left -= len(message)
-                if left <= 0:
-                    break
-            call.cancel()
-        return documents
-
-    return dict(zip((*_READERS, _UNREAD), (client, async_client, cache, unread), strict=True))
+def _take(address: str, size: int) -> None:
+    """Takes so many bytes of a snapshot, and reads none."""
+    with grpc.insecure_channel(address, OPTIONS) as channel:
+        watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(f"{SERVICE}WatchPolicies")
+        call = watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]).SerializeToString())
+        while size > 0:
+            size -= len(next(call))
+        call.cancel()

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from secrets import token_hex
 
 from rich.console import Console
 
+from bench.conditions import load, machine
 from bench.targets import Target, pulsar, sqlite
 
 from .page import as_page
-from .run import Report, run
+from .run import Circumstances, Report, run
 from .scenarios import SCENARIOS, Plan
 from .session import session, slots_of
 from .summary import as_json, show
 
+_ROOT = Path(__file__).parents[2]
 Targets = dict[str, Callable[[], contextlib.AbstractContextManager[Target]]]
 
 
@@ -53,8 +57,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     if options.html is not None:
         options.html.write_text(as_page(reports), encoding="utf-8")
-    if options.json is not None:
-        options.json.write_text(as_json(reports), encoding="utf-8")
     if options.output == "json":
         print(as_json(reports))
     else:
@@ -64,10 +66,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, targets: Targets) -> list[Report]:
     numbers = {name: getattr(options, name) for name in ("operations", "topics", "watchers") if getattr(options, name) is not None}
-    reports = []
+    reports, circumstances = [], _circumstances(options.seed)
     with contextlib.ExitStack() as stack:
         directory = options.records or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        spark = stack.enter_context(session(options.master, options.driver_memory))
+        spark = stack.enter_context(session(options.master))
         for name, started in targets.items():
             with started() as target:
                 plan = Plan(
@@ -75,13 +77,25 @@ def _run(options: argparse.Namespace, targets: Targets) -> list[Report]:
                     workers=options.workers or spark.sparkContext.defaultParallelism,
                     address=target.address,
                     namespace=target.namespace,
-                    prefix=options.prefix,
                     seed=options.seed,
                     rate=options.rate,
                 )
                 skew = options.clock_skew_ms / 1000
-                reports.append(run(spark, target, plan, directory / name, skew=skew, limits=not options.no_limits))
+                reports.append(run(spark, target, plan, directory / name, circumstances, skew=skew))
     return reports
+
+
+def _circumstances(seed: int) -> Circumstances:
+    """Returns what a reader must know to make the run again, by name."""
+    command = ["git", "describe", "--always", "--dirty=+"]
+    commit = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
+    return {
+        "date": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
+        "seed": seed,
+        "version": version("topicpolicies-server"),
+        "commit": commit or "not known",
+        "machine": f"{machine()}, Spark {version('pyspark')}, {load()}",
+    }
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -111,10 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--topics", type=_at_least(1), help="how many topics")
     parser.add_argument("--watchers", type=_at_least(0), help="how many watchers, beside the auditor")
     parser.add_argument("--seed", type=int, default=1, help="of everything random (default: %(default)s)")
-    parser.add_argument("--no-limits", action="store_true", help="leave out what the machine could do at best")
     cluster = parser.add_argument_group("Spark")
     cluster.add_argument("--master", default="local[2]", help="local[N], or a cluster's master (default: %(default)s)")
-    cluster.add_argument("--driver-memory", default="1g", help="(default: %(default)s)")
     cluster.add_argument("--workers", type=_at_least(1), help="how many workers; all must run at once (default: the cluster's cores)")
     cluster.add_argument("--records", type=Path, help="keep the records here (Parquet); executors must reach it")
     cluster.add_argument("--clock-skew-ms", type=float, default=0, help="how far the clocks of the executors' machines may be apart")
@@ -123,10 +135,8 @@ def _parser() -> argparse.ArgumentParser:
     services.add_argument("--admin-url", default="", metavar="URL", help="its admin API")
     services.add_argument("--address", default="", metavar="HOST:PORT", help="a running sidecar, for the target `running`")
     services.add_argument("--namespace", default="", help="the namespace to use there")
-    services.add_argument("--prefix", default=f"load-{token_hex(3)}", help="what topics' names begin with (default: a new one each time)")
     output = parser.add_argument_group("output")
-    output.add_argument("--output", choices=("table", "json"), default="table")
-    output.add_argument("--json", type=Path, metavar="FILE", help="write the report for programs")
+    output.add_argument("--output", choices=("table", "json"), default="table", help="for people, or for programs")
     output.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page with plots")
     return parser
 

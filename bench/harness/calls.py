@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from bench.limits import ECHO
 from tests.simulation.traffic import Traffic, Wish
 from tests.validators.records import Key
 from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .records import Record, edit_json
+from .records import Record, edit_text
 from .scenarios import Plan
 
 _TIMEOUT = 60.0
@@ -48,9 +47,8 @@ class Caller:
         plan = context.plan
         self._context = context
         self._stub = TopicPoliciesServiceStub(context.channel)
-        self._echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = context.channel.unary_unary(ECHO)
         self._name = f"{context.worker}.{number}"
-        self._chance = random.Random(f"{plan.seed} {plan.stage} {self._name}")
+        self._chance = random.Random(f"{plan.seed} {self._name}")
         clients = plan.scenario.clients
         self._traffic = Traffic(self._chance, plan.scenario.deletes, context.worker * clients + number, clients * plan.workers)
 
@@ -63,29 +61,22 @@ class Caller:
         """
         plan = self._context.plan
         phase = plan.phase(operations[0])
-        if plan.stage == "echo":
-            start = time.time()
-            await self._echo(b"")
-            self._context.records.append(Record("echo", phase, self._context.worker, self._name, start, end=time.time()))
-        elif plan.stage != "fill" and self._chance.random() < plan.scenario.reads:
+        if self._chance.random() < plan.scenario.reads:
             topic = self._topic()
             at_least = self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else ""
             await self.read(topic, phase, intended, at_least=at_least)
         else:
-            await self._change([self._wish(number) for number in operations], phase, intended)
+            await self._change([self._wish() for _ in operations], phase, intended)
 
     def _topic(self) -> str:
         plan = self._context.plan
         return plan.topic(self._chance.randrange(plan.scenario.topics))
 
-    def _wish(self, number: int) -> Wish:
-        plan, request_id = self._context.plan, uuid.uuid4().hex
-        if plan.stage == "fill":
-            return Wish(Key(plan.topic(number)), self._traffic.scalar(), request_id)
+    def _wish(self) -> Wish:
         draft = self._traffic.draft()
         while draft.edit.needs:  # it would be refused where there is nothing to change
             draft = self._traffic.draft()
-        return Wish(Key(self._topic()), draft, request_id)
+        return Wish(Key(self._topic()), draft, uuid.uuid4().hex)
 
     async def _change(self, wishes: Sequence[Wish], phase: str, intended: float | None) -> None:
         """Sends changes, and repeats those whose outcome is not known until an answer says what became of them."""
@@ -112,7 +103,7 @@ class Caller:
             edit, topic = wish.draft.edit, wish.key.topic
             kind = "delete" if edit.delete else "update"
             record = Record(
-                kind, phase, context.worker, self._name, start, intended, topic=topic, scope=wish.key.scope, edit=edit_json(edit),
+                kind, phase, context.worker, self._name, start, intended, topic=topic, scope=wish.key.scope, edit=edit_text(edit),
                 request_id=wish.request_id, stream=batch, sequence=sequence,
             )  # fmt: skip
             if isinstance(result, TopicPoliciesError):

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from .watching import AUDITOR
 
-CALLS = ("update", "delete", "read", "echo")
+CALLS = ("update", "delete", "read")
 QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
 HELD = 0.99
 """The least share of the asked rate at which it counts as held."""
@@ -70,30 +70,21 @@ class FanOut:
 def totals(records: DataFrame) -> list[Total]:
     """Returns the totals of all calls, by kind and phase."""
     good = F.col("code") == "OK"
-    found = (
-        _calls(records)
-        .groupBy("kind", "phase")
-        .agg(
-            F.count("*").alias("calls"),
-            F.count_if(~good).alias("failed"),
-            _per_second(F.count_if(good), F.min("start"), F.max("end")),
-            _quantiles(F.when(good, F.col("took"))),
-        )
-        .orderBy(F.min("start"))
-    )
-    return [Total(**_fields(row)) for row in found.collect()]
+    found = _calls(records).groupBy("kind", "phase").agg(
+        F.count("*").alias("calls"),
+        F.count_if(~good).alias("failed"),
+        _per_second(F.count_if(good), F.min("start"), F.max("end")),
+        _quantiles(F.when(good, F.col("took"))),
+    )  # fmt: skip
+    return [Total(**_fields(row)) for row in found.orderBy(F.min("start")).collect()]
 
 
 def seconds(records: DataFrame) -> list[Second]:
     """Returns all successful calls by the second in which they were answered, counted from the first."""
     calls = _calls(records).filter("code = 'OK'")
-    begin = calls.select(F.min("start").alias("begin"))
-    found = (
-        calls.crossJoin(begin)
-        .groupBy(F.expr("int(floor(`end` - begin))").alias("second"), "phase", "kind")
-        .agg(F.count("*").alias("calls"), _quantiles(F.col("took")))
-        .orderBy("second", "phase", "kind")
-    )
+    second = F.expr("int(floor(`end` - begin))").alias("second")
+    grouped = calls.crossJoin(calls.select(F.min("start").alias("begin"))).groupBy(second, "phase", "kind")
+    found = grouped.agg(F.count("*").alias("calls"), _quantiles(F.col("took"))).orderBy("second", "phase", "kind")
     return [Second(**_fields(row)) for row in found.collect()]
 
 

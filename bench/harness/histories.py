@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from tests.simulation.traffic import flat
 from tests.validators.documents import Document
@@ -110,13 +111,15 @@ def _watch(record: Record) -> Watch:
     )
 
 
+def _call(record: Record, skew: float) -> dict[str, Any]:
+    """Returns what is recorded of every call."""
+    answered = NEVER if record.end is None else record.end + skew
+    return {"client": record.client, "sidecar": _SIDECAR, "invoked": record.start, "answered": answered, "key": _key(record)}
+
+
 def _read(record: Record, skew: float) -> Read:
     return Read(
-        client=record.client,
-        sidecar=_SIDECAR,
-        invoked=record.start,
-        answered=_answered(record, skew),
-        key=_key(record),
+        **_call(record, skew),
         at_least=record.at_least,
         version=record.version,
         document=_document(record),
@@ -131,18 +134,10 @@ def _update(record: Record, skew: float) -> Update:
         version = record.version or ("" if record.repeated else ABSENT)
         answer = _failure(record) or Answer(Outcome(record.outcome), version, record.previous, _document(record), record.repeated)
     return Update(
-        client=record.client,
-        sidecar=_SIDECAR,
-        invoked=record.start,
-        answered=_answered(record, skew),
-        key=_key(record),
+        **_call(record, skew),
         request_id=record.request_id,
         edit=edit_of(record.edit),
         batch=record.stream,
         sequence=record.sequence,
         answer=answer,
     )
-
-
-def _answered(record: Record, skew: float) -> float:
-    return NEVER if record.end is None else record.end + skew

@@ -5,47 +5,30 @@ from __future__ import annotations
 from collections import defaultdict
 
 from topicpolicies_spark.page import Html, alarm, listed, marked, page, paragraph, section, table
-from topicpolicies_spark.plots import PALETTE, Bar, Line, bars, lines
+from topicpolicies_spark.plots import PALETTE, Line, lines
 
 from .figures import CALLS, Quantiles
 from .proof import Proof
 from .run import Report
 from .summary import COLUMNS, sentences, totals
 
-_COLOURS = dict(zip((*CALLS, "broadcast", "delivery"), PALETTE, strict=False))
-"""The colours of the kinds of calls, and of what else is measured."""
+_COLOURS = dict(zip((*CALLS, "delivery"), PALETTE, strict=False))
+"""The colours of the kinds of calls, and of deliveries."""
 _TAIL = (0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 
 
 def as_page(reports: list[Report]) -> str:
     """Returns one page for all runs."""
     title = f"Load: {', '.join(dict.fromkeys(report.scenario.name for report in reports))}"
-    return page(title, section("Beside the limits of the same run", _comparison(reports)), *map(_run, reports))
-
-
-def _comparison(reports: list[Report]) -> Html:
-    found = []
-    for report in reports:
-        changes = [each for each in report.totals if each.kind == "update" and each.phase == "steady"]
-        found += [_bar(f"{report.target}: {each.kind}", each.kind, each.per_second) for each in changes]
-        found += [
-            _bar(f"{report.target}: limit, {limit.name}", limit.name, limit.per_second, limit.about)
-            for limit in report.limits
-            if limit.name != "broadcast"
-        ]
-    return bars("Calls a second", found)
-
-
-def _bar(name: str, kind: str, per_second: float, about: str = "") -> Bar:
-    return Bar(name, [(per_second, _COLOURS[kind])], f"{per_second:,.0f}{about and f' ({about})'}")
+    return page(title, *map(_run, reports))
 
 
 def _run(report: Report) -> Html:
     target = report.target
     said = [paragraph(alarm(text) if alarming else text) for text, alarming in sentences(report)]
     rows = [(phase, marked(str(kind), _COLOURS[str(kind)]), *numbers) for phase, kind, *numbers in totals(report)]
-    measured = [each for each in report.totals if each.phase in ("steady", "cold")]
-    tails = [Line(f"{each.kind}, {each.phase}", _tail(each.quantiles_ms), _COLOURS[each.kind]) for each in measured]
+    tails = [Line(each.kind, _tail(each.quantiles_ms), _COLOURS[each.kind]) for each in report.totals if each.phase == "steady"]
+    delays = [Line("delivery", _tail(report.fan_out.quantiles_ms), _COLOURS["delivery"])] if report.fan_out is not None else []
     return section(
         f"{target}: {report.scenario.name} ({report.scenario.about})",
         *said,
@@ -53,22 +36,9 @@ def _run(report: Report) -> Html:
         lines(f"Latencies of calls, {target}", tails, "share of calls that are faster", "ms", "logit", "log"),
         lines(f"Calls a second over time, {target}", _over_time(report), "seconds", "calls"),
         lines(f"Latencies over time, {target}", [*_over_time(report, 0.5), *_over_time(report, 0.99)], "seconds", "ms", y_scale="log"),
-        *_fan_out(report),
+        lines(f"From the request to the watcher, {target}", delays, "share of deliveries that are faster", "ms", "logit", "log"),
         _promises(report.proof),
     )
-
-
-def _fan_out(report: Report) -> list[Html]:
-    fan = report.fan_out
-    if fan is None:
-        return []
-    delays = [Line("delivery", _tail(fan.quantiles_ms), _COLOURS["delivery"])]
-    values = [_bar("delivery", "delivery", fan.per_second)]
-    values += [_bar("limit, broadcast", "broadcast", each.per_second, each.about) for each in report.limits if each.name == "broadcast"]
-    return [
-        lines(f"From the request to the watcher, {report.target}", delays, "share of deliveries that are faster", "ms", "logit", "log"),
-        bars(f"Deliveries a second, {report.target}", values),
-    ]
 
 
 def _promises(proof: Proof) -> Html:

@@ -5,7 +5,7 @@ Times are seconds since 1970. Columns that do not apply to a kind of record have
 
 from __future__ import annotations
 
-import json
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, get_args, get_type_hints
@@ -22,7 +22,7 @@ class Record(NamedTuple):
     """One row."""
 
     kind: str
-    """Calls: update, delete, read, echo. Watches: watch (a stream as a whole), change, bookmark, status."""
+    """Calls: update, delete, read. Watches: watch (a stream as a whole), change, bookmark, status."""
     phase: str
     worker: int
     client: str
@@ -39,7 +39,7 @@ class Record(NamedTuple):
     topic: str = ""
     scope: int = 1
     edit: str = ""
-    """What an update does to a document (``edit_json``)."""
+    """What an update does to a document (``edit_text``)."""
     request_id: str = ""
     version: str = ""
     previous: str = ""
@@ -104,17 +104,11 @@ def rows(table: pa.Table) -> Iterator[Record]:
     return map(Record._make, zip(*columns, strict=True))
 
 
-def edit_json(edit: Edit) -> str:
-    """Returns the effect of a change as it is recorded: the parts that are not empty."""
-    return json.dumps({each.name: value for each in fields(edit) if (value := getattr(edit, each.name))})
+def edit_text(edit: Edit) -> str:
+    """Returns the effect of a change as it is recorded: the parts that are not empty, as a literal of Python."""
+    return repr({each.name: value for each in fields(edit) if (value := getattr(edit, each.name))})
 
 
 def edit_of(text: str) -> Edit:
     """Returns the effect of a recorded change."""
-    return Edit(**_tuples(json.loads(text)))
-
-
-def _tuples(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _tuples(each) for name, each in value.items()}
-    return tuple(value) if isinstance(value, list) else value
+    return Edit(**ast.literal_eval(text))

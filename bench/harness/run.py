@@ -1,16 +1,13 @@
-"""One run from its beginning to its end: limits, load, figures, proof."""
+"""One run from its beginning to its end: load, figures, proof."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,9 +15,6 @@ from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from bench.conditions import machine
-from bench.limits import deliveries_per_second
-from bench.limits import limits as beside
 from bench.targets import Target
 
 from . import figures
@@ -28,18 +22,7 @@ from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Plan, Scenario
 
-_ROOT = Path(__file__).parents[2]
-_ECHO_CALLS = 6_000
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """What the machine could do at best, measured in the same run."""
-
-    name: str
-    """``echo`` or ``broadcast``."""
-    per_second: float
-    about: str
+Circumstances = dict[str, str | int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +37,13 @@ class Report:
     rate: figures.Rate | None
     """None: the calls had no given rate."""
     fan_out: figures.FanOut | None
-    limits: list[Limit]
     proof: Proof
-    loading_seconds: float | None
-    """Seconds from the first read of a namespace that was not loaded to its answer; None if the start was not cold."""
     took_seconds: float
-    circumstances: dict[str, str | int]
+    circumstances: Circumstances
     """What a reader must know to make the run again, by name."""
 
 
-def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, skew: float = 0.0, limits: bool = True) -> Report:
+def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, circumstances: Circumstances, *, skew: float) -> Report:
     """Makes a run against a target, and shows its progress on the terminal.
 
     Args:
@@ -71,41 +51,16 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
         target: the service.
         plan: the load.
         directory: for the records; executors on other machines must be able to reach it. Those of an earlier run are replaced.
+        circumstances: what the report says of them.
         skew: how many seconds the clocks of the workers' machines may be apart.
-        limits: whether to measure what the machine could do at best.
 
     Raises:
         pyspark.errors.PySparkException: a worker failed.
-        ValueError: the start is to be cold, and the service is somebody else's.
     """
     began, scenario = time.monotonic(), plan.scenario
     shutil.rmtree(directory, ignore_errors=True)
-    with Console(stderr=True).status(f"{target.name}: limits") as status:
-
-        def drive(plan: Plan, name: str) -> DataFrame:
-            status.update(f"{target.name}: {name}")
-            return _drive(spark, directory, plan)
-
-        echo: list[figures.Total] = []
-        found: list[Limit] = []
-        if limits:
-            with beside() as program:
-                calls = min(_ECHO_CALLS, max(1_000, scenario.operations))
-                empty = replace(plan, stage="echo", address=program.address, rate=0.0, scenario=replace(scenario, operations=calls))
-                echo = figures.totals(drive(empty, "the empty echo").filter("phase = 'steady'"))
-            found = [Limit("echo", each.per_second, f"empty calls, {scenario.clients} in flight a worker") for each in echo]
-        if limits and scenario.watchers:
-            status.update(f"{target.name}: the broadcast")
-            found.append(Limit("broadcast", *deliveries_per_second(scenario.watchers)))
-        if scenario.cold:
-            if target.program is None:
-                raise ValueError("A cold start needs a service that may be started anew; this one is somebody else's.")
-            filled = drive(replace(plan, stage="fill", rate=0.0), "filling")
-            target.program.stop()
-            target.program.start()
-            load = filled.unionByName(drive(replace(plan, stage="cold"), scenario.name)).cache()
-        else:
-            load = drive(plan, scenario.name).cache()
+    with Console(stderr=True).status(f"{target.name}: {scenario.name}") as status:
+        load = _drive(spark, directory, plan).cache()
         status.update(f"{target.name}: judging")
         proof = prove(load, shards=2 * plan.workers, parts=1 if scenario.topics > 1 else plan.workers, skew=skew)
         status.update(f"{target.name}: figures")
@@ -113,21 +68,19 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
             target=target.name,
             scenario=scenario,
             workers=plan.workers,
-            totals=[*echo, *figures.totals(load)],
+            totals=figures.totals(load),
             seconds=figures.seconds(load),
             rate=figures.rate(load, plan.rate),
             fan_out=figures.fan_out(load),
-            limits=found,
             proof=proof,
-            loading_seconds=_loading(load) if scenario.cold else None,
             took_seconds=time.monotonic() - began,
-            circumstances=_circumstances(plan.seed, spark.version),
+            circumstances=circumstances,
         )
 
 
 def _drive(spark: SparkSession, directory: Path, plan: Plan) -> DataFrame:
-    """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    path = str((directory / plan.stage).absolute())
+    """Has all workers do their shares, and writes what they record; from there it is read, for a load must not run twice."""
+    path = str(directory.absolute())
     parts = spark.range(0, plan.workers, 1, plan.workers)
     parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
     return spark.read.schema(SPARK_SCHEMA).parquet(path)
@@ -139,20 +92,3 @@ def _task(_: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
 
     context: BarrierTaskContext = BarrierTaskContext.get()
     yield from batches(asyncio.run(work(plan, context.partitionId(), partial(asyncio.to_thread, context.barrier))))
-
-
-def _loading(records: DataFrame) -> float | None:
-    row = records.filter("phase = 'cold' and kind = 'read' and code = 'OK'").selectExpr("min(`end`) - min(start)").first()
-    return None if row is None else row[0]
-
-
-def _circumstances(seed: int, spark: str) -> dict[str, str | int]:
-    command = ["git", "describe", "--always", "--dirty=+"]
-    commit = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
-    return {
-        "date": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
-        "seed": seed,
-        "version": version("topicpolicies-server"),
-        "commit": commit or "not known",
-        "machine": f"{machine()}, Spark {spark}",
-    }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from secrets import token_hex
 
-BATCH = 64
 WARM_UP = 0.1
 """The share of the operations that belong to the warm-up."""
 
@@ -33,8 +33,6 @@ class Scenario:
     restless: float = 0.0
     """The probability, per message with changes, that a watcher cancels its stream and resumes."""
     bookmark_seconds: int = 1
-    cold: bool = False
-    """Whether the topics are filled first and the service is restarted, so that the operations meet a namespace that is not loaded."""
 
 
 _ALL = (
@@ -59,33 +57,22 @@ _ALL = (
         watchers=1_000,
         bookmark_seconds=5,
     ),
-    Scenario(
-        name="cold-start",
-        about="a namespace of 100,000 topics that nobody has loaded",
-        operations=10_000,
-        topics=100_000,
-        reads=0.9,
-        watchers=2,
-        cold=True,
-    ),
-    Scenario(name="bulk", about="updates over BatchUpdatePolicies", topics=1_000, clients=16, batch=BATCH, watchers=2),
+    Scenario(name="bulk", about="updates over BatchUpdatePolicies", topics=1_000, clients=16, batch=64, watchers=2),
 )
 SCENARIOS = {each.name: each for each in _ALL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What all workers do together in one stage of a run."""
+    """What all workers do together."""
 
     scenario: Scenario
     workers: int
     address: str
-    """``host:port`` of the sidecar, or of the echo."""
+    """``host:port`` of the sidecar."""
     namespace: str = ""
-    prefix: str = ""
+    prefix: str = field(default_factory=lambda: f"load-{token_hex(3)}")
     """How the topics' local names begin; each run has its own topics."""
-    stage: str = "load"
-    """``load``; or the stages of a cold start: ``fill``, in which each topic is updated once, and ``cold``; or ``echo``: empty calls."""
     seed: int = 1
     rate: float = 0.0
     """How many operations begin each second, all workers together; 0: as many as are answered."""
@@ -99,18 +86,6 @@ class Plan:
         """How the full names of this run's topics begin."""
         return f"persistent://{self.namespace}/{self.prefix}-"
 
-    @property
-    def operations(self) -> int:
-        """How many operations all workers make together."""
-        return self.scenario.topics if self.stage == "fill" else self.scenario.operations
-
-    @property
-    def batch(self) -> int:
-        """How many operations each call has."""
-        return BATCH if self.stage == "fill" else 1 if self.stage == "echo" else self.scenario.batch
-
     def phase(self, operation: int) -> str:
         """Returns the name of the phase to which an operation belongs, by its number."""
-        if self.stage in ("fill", "cold"):
-            return self.stage
-        return "warm-up" if operation < self.operations * WARM_UP else "steady"
+        return "warm-up" if operation < self.scenario.operations * WARM_UP else "steady"

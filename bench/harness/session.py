@@ -29,19 +29,18 @@ def slots_of(master: str) -> int:
 
 
 @contextlib.contextmanager
-def session(master: str, memory: str = "1g") -> Iterator[SparkSession]:
+def session(master: str) -> Iterator[SparkSession]:
     """Runs a session, and stops it at the end. A local master runs a task once: a load that fails must not be made again.
 
     Executors on another machine get this project's modules as a zip file; their other needs are in ``requirements`` (the extra ``spark``).
 
     Args:
         master: ``local[2]``, or any cluster's.
-        memory: the driver's heap; the load itself is in Python's processes.
     """
     slots = slots_of(master)
     path = os.pathsep.join([*map(str, _FOLDERS), os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory() as directory, mock.patch.dict(os.environ, {"PYTHONPATH": path}):
-        spark = session_of(f"local[{slots},1]" if slots else master, "", memory)
+        spark = session_of(f"local[{slots},1]" if slots else master)
         try:
             if not slots:
                 spark.sparkContext.addPyFile(_archive(Path(directory)))

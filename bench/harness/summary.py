@@ -18,7 +18,7 @@ def totals(report: Report) -> list[tuple[object, ...]]:
     """Returns the rows below ``COLUMNS``."""
     return [
         (
-            "limit" if each.kind == "echo" else each.phase,
+            each.phase,
             each.kind,
             each.calls,
             each.failed,
@@ -27,18 +27,6 @@ def totals(report: Report) -> list[tuple[object, ...]]:
         )
         for each in report.totals
     ]
-
-
-def ratios(report: Report) -> dict[str, float]:
-    """Returns the results as shares of the limits of the same run."""
-    limits = {limit.name: limit.per_second for limit in report.limits}
-    changes = [each for each in report.totals if each.kind == "update" and each.phase in ("steady", "fill")]
-    found = {}
-    if changes and limits.get("echo"):
-        found["updates of the echo"] = changes[-1].per_second / limits["echo"]
-    if report.fan_out is not None and limits.get("broadcast"):
-        found["deliveries of the broadcast"] = report.fan_out.per_second / limits["broadcast"]
-    return found
 
 
 def sentences(report: Report) -> Iterator[tuple[str, bool]]:
@@ -50,16 +38,10 @@ def sentences(report: Report) -> Iterator[tuple[str, bool]]:
     if rate is not None:
         sent = f"{rate.asked:,.0f}/s asked, {rate.achieved:,.0f}/s sent: {'held' if rate.held else 'not held'}"
         yield f"Rate: {sent}; latencies count from when a call should have begun", not rate.held
-    for limit in report.limits:
-        yield f"Limit: {limit.name}: {limit.per_second:,.0f}/s ({limit.about})", False
-    for name, ratio in ratios(report).items():
-        yield f"Ratio: {name}: {ratio:.2f}", False
     if fan is not None:
         delays = f"p50 {fan.quantiles_ms[0.5]:.1f} ms, p99 {fan.quantiles_ms[0.99]:.1f} ms"
         deliveries = f"{fan.deliveries:,} changes to {fan.watchers:,} watchers, {fan.per_second:,.0f}/s"
         yield f"Watches: {deliveries}; from the request to the watcher {delays}", False
-    if report.loading_seconds is not None:
-        yield f"Cold start: the first of {scenario.topics:,} topics was answered after {report.loading_seconds:.1f} s", False
     judged = f"{proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents"
     yield f"Judged: {judged}, {len(proof.verdicts)} promises", False
     if not proof.calls or not proof.keys:
@@ -70,7 +52,7 @@ def sentences(report: Report) -> Iterator[tuple[str, bool]]:
 
 def as_json(reports: list[Report]) -> str:
     """Returns the reports as JSON, for programs."""
-    runs = [asdict(report) | {"ratios": ratios(report)} for report in reports]
+    runs = [asdict(report) for report in reports]
     for each, report in zip(runs, reports, strict=True):
         each["proof"]["holds"] = report.proof.holds
     return json.dumps({"runs": runs}, indent=2)
@@ -93,4 +75,4 @@ def show(reports: list[Report], console: Console) -> None:
                 for line in verdict.examples[0].splitlines():
                     console.print(f"    {line}", markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
         if any(verdict.broken for verdict in report.proof.verdicts):
-            console.print("Further examples, with everything that was recorded, are in --json FILE and --html FILE.")
+            console.print("--output json and --html FILE have further examples, with everything that was recorded.")

@@ -1,7 +1,7 @@
 """Watches of a worker: every event becomes a record.
 
-The service sends all watchers the same bytes for a change, so each event is parsed once for all of them: a thousand watchers must not cost
-the machine a thousand times the parsing. The distribution of events over messages differs between watchers.
+The service sends all watchers the same bytes, so most messages are parsed once for all of them: a thousand watchers must not cost the
+machine a thousand times the parsing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -28,24 +27,13 @@ AUDITOR = "auditor"
 """The client that follows every change: its events are the history with which everything else is compared."""
 
 
-def events_of(message: bytes) -> Iterator[bytes]:
-    """Yields the serialized events of a ``WatchPoliciesResponse``, which consists only of records of its one field."""
-    at, end = 0, len(message)
-    while at < end:
-        size, shift = message[at + 1], 7
-        at += 2  # behind the tag and the first byte of the size
-        while size >= 1 << shift:  # the highest bit says that another byte follows
-            size += (message[at] - 1) << shift
-            shift += 7
-            at += 1
-        yield message[at : at + size]
-        at += size
-
-
 @lru_cache(maxsize=4096)
-def _parsed(message: bytes) -> Record:
-    """Returns an event as a record that lacks only its receiver and the time."""
-    event = service_pb2.WatchEvent.FromString(message)
+def _recorded(message: bytes) -> tuple[Record, ...]:
+    """Returns the events of a message as records that lack only their receiver and the time."""
+    return tuple(map(_record_of, service_pb2.WatchPoliciesResponse.FromString(message).events))
+
+
+def _record_of(event: service_pb2.WatchEvent) -> Record:
     content = event.WhichOneof("content")
     if content == "change":
         change, origin = event.change, event.change.origin
@@ -80,7 +68,6 @@ class Watcher:
         self._context = context
         self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = context.channel.unary_stream(f"{SERVICE}WatchPolicies")
         self._name = name
-        self._phase = plan.stage
         self._every = name == AUDITOR
         self._chance = random.Random(f"{plan.seed} {name}")
         self._restless = plan.scenario.restless if restless else 0.0
@@ -115,7 +102,7 @@ class Watcher:
         self._streams += 1
         self._received = 0
         stream = Record(
-            "watch", self._phase, self._context.worker, self._name, time.time(), stream=f"{self._name}/{self._phase}/{self._streams}",
+            "watch", "load", self._context.worker, self._name, time.time(), stream=f"{self._name}/{self._streams}",
             sequence=self._streams, every=self._every, **_place(self._token),
         )  # fmt: skip
         call = self._open(self._request().SerializeToString())
@@ -126,8 +113,7 @@ class Watcher:
             stream = stream._replace(code=error.code().name, reason=from_rpc_error(error).reason)
         finally:
             call.cancel()
-            still_open = drained and self._context.plan.stage != "fill"  # after filling, the run goes on
-            self._context.records.append(stream._replace(end=time.time(), drained=still_open))
+            self._context.records.append(stream._replace(end=time.time(), drained=drained))
         return drained
 
     async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes], stream: Record) -> bool:
@@ -135,7 +121,7 @@ class Watcher:
         marked = False
         async for message in call:
             now, changed = time.time(), False
-            for each in map(_parsed, events_of(message)):
+            for each in _recorded(message):
                 if each.kind == "reset":
                     if self._every:
                         raise RuntimeError(f"The auditor may have missed changes, so nothing can be proven: {each.reason}")
@@ -162,7 +148,7 @@ class Watcher:
         if event.kind != "change" or event.topic.startswith(context.plan.mine):  # others may use this namespace
             context.records.append(
                 event._replace(
-                    start=now, client=self._name, phase=self._phase, worker=context.worker, stream=stream.stream, sequence=self._received
+                    start=now, client=self._name, phase="load", worker=context.worker, stream=stream.stream, sequence=self._received
                 )
             )
 

@@ -28,10 +28,10 @@ Together = Callable[[], Awaitable[object]]
 
 
 async def work(plan: Plan, worker: int, together: Together) -> list[Record]:
-    """Does a worker's share of a stage.
+    """Does a worker's share.
 
     Args:
-        plan: the stage.
+        plan: what all workers do.
         worker: this worker's number.
         together: returns when every worker has called it.
     """
@@ -42,10 +42,10 @@ async def work(plan: Plan, worker: int, together: Together) -> list[Record]:
 
         async def load() -> None:
             await together()
-            operations = range(worker, plan.operations, plan.workers)
-            await make(operations, [caller.call for caller in callers], plan.batch, plan.rate)
+            operations = range(worker, plan.scenario.operations, plan.workers)
+            await make(operations, [caller.call for caller in callers], plan.scenario.batch, plan.rate)
 
-        await (load() if plan.stage == "echo" else _beside_watchers(context, callers, load, together))
+        await _beside_watchers(context, callers, load, together)
         return context.records
 
 
@@ -72,21 +72,14 @@ async def make(operations: Iterable[int], calls: Sequence[Call], batch: int = 1,
 
 
 async def _beside_watchers(context: WorkerContext, callers: list[Caller], load: Callable[[], Awaitable[None]], together: Together) -> None:
-    plan = context.plan
     watchers = list(_watchers(context))
-
-    async def synced() -> None:
-        await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _PATIENCE_SECONDS)
 
     async with asyncio.TaskGroup() as group:
         watching = [group.create_task(watcher.run()) for watcher in watchers]
-        if plan.stage != "cold":  # where all clients call a namespace at once that is not loaded; elsewhere all watchers are there then
-            await synced()
+        await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _PATIENCE_SECONDS)
         await load()
-        await synced()
         await together()
-        if plan.stage != "fill":  # after filling, the run goes on
-            await _final_reads(context, callers)
+        await _final_reads(context, callers)
         for watcher in watchers:
             watcher.drain()
         await asyncio.wait_for(asyncio.gather(*watching), _PATIENCE_SECONDS)
@@ -97,9 +90,8 @@ def _watchers(context: WorkerContext) -> Iterator[Watcher]:
     plan = context.plan
     if context.worker == 0:
         yield Watcher(context, AUDITOR)
-    if plan.stage != "fill":
-        for number in range(context.worker, plan.scenario.watchers, plan.workers):
-            yield Watcher(context, f"watcher {number}", restless=number % 2 == 0)
+    for number in range(context.worker, plan.scenario.watchers, plan.workers):
+        yield Watcher(context, f"watcher {number}", restless=number % 2 == 0)
 
 
 async def _final_reads(context: WorkerContext, callers: list[Caller]) -> None:

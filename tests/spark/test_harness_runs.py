@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.harness.__main__ import _parser, main
+from bench.harness.__main__ import main
 from bench.harness.proof import prove
-from bench.harness.records import Record, batches, edit_json
+from bench.harness.records import Record, batches, edit_text
+from bench.harness.scenarios import SCENARIOS, Plan
 from bench.harness.watching import AUDITOR
 from tests.validators.documents import Edit
 
-EDIT = edit_json(Edit(sets={"max_producer_per_topic": 1}))
+EDIT = edit_text(Edit(sets={"max_producer_per_topic": 1}))
 
 
 @pytest.mark.parametrize(
@@ -33,8 +34,8 @@ def test_what_can_not_be_done_is_refused(options: tuple[str, ...], told: str, ca
     assert ended.value.code == 2 and told in " ".join(capsys.readouterr().err.split())
 
 
-def test_each_run_has_its_own_prefix() -> None:
-    assert len({_parser().parse_args(["hot-key"]).prefix for _ in range(3)}) == 3
+def test_each_run_has_its_own_topics() -> None:
+    assert len({Plan(scenario=SCENARIOS["hot-key"], workers=1, address="").topic(0) for _ in range(3)}) == 3
 
 
 @pytest.mark.slow
