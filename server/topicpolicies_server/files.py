@@ -133,6 +133,8 @@ class Reloader:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.failures = 0
         """How often a line in the log said that a source's files can't be used."""
+        self.elsewhere: dict[str, str] = {}
+        """Why files that others read can't be used, by what the files are; empty if they can."""
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
         """Adds a source, which is read anew from now on.
@@ -156,8 +158,9 @@ class Reloader:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why the files of each source that has a problem can't be used, by the source's name. Safe to call from other threads."""
-        return {source.name: source.problem for source in list(self._sources) if source.problem}
+        """Why files can't be used, by the name of their source, or by what they are. Safe to call from other threads."""
+        sources = {source.name: source.problem for source in list(self._sources)}
+        return {name: problem for name, problem in (sources | self.elsewhere).items() if problem}
 
     def start(self) -> None:
         """Starts checking the files."""

@@ -134,7 +134,8 @@ class Drift:
             problem = f"{error.filename}: {error.strerror}"
         if problem and problem != self._problem:
             _LOG.warning("The declared policies can't be read; what was read before stays in force: %s", problem)
-        self._problem = problem
+            self._server.reloader.failures += 1
+        self._problem = self._server.reloader.elsewhere["declared policies"] = problem
         if not problem:
             self._seen.clear()
             self._drifted.clear()
