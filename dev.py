@@ -49,6 +49,8 @@ LINT: dict[str, Command] = {
 # Compiles the tests once; test processes that begin at the same time would each do that.
 COLLECTION: dict[str, Command] = {"tests can be collected": (PYTHON, "-m", "pytest", "--collect-only", "-qqq")}
 BROKERS: dict[str, Command] = {"brokers": (PYTHON, "-m", "tests.broker.archive")}
+FAST = "not broker and not slow and not evidence"
+"""Selects the tests of `check`."""
 PROCESSES = 4
 """Of tests: more than processors, because many wait for brokers, other programs or the clock; more would make tests miss deadlines."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, as Linux has one
@@ -71,13 +73,26 @@ def test(arguments: list[str]) -> int:
 def check(arguments: list[str]) -> int:
     """The fast part: lint, types, definitions, and the tests that need no broker. Takes arguments of pytest."""
     install("dev")
-    return inspect({**LINT, **COLLECTION}) or pytest("-m", "not broker and not slow and not evidence", *arguments)
+    return inspect({**LINT, **COLLECTION}) or pytest("-m", FAST, *arguments)
 
 
 def evidence(arguments: list[str]) -> int:
     """What `test` leaves out: more seeds, worlds and kills, the rendered chart, and the example in Rust (Rust 1.88)."""
     install("dev")
     return inspect(BROKERS) or pytest("-m", "evidence", *arguments)
+
+
+def matrix(arguments: list[str]) -> int:
+    """With another Python (`matrix 3.13`): the tests of `check`, and the wheels with each extra alone. Takes arguments of pytest."""
+    if not arguments or arguments[0].startswith("-"):
+        sys.exit("Name a Python: a version that uv finds or can install, such as 3.13, or the path of its program.")
+    install("dev")
+    python = programs("dev", into="matrix", python=arguments.pop(0), sources=BUILT) / "python"
+    editable = ("--no-deps", "--no-build-isolation", f"--editable={CLIENT}", f"--editable={ROOT}")
+    run(PROGRAMS / "uv", "pip", "install", "--quiet", "--no-config", f"--python={python}", *editable, must=True)
+    keep_compiled()
+    wheels = run(python, "-m", "pytest", "-m", "evidence", "tests/house/test_extras.py")
+    return run(python, "-m", "pytest", f"--numprocesses={PROCESSES}", "-m", FAST, *arguments) or wheels
 
 
 def lint(_: list[str]) -> int:
@@ -136,7 +151,9 @@ def bench(arguments: list[str]) -> int:
     return become(PYTHON, "-m", module, *arguments, folder=ROOT)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, release, site, broker, bench)}
+COMMANDS = {
+    command.__name__: command for command in (demo, test, check, evidence, matrix, lint, generate, lock, release, site, broker, bench)
+}
 
 
 def pin(name: str, *arguments: str) -> int:
@@ -147,11 +164,14 @@ def pin(name: str, *arguments: str) -> int:
     return run(PROGRAMS / "uv", "pip", "compile", *options, "--custom-compile-command=python3 dev.py lock", out, *arguments)
 
 
-def programs(name: str) -> Path:
-    """Makes an environment of what a lock file names, apart from ``.venv``; returns the folder of its programs."""
-    tools = ROOT / ".cache" / name
-    packages = ("--require-hashes", "--only-binary=:all:", f"--requirement={REQUIREMENTS / name}.txt")
-    run(PROGRAMS / "uv", "venv", "--quiet", "--clear", "--no-config", f"--python={PYTHON}", tools, must=True)
+def programs(name: str, *, into: str = "", python: str | Path = PYTHON, sources: Command = ("--only-binary=:all:",)) -> Path:
+    """Makes an environment of what a lock file names, apart from ``.venv``; returns the folder of its programs.
+
+    ``into``: its name, if not that of the lock file. ``sources``: which packages may be built.
+    """
+    tools = ROOT / ".cache" / (into or name)
+    packages = ("--require-hashes", *sources, f"--requirement={REQUIREMENTS / name}.txt")
+    run(PROGRAMS / "uv", "venv", "--quiet", "--clear", "--no-config", f"--python={python}", tools, must=True)
     run(PROGRAMS / "uv", "pip", "install", "--quiet", "--no-config", f"--python={tools}", *packages, must=True)
     return tools / PROGRAMS.name
 

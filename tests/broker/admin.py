@@ -1,6 +1,5 @@
 """A client of a broker's admin API, as far as tests need it."""
 
-import ssl
 import threading
 import time
 import uuid
@@ -11,6 +10,7 @@ from typing import Any, Self
 import httpx
 
 from tests.broker import compacting
+from tests.broker.credentials import trusting
 
 CHANGE_EVENTS = "__change_events"
 """The local name of a namespace's system topic of policy events."""
@@ -50,7 +50,7 @@ class Admin:
         """
         self._url = f"{url}/admin/v2/"
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._trust = False if trust is None else ssl.create_default_context(cafile=trust)
+        self._trust = False if trust is None else trusting(trust)
         self._mine = threading.local()
         self._clients: list[httpx.Client] = []
 

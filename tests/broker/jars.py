@@ -11,10 +11,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-LATEST = "4.2.4"
-"""The release that tests use by default."""
+VERSION_VARIABLE = "TOPICPOLICIES_BROKER"
+"""The environment variable that names the release for tests that name none."""
 
-LOG4J_OF = {LATEST: "2.25.2", "4.0.0": "2.23.1"}
+LATEST = os.environ.get(VERSION_VARIABLE, "4.2.4")
+"""The release that tests use by default: the newest one, unless the variable names another."""
+
+LOG4J_OF = {"4.2.4": "2.25.2", "4.0.0": "2.23.1"}
 """The releases that can be run, each with the log4j of its own distribution. 4.0.0 is the one without PIP-428."""
 
 CACHE_VARIABLE = "TOPICPOLICIES_CACHE"

@@ -76,6 +76,9 @@ async def test_drift_is_told_with_who_changed_what_and_counted_until_it_is_over(
         await until(lambda: "stays in force" in server.printed, "a file that is wrong is told of")
         await api.update(ORDERS, {"max_producer_per_topic": 7})
         await until(lambda: metric(metrics, drifted) == 1, "what was declared before stays in force")
+        assert metric(metrics, "topicpolicies_files_unusable") == 1
+        declare(path, "payments", f"{{pattern: {NAMESPACE}/*, set: {{max_producer_per_topic: 7}}}}")
+        await until(lambda: metric(metrics, "topicpolicies_files_unusable") == 0, "the file can be used again")
 
 
 async def test_drift_is_put_back_but_never_what_another_owner_has_declared(serving: Serving, tmp_path: Path) -> None:

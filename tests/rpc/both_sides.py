@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +13,7 @@ import grpc
 import httpx
 import jwt
 
-from tests.broker.credentials import Authority, Identity
+from tests.broker.credentials import Authority, Identity, trusting
 from tests.broker.pulsar_broker import Broker
 from tests.rpc.callers import Metadata
 from tests.rpc.test_permissions import CALLS, refusal_of
@@ -79,7 +78,7 @@ class BothSides:
         if name not in self._opened:
             identity = self._authority.issue(name) if name else None
             url = self._broker.admin_url if self._transport == PLAINTEXT else self._broker.admin_url_tls
-            context = ssl.create_default_context(cafile=self._authority.trust)
+            context = trusting(self._authority.trust)
             if identity is not None:
                 context.load_cert_chain(identity.certificate, identity.key)
             http = self._stack.enter_context(httpx.Client(base_url=url, verify=context, timeout=_SECONDS, trust_env=False))

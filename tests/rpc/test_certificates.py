@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.broker.credentials import Authority, Identity
+from tests.broker.credentials import Authority, Identity, trusting
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -64,7 +64,7 @@ def serial_of(certificate: Path) -> str:
 
 def shown(address: str, trust: Path) -> str:
     """Returns the serial number of the certificate that the server shows on a new connection."""
-    context = ssl.create_default_context(cafile=trust)
+    context = trusting(trust)
     context.set_alpn_protocols(["h2"])
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=_SECONDS) as plain, context.wrap_socket(plain, server_hostname=host) as tls:

@@ -48,6 +48,8 @@ COMMANDS = {
     "version": ("server:version", "Show the version of this program."),
 }
 """The commands in the order in which help shows them: module and function, and the first sentence of its docstring."""
+_EXTRAS = {"grpc_health": "cli", "opentelemetry": "telemetry", "ruamel": "cli"}
+"""The extras that install packages, if it is not that of servers."""
 _MEANT = {
     "set": "update changes settings: topicpolicies update TOPIC FIELD=VALUE.",
     "create": "update creates the document that it changes: topicpolicies update TOPIC FIELD=VALUE.",
@@ -110,11 +112,10 @@ class Application(TyperGroup):
                 typer.echo("Nothing was changed.", err=True)
                 code = ExitCode.ERROR
             except ModuleNotFoundError as error:
-                name = error.name or ""
+                name = (error.name or "").partition(".")[0]
                 if name.startswith("topicpolicies"):
                     raise
-                extra_of = "telemetry" if name.startswith("opentelemetry") else "server"
-                told = f"This command needs {name}, which is not installed: pip install 'topicpolicies[{extra_of}]'"
+                told = f"This command needs {name}, which is not installed: pip install 'topicpolicies[{_EXTRAS.get(name, 'server')}]'"
                 report_other("USAGE", told, json=json, code="INVALID_ARGUMENT")
                 code = ExitCode.ERROR
             except Exception as error:

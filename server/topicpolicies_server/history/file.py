@@ -251,10 +251,10 @@ CLOCK_MS = 1_000
 def set_back(connection: sqlite3.Connection, corrected: Stream, now: int) -> None:
     """Corrects times after the clock went back to ``now`` (ms): events with later times happened before ``now``, at unknown times."""
     stream, namespace = ids_of(connection, corrected)
-    later = "WHERE stream = ?1 AND at > ?2 AND position > coalesce((SELECT position FROM entries WHERE stream = ?1 AND at <= ?2"
+    later = "WHERE stream = ? AND at > ? AND position > coalesce((SELECT position FROM entries WHERE stream = ? AND at <= ?"
     later += " ORDER BY position DESC LIMIT 1), '')"  # reads the index backwards, as far as times are later
-    _update(connection, "entries", f"flags = flags | {UNTIMED}", (), later, (stream, now + CLOCK_MS))
-    _update(connection, "entries", "at = ?", (now,), later, (stream, now))
+    _update(connection, "entries", f"flags = flags | {UNTIMED}", (), later, (stream, now + CLOCK_MS) * 2)
+    _update(connection, "entries", "at = ?", (now,), later, (stream, now) * 2)
     _update(connection, "streams", "at = min(at, ?)", (now,), "WHERE id = ?", (stream,))
     earlier = "followed_until = min(followed_until, ?), trimmed_until = min(trimmed_until, ?)"
     _update(connection, "namespaces", earlier, (now, now), "WHERE id = ?", (namespace,))

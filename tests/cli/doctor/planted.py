@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.broker.credentials import trusting
 from tests.client.certificates import Identity
 
 SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
@@ -50,7 +51,7 @@ class Api:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         if tls is not None:
             identity, authorities = tls
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authorities)
+            context = trusting(authorities, ssl.Purpose.CLIENT_AUTH)
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_cert_chain(identity.certificate, identity.key)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tests.broker.credentials import Authority
+from tests.broker.credentials import Authority, trusting
 from topicpolicies_server.config import OAuth2Config, PulsarLogConfig
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
@@ -302,7 +302,7 @@ def authority(tmp_path: Path) -> Authority:
 def secured(authority: Authority) -> Iterator[Web]:
     """An admin API that requires client certificates."""
     server = authority.issue("broker")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.trust)
+    context = trusting(authority.trust, ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(server.certificate, server.key)
     context.verify_mode = ssl.CERT_REQUIRED
     made = Web(context)

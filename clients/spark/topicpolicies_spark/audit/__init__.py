@@ -8,3 +8,9 @@
 - ``report``: a period as one page. ``session``: the Spark session. ``sidecar``: one for brokers beside which none runs. ``app``: the
   command line.
 """
+
+import sys
+from importlib.util import find_spec
+
+if find_spec("pyspark") is None:
+    sys.exit("The audit needs Spark: pip install 'topicpolicies[spark]'")

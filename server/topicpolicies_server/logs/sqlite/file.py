@@ -141,8 +141,8 @@ class NamespaceRow(NamedTuple):
     """The highest row number that was ever assigned, as far as the file can tell."""
 
 
-_NAMESPACE = """SELECT id, name, compacted, kept, checksum,
-    (SELECT max(place) FROM events WHERE place > (id << ?1) AND place < ((id + 1) << ?1)) FROM namespaces"""
+_NAMESPACE = f"""SELECT id, name, compacted, kept, checksum,
+    (SELECT max(place) FROM events WHERE place > (id << {ROW_BITS}) AND place < ((id + 1) << {ROW_BITS})) FROM namespaces"""  # noqa: S608 (only our names)
 
 
 def identity(connection: sqlite3.Connection) -> Identity:
@@ -164,7 +164,7 @@ def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
         Damaged: a namespace is missing, or its row is not what was written.
     """
     base = identity(connection).base
-    found = connection.execute(f"{_NAMESPACE} ORDER BY id", (ROW_BITS,)).fetchall()
+    found = connection.execute(f"{_NAMESPACE} ORDER BY id").fetchall()
     (last,) = connection.execute("SELECT coalesce(max(place), 0) >> ? FROM events", (ROW_BITS,)).fetchone()
     if [row[0] for row in found] != list(range(1, len(found) + 1)) or last > len(found):
         raise Damaged("one of its namespaces is missing")
@@ -177,7 +177,7 @@ def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow
     Raises:
         Damaged: its row is missing, or not what was written.
     """
-    row = connection.execute(f"{_NAMESPACE} WHERE id = ?2", (ROW_BITS, namespace_id)).fetchone()
+    row = connection.execute(f"{_NAMESPACE} WHERE id = ?", (namespace_id,)).fetchone()
     if row is None:
         raise Damaged(f"the row of its namespace {namespace_id} is missing")
     return _namespace(identity(connection).base, *row)
