@@ -169,6 +169,7 @@ async def test_health_is_open_to_all_but_invalid_credentials(guarded: ServerProc
         with pytest.raises(grpc.aio.AioRpcError):
             await check(metadata)
     assert await check(of("reader"), NAMESPACE) != "UNKNOWN"
+    assert await check(of("stranger"), NAMESPACE) == await check(of("stranger"), "acme/nowhere") == "UNKNOWN"
     with pytest.raises(grpc.aio.AioRpcError):
         await reflect(())
     assert await reflect(of("unheard-of"))
@@ -389,6 +390,12 @@ async def test_a_key_that_is_replaced_is_in_force_within_seconds(serving: Servin
             while await refused_or_none(api.get(TOPIC)) is not None:  # noqa: ASYNC110 (another process)
                 await asyncio.sleep(0.05)
         assert (await refusal(old.get(TOPIC))).reason == "CREDENTIALS_INVALID", "this is also how tokens are revoked"
+        files.key.write_bytes(b"short")
+        server.hang_up()
+        async with asyncio.timeout(20):
+            while "5 bytes" not in server.printed:  # noqa: ASYNC110 (another process)
+                await asyncio.sleep(0.05)
+        await api.get(TOPIC)  # the last key that can be used stays in force
 
 
 async def test_a_watch_ends_when_its_token_has_expired(guarded: ServerProcess) -> None:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import pytest
 
-from tests.rpc.callers import ROLES, Metadata, believe, guarded, of
+from tests.rpc.callers import Metadata, believe, of
 from tests.rpc.conftest import Refusal
 from tests.rpc.watching import HistoryReader, WatchReader, changes, kinds
 from tests.stubs import AsyncStub, async_stub
@@ -25,7 +25,7 @@ from topicpolicies.v1.service_pb2 import (
     WATCH_MODE_LATEST,
     UpdatePolicyRequest,
 )
-from topicpolicies_server.access import Caller, Granted, Permission, Way
+from topicpolicies_server.access import Caller, Granted, Permission
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
@@ -173,25 +173,6 @@ async def test_watches_of_every_change_and_of_the_history_end_when_the_permissio
     latest.cancel()
 
 
-async def test_of_many_watches_exactly_those_end_whose_permission_is_withdrawn(stub: AsyncStub, table: Table) -> None:
-    callers = [f"reader-{number}" for number in range(40)]
-    table.may_ |= {(caller, ONE): EVERYTHING for caller in callers}
-    watches = {caller: watching(stub, caller, namespaces=[ONE]) for caller in callers}
-    await asyncio.gather(*(each.until_synced() for each in watches.values()))
-    lost = set(callers[::3])
-    for caller in lost:
-        del table.may_[caller, ONE]
-    for caller in lost:
-        events, refusal = await ended(watches[caller])
-        assert refusal.info.reason == "PERMISSION_DENIED"
-        assert not changes(events)
-    await update(stub, 7)
-    kept = [await each.change() for caller, each in watches.items() if caller not in lost]
-    assert len(kept) == 26 and {change.document.policies.max_producer_per_topic for change in kept} == {7}
-    for each in watches.values():
-        each.cancel()
-
-
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_denied_namespace_pauses_alone_and_resumes_where_it_stopped_when_it_is_permitted_again(
     stub: AsyncStub, table: Table, mode: int
@@ -304,36 +285,6 @@ async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_c
     watch.cancel()
 
 
-async def test_permissions_are_checked_once_per_caller_and_namespace_and_only_while_they_are_watched(
-    stub: AsyncStub, server: Server
-) -> None:
-    assert server._servicer is not None
-    looked_at = server._servicer.watches.authorizations
-    assert looked_at is not None
-    watches = [watching(stub, namespaces=[ONE, OTHER]) for _ in range(5)]
-    await asyncio.gather(*(each.until_synced() for each in watches))
-    assert len(looked_at) == 2, "watches of one caller in one namespace share a check"
-    for each in watches:
-        each.cancel()
-    over = asyncio.get_running_loop().time() + PATIENCE
-    while len(looked_at):
-        assert asyncio.get_running_loop().time() < over
-        await asyncio.sleep(0.01)
-
-
-async def test_a_change_of_the_file_of_roles_ends_watches_within_seconds(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as (_, channel, path):
-        watch, kept = (watching(async_stub(channel), caller, namespaces=[ONE]) for caller in ("watcher", "keeper"))
-        await watch.until_synced()
-        await kept.until_synced()
-        path.write_text(ROLES.replace('"watcher"', '"another"'))
-        _, refusal = await ended(watch)
-        assert refusal.info.reason == "PERMISSION_DENIED"
-        await update(async_stub(channel), 1)
-        assert (await kept.change()).document.policies.max_producer_per_topic == 1
-        kept.cancel()
-
-
 # Readers that do not read
 
 
@@ -416,41 +367,3 @@ async def test_a_watch_whose_permission_was_withdrawn_is_closed_even_if_its_peer
         while len(server.calls):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
     unread.cancel()
-
-
-@pytest.mark.parametrize("known", [True, False])
-async def test_a_watch_of_very_many_namespaces_lets_others_have_their_turns_while_its_permissions_are_checked(known: bool) -> None:
-    class Counted(Table):
-        asked = 0
-
-        def __call__(self, caller: Caller, namespace: str) -> Granted | Awaitable[Granted]:
-            self.asked += 1
-            return super().__call__(caller, namespace) if known else self._later(namespace)
-
-        async def _later(self, namespace: str) -> Granted:
-            await asyncio.sleep(0.001)
-            return EVERYTHING if namespace != "acme/4500" else frozenset()
-
-    table = Counted(may_={("bob", f"acme/{number}"): EVERYTHING for number in range(10_000) if number != 4_500})
-    held = authorizations.Authorizations(cast("Any", table))
-    bob = Caller("bob", Way.TOKEN)
-    most = before = 0
-    loop = asyncio.get_running_loop()
-    handle: asyncio.Handle
-
-    def look() -> None:
-        nonlocal most, before, handle
-        most, before = max(most, table.asked - before), table.asked
-        handle = loop.call_soon(look)
-
-    look()
-    names = [f"acme/{number}" for number in range(10_000)]
-    async with held.joined(lambda: None, bob, [name for name in names if name != "acme/4500"], Permission.WATCH) as joined:
-        assert len(joined) == len(held) == 9_999
-    assert not len(held)
-    assert most < 10_000, "of 20,000 and more"
-    with pytest.raises(PolicyError, match="acme/4500"):
-        async with held.joined(lambda: None, bob, names, Permission.WATCH):
-            pass
-    assert not len(held), "those before it are let go of"
-    handle.cancel()
