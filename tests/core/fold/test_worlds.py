@@ -17,11 +17,11 @@ from tests.core.fold.model.kinds import WORLDS
 from tests.core.fold.model.world import World
 from topicpolicies_server.core.names import Scope
 
-SEEDS = 100
+SEEDS = 40
 """At most so many seeds of each kind are run."""
 LEAST_SEEDS = 15
 """So many seeds of the kinds in ``HAPPENS`` are always run, then more until everything required has happened."""
-FEWER = {"joining late": 40, "joining": 15, "foreign": 40, "late repairs": 60, "late guards": 120, "late repairs, recalled": 60}
+FEWER = {"joining late": 20, "joining": 8, "foreign": 20, "late repairs": 30, "late guards": 50, "late repairs, recalled": 30}
 """How many seeds of kinds that take longer are run."""
 CANNOT_BE_PROMISED = {
     "undone, it changed nothing",  # a call cleared a setting that was already unset in the document that the broker saw
@@ -98,7 +98,7 @@ def test_a_guard_heals_the_changes_that_old_brokers_undo() -> None:
 
 def test_a_guard_writes_nothing_where_a_healthy_broker_writes() -> None:
     counts = run("quiet guard")
-    assert counts["applied"] > 1_000
+    assert counts["applied"] > 400
     assert counts["repair"] == counts["tombstone"] == counts["stale"] == 0
 
 
@@ -116,14 +116,14 @@ def test_a_repair_is_believed_by_all_sidecars_that_start_however_late_it_is(name
     counts = run(name, range(FEWER[name]))
     moves = ("paused", "resumed with repairs due", "joined", "joined between a late repair and a compaction", "crashed with repairs due")
     assert_hostile(counts, *moves)
-    assert counts["joined between a late repair and a compaction"] >= 10 or WORLDS[name].sidecars[0].recalls
+    assert counts["joined between a late repair and a compaction"] >= 5 or WORLDS[name].sidecars[0].recalls
     assert counts["undone, unexplained"] == counts["undone, no sidecar knew better"] == 0
     assert counts["wrong answers of guesses"] <= counts["answered by guesses"] / 100
 
 
 def test_global_policies_keep_the_same_promises() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(10):
         counts += World(WORLDS["late repairs"], seed, scope=Scope.GLOBAL).run()
     assert {what for what in counts if what.startswith("undone")} <= CANNOT_BE_PROMISED
     assert_hostile(counts, "joined between a late repair and a compaction")
@@ -145,7 +145,7 @@ def test_joined_sidecars_agree_with_each_other_where_none_has_seen_everything() 
 @pytest.mark.slow
 def test_if_one_of_two_clusters_is_written_both_show_their_heads_and_repairs_do_not_loop() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(20):
         counts += Clusters(WORLDS["mixed"], seed).run()
     assert counts["a: repair"] > 0 and counts["b: repair"] > 0
     assert counts["keys in which the clusters differ"] < counts["keys"] / 4
@@ -153,7 +153,7 @@ def test_if_one_of_two_clusters_is_written_both_show_their_heads_and_repairs_do_
 
 @pytest.mark.slow
 def test_clusters_that_are_written_at_the_same_time_come_to_rest() -> None:
-    for seed in range(15):
+    for seed in range(8):
         Clusters(WORLDS["mixed"], seed, both=True).run()
 
 
