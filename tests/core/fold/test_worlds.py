@@ -21,7 +21,7 @@ SEEDS = 40
 """At most so many seeds of each kind are run."""
 LEAST_SEEDS = 15
 """So many seeds of the kinds in ``HAPPENS`` are always run, then more until everything required has happened."""
-FEWER = {"joining late": 20, "joining": 8, "foreign": 20, "late repairs": 30, "late guards": 50, "late repairs, recalled": 30}
+FEWER = {"joining late": 20, "joining": 8, "foreign": 20, "late repairs": 60, "late guards": 60, "late repairs, recalled": 60}
 """How many seeds of kinds that take longer are run."""
 CANNOT_BE_PROMISED = {
     "undone, it changed nothing",  # a call cleared a setting that was already unset in the document that the broker saw
@@ -138,7 +138,7 @@ def test_writes_of_several_settings_are_the_only_unexplained_ones() -> None:
 
 @pytest.mark.slow
 def test_joined_sidecars_agree_with_each_other_where_none_has_seen_everything() -> None:
-    counts = run("orphaned")
+    counts = run("orphaned", range(100))
     assert_hostile(counts, "joined", "crashed with repairs due", "answered by guesses")
 
 
