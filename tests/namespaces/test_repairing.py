@@ -18,7 +18,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Repair
 from topicpolicies_server.namespaces.namespace import Phase
 
-from .bench import KEY, NAMESPACE, OTHER, REFUSED, Bench, document, error_of, simulate
+from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
 
 UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
@@ -77,23 +77,6 @@ def test_a_conflict_right_after_a_start_is_repaired_as_soon_as_at_any_other_time
         assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)
 
     simulate(scenario, sole_writer=False, join_patience_seconds=0.0)
-
-
-def test_repairs_that_wait_for_a_namespace_to_finish_loading_are_counted() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.elsewhere(1)
-        bench.storage.compact(NAMESPACE)
-        bench.elsewhere(1, max_consumer_per_topic=2)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
-        namespace = bench.namespace
-        await asyncio.sleep(1)
-        assert namespace.phase is Phase.LOADING and written(bench) == 0
-        assert namespace.repairs_due == 1
-        await namespace.ready()
-        await asyncio.sleep(0.1)
-        assert written(bench) == 1 and namespace.repairs_due == 0
-
-    simulate(scenario, sole_writer=False, join_patience_seconds=3.0)
 
 
 def test_a_log_that_was_read_from_its_beginning_is_repaired_at_once() -> None:
@@ -215,26 +198,6 @@ def test_a_repair_that_the_log_can_not_express_is_not_tried_again_until_its_key_
     simulate(scenario, sole_writer=False)
 
 
-def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    append, tries = MemoryNamespaceLog.append, 0
-
-    def busy(self: MemoryNamespaceLog, event: Event) -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 5:
-            raise LogError(Reason.LIMIT_REACHED, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
-        append(self, event)
-
-    monkeypatch.setattr(MemoryNamespaceLog, "append", busy)
-
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        await asyncio.sleep(1)
-        assert tries == 5 and written(bench) == 1
-
-    simulate(scenario, sole_writer=False)
-
-
 def test_an_unexplained_event_is_counted_and_logged_with_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
@@ -288,50 +251,6 @@ def test_a_deleted_namespace_is_dropped_with_its_due_repairs() -> None:
     simulate(scenario, sole_writer=False, pause_repairs=True)
 
 
-def test_events_that_are_read_while_a_namespace_closes_make_no_repair_due() -> None:
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        await asyncio.sleep(1)
-        assert written(bench) == 1
-        namespace = bench.namespace
-        bench.opened.appends[0].hold()
-        waiting = bench.setting(7)
-        await asyncio.sleep(0.01)
-        closing = asyncio.ensure_future(bench.registry.close())
-        await asyncio.sleep(0.1)
-        bench.elsewhere(1)
-        bench.elsewhere(1, max_consumer_per_topic=5)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
-        await closing
-        assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
-        assert namespace.view is not None
-        state = namespace.view.state(KEY)
-        assert state is not None and state.due, "precondition: otherwise a repair would be due"
-        assert namespace.repairs_due == 0
-
-    simulate(scenario, sole_writer=False)
-
-
-def test_a_repair_that_waits_while_the_log_is_opened_again_is_counted_once() -> None:
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        await asyncio.sleep(0.1)
-        namespace = bench.namespace
-        bench.opened.reads[0].hold()
-        bench.elsewhere(5)
-        bench.storage.compact(NAMESPACE)  # so the old view can't be continued
-        bench.elsewhere(5, max_consumer_per_topic=6)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
-        bench.opened.lose(LogError(LogState.LOST, "It can't be followed any more."))
-        await asyncio.sleep(0.5)
-        assert namespace.phase is Phase.LOADING and namespace.reading is not None and namespace.reading.is_read, (
-            "precondition: the log was read, and the namespace does not answer yet"
-        )
-        assert namespace.repairs_due == 1
-
-    simulate(scenario, sole_writer=False, pause_repairs=True, join_patience_seconds=3.0)
-
-
 def _conflicts(bench: Bench, count: int) -> list[PolicyKey]:
     """Writes so many keys whose newest raw documents differ from their heads."""
     keys = [PolicyKey(f"{KEY.topic}-{number}", KEY.scope) for number in range(count)]
@@ -360,90 +279,3 @@ def test_due_repairs_cost_nothing_while_the_log_is_unreachable_and_are_published
         assert bench.namespace.repairs_due == 0 and written(bench) == len(keys)
 
     simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
-
-
-def test_repairs_that_find_the_log_busy_are_retried_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    append, tries, busy = MemoryNamespaceLog.append, 0, True
-
-    def refuse(self: MemoryNamespaceLog, event: Event) -> None:
-        nonlocal tries
-        tries += 1
-        if busy:
-            raise LogError(Reason.LIMIT_REACHED, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
-        append(self, event)
-
-    monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)
-
-    async def scenario(bench: Bench) -> None:
-        nonlocal busy
-        await bench.namespace.ready()
-        keys = _conflicts(bench, 500)
-        await asyncio.sleep(10)
-        assert 40 <= tries <= 50, "about four a second"
-        bench.elsewhere(3, keys[0], max_consumer_per_topic=2)  # makes the repair that is retried needless
-        await asyncio.sleep(1)
-        busy = False
-        await asyncio.sleep(2)
-        assert bench.namespace.repairs_due == 0 and written(bench) == len(keys) - 1
-
-    simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
-
-
-def test_repairs_that_the_log_refuses_after_it_took_them_are_retried_one_at_a_time() -> None:
-    """A Pulsar producer without permission, or a full disk, is told only then."""
-
-    async def scenario(bench: Bench) -> None:
-        await bench.namespace.ready()
-        many = 1_000
-        bench.faults.fates = [REFUSED] * many
-        keys = _conflicts(bench, 50)
-        await asyncio.sleep(10)
-        assert 30 <= many - len(bench.faults.fates) <= 60, "about four a second"
-        assert bench.namespace.repairs_due == len(keys)
-        bench.faults.fates = []
-        await asyncio.sleep(2)
-        assert bench.namespace.repairs_due == 0 and written(bench) == len(keys)
-
-    simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
-
-
-def test_a_repair_of_a_key_with_updates_in_flight_waits_for_them_without_polling() -> None:
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        bench.opened.answers[0].hold()
-        bench.opened.reads[0].hold()
-        under_way = bench.setting(9, field="max_subscriptions_per_topic")
-        await asyncio.sleep(0.5)
-        before = bench.loop.steps
-        await asyncio.sleep(10)
-        assert bench.loop.steps - before < 60 and written(bench) == 0, "the repair is not polled"
-        bench.opened.reads[0].release()
-        bench.opened.answers[0].release()
-        await under_way
-        await asyncio.sleep(0.2)
-        assert bench.namespace.repairs_due == 0
-
-    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0, bookmark_interval_seconds=600.0)
-
-
-def test_a_repair_that_fails_unexpectedly_is_logged_and_does_not_delay_others(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.namespace.ready()
-        original = bench.opened.append
-
-        def append(event: Event) -> None:
-            if event.key == KEY:
-                raise RuntimeError("planted")
-            original(event)
-
-        bench.opened.append = append  # type: ignore[method-assign]
-        await conflict(bench)
-        await conflict(bench, OTHER)
-        assert bench.namespace.repairs_due == 2
-        bench.registry.repairs.resume()
-        await asyncio.sleep(5)
-        assert bench.namespace.repairs_due == 0 and not bench.namespace.busy
-        assert written(bench) == 1 and bench.registry.repairs.waiting == 0
-
-    simulate(scenario, sole_writer=False, pause_repairs=True, max_repairs_per_second=1)
-    assert "planted" in caplog.text and KEY.topic in caplog.text

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
-from tests.namespaces.bench import KEY, Bench, simulate
-from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
-from topicpolicies_server.namespaces import activity
+from tests.namespaces.bench import Bench, simulate
 
 
 def counted(bench: Bench) -> dict[str, float]:
     """Returns how many updates ended each stage."""
     return {name: histogram.cumulated()[-1][1] for name, histogram in bench.registry.common.activity.stages.by_name().items()}
-
-
-def event(event_id: str) -> Event:
-    return Event(KEY, Action.UPDATE, {}, Stamp(event_id, StampKind.UPDATE, "somebody"))
 
 
 def test_each_written_update_ends_each_stage_once() -> None:
@@ -48,15 +40,3 @@ def test_an_event_that_the_reader_delivers_first_ends_both_stages_at_once() -> N
         assert counted(bench)["log"] == counted(bench)["readback"] == 2
 
     simulate(scenario, sole_writer=False)
-
-
-def test_unacknowledged_events_are_dropped_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "MOST_MEASURED", 10)
-
-    async def scenario(bench: Bench) -> None:
-        measured = bench.registry.common.activity.stages
-        for number in range(100):
-            measured.appended(event(f"event-{number}"), None)
-        assert list(measured._under_way) == [f"event-{number}" for number in range(90, 100)]
-
-    simulate(scenario)
