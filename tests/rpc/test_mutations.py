@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -92,9 +91,3 @@ async def test_mutated_requests_are_served_or_refused_and_nothing_is_left_of_the
         while len(server.calls) or sum(namespace.watchers for namespace in server.registry.namespaces()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-@pytest.fixture
-def log_path(tmp_path: Path) -> Path:
-    """Returns the file of the embedded log."""
-    return tmp_path / "policies.db"
