@@ -27,6 +27,7 @@ def test_the_typescript_clients_own_tests_pass() -> None:
     assert counts["fail"] == counts["skipped"] == 0
 
 
+@pytest.mark.evidence
 def test_the_lint_of_the_typescript_client_finds_nothing() -> None:
     run([tools.node(), str(tools.node_modules() / "eslint" / "bin" / "eslint.js"), "."], tools.TYPESCRIPT)
 
