@@ -15,6 +15,8 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from .api import Api, Change, Refused, Update, refusal
 from .server_process import ServerProcess
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 PAGE = 4_096
 _TOPICS, _CALLERS, _BATCHES, _BATCH = 150, 6, 25, 250
