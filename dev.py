@@ -77,7 +77,7 @@ def check(arguments: list[str]) -> int:
 
 
 def evidence(arguments: list[str]) -> int:
-    """What `test` leaves out: more seeds, worlds and kills, the rendered chart, and the example in Rust (Rust 1.88)."""
+    """What `test` leaves out: more seeds and kills, the rendered chart, the bill of materials, and the example in Rust (1.88)."""
     install("dev")
     return inspect(BROKERS) or pytest("-m", "evidence", *arguments)
 

@@ -12,7 +12,7 @@ from xdist.scheduler import LoadFileScheduling
 pytest_plugins = ["tests.broker.compacting", "tests.broker.shared", "tests.broker.fixtures"]
 
 # The time of one example depends on the machine more than on the code; a test that hangs is ended by its timeout.
-settings.register_profile("any machine", deadline=None)
+settings.register_profile("any machine", deadline=None, max_examples=50)
 settings.load_profile("any machine")
 
 # Brokers, Spark and builds run for seconds here, and the second compiler takes half of their processor time; a garbage collector with

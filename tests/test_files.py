@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -86,21 +85,6 @@ async def test_a_part_of_a_file_that_is_still_being_written_is_not_put_in_force(
     assert number.taken == [123]
 
 
-async def test_a_file_that_is_written_all_the_time_is_put_in_force_in_the_end(reloader: Reloader, number: Number) -> None:
-    number.add(reloader)
-    reloader.start()
-    count = 1
-
-    def write() -> bool:
-        nonlocal count
-        count += 1
-        number.path.write_text(str(count))
-        return bool(number.taken)
-
-    await until(write)
-    assert number.taken[0] > 1
-
-
 async def test_a_file_that_was_replaced_by_one_with_the_same_times_is_read(reloader: Reloader, number: Number) -> None:
     number.add(reloader)
     reloader.start()
@@ -108,19 +92,6 @@ async def test_a_file_that_was_replaced_by_one_with_the_same_times_is_read(reloa
     other.write_text("2")
     os.utime(other, ns=(number.path.stat().st_atime_ns, number.path.stat().st_mtime_ns))
     other.replace(number.path)
-    await until(lambda: number.taken == [2])
-
-
-async def test_a_file_that_was_overwritten_and_given_its_former_mtime_is_read(reloader: Reloader, number: Number) -> None:
-    number.add(reloader)
-    reloader.start()
-    await until(lambda: number.reads == 2)
-    found = number.path.stat()
-    with number.path.open("r+") as file:
-        file.write("2")
-    os.utime(number.path, ns=(found.st_atime_ns, found.st_mtime_ns))
-    now = number.path.stat()
-    assert (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
     await until(lambda: number.taken == [2])
 
 
@@ -176,18 +147,6 @@ async def test_a_value_that_can_not_be_put_in_force_is_tried_again(reloader: Rel
     await until(lambda: number.taken == [2])
 
 
-async def test_a_source_that_raises_any_exception_does_not_keep_others_from_being_read(reloader: Reloader, number: Number) -> None:
-    def fails() -> int:
-        raise KeyError("anything")
-
-    reloader.add("the broken one", [number.path], fails, number.taken.append, 1)
-    number.add(reloader)
-    reloader.start()
-    number.path.write_text("2")
-    await until(lambda: number.taken == [2] and bool(reloader.problems))
-    assert list(reloader.problems) == ["the broken one"]
-
-
 async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
     reloader = Reloader(look_seconds=1_000)
     number.add(reloader)
@@ -218,42 +177,6 @@ async def test_a_removed_source_is_not_read_any_more(reloader: Reloader, number:
     await until(lambda: other.taken == [2])
     assert number.taken == []
     forget()
-
-
-async def test_a_disk_that_does_not_answer_does_not_delay_the_close(number: Number) -> None:
-    reloader = Reloader(look_seconds=0.02)
-    gate = threading.Event()
-    reloader.add("the slow one", [number.path], lambda: gate.wait(_SECONDS), lambda _: None, False)
-    reloader.start()
-    await asyncio.sleep(0.1)
-    await asyncio.wait_for(reloader.close(), _SECONDS)
-    gate.set()
-
-
-async def test_a_file_that_hangs_does_not_keep_others_from_being_read(
-    reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture
-) -> None:
-    gate, reads = threading.Event(), 0
-
-    def hangs() -> int:
-        nonlocal reads
-        reads += 1
-        gate.wait(_SECONDS)
-        return 1
-
-    threads = threading.active_count()
-    reloader.add("the slow one", [number.path.with_name("slow")], hangs, number.taken.append, 1)
-    number.add(reloader)
-    reloader.reload_now()
-    reloader.start()
-    await until(lambda: reads == 1)
-    for value in (2, 3, 4):
-        number.path.write_text(str(value))
-        await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
-    assert reads == 1 and threading.active_count() <= threads + 2
-    gate.set()
-    await until(lambda: "the slow one" in caplog.records[-1].message)
-    assert "is in force already" in caplog.records[-1].message
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")

@@ -48,24 +48,6 @@ def test_a_task_that_fails_is_restarted_after_pauses_that_grow_to_the_longest(er
     simulate(scenario)
 
 
-def test_a_task_that_has_run_for_long_is_restarted_after_the_first_pause_again() -> None:
-    began: list[float] = []
-
-    async def run() -> None:
-        began.append(_now())
-        await asyncio.sleep(100 if len(began) == 3 else 0)
-        raise ValueError
-
-    async def scenario() -> None:
-        kept = RestartedTask("looking", run, first_seconds=1, longest_seconds=8)
-        kept.start()
-        await asyncio.sleep(105)
-        assert began == [0, 1, 3, 104]
-        await kept.stop()
-
-    simulate(scenario)
-
-
 def test_a_failure_is_logged_and_calls_failed(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[BaseException] = []
 
@@ -92,24 +74,6 @@ def test_a_failure_is_logged_and_calls_failed(caplog: pytest.LogCaptureFixture) 
     assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it continues in 1 s"
 
 
-def test_a_task_that_fails_while_it_is_stopped_has_stopped() -> None:
-    async def run() -> None:
-        try:
-            await asyncio.sleep(1_000)
-        finally:
-            raise OSError("the connection was gone")
-
-    async def scenario() -> None:
-        kept = RestartedTask("looking", run)
-        kept.start()
-        await asyncio.sleep(1)
-        async with asyncio.timeout(20):
-            await kept.stop()
-        assert not kept.running and _now() == pytest.approx(1.0)
-
-    simulate(scenario)
-
-
 def test_a_task_that_returns_has_ended_and_may_be_started_again() -> None:
     runs = 0
 
@@ -124,32 +88,6 @@ def test_a_task_that_returns_has_ended_and_may_be_started_again() -> None:
             kept.start()
             await asyncio.sleep(1)
             assert runs == times and not kept.running
-
-    simulate(scenario)
-
-
-def test_a_task_that_is_cancelled_and_started_at_once_runs_once() -> None:
-    running = 0
-
-    async def run() -> None:
-        nonlocal running
-        running += 1
-        try:
-            await asyncio.sleep(1_000)
-        finally:
-            await asyncio.sleep(0.1)
-            running -= 1
-
-    async def scenario() -> None:
-        kept = RestartedTask("looking", run)
-        kept.start()
-        await asyncio.sleep(1)
-        kept.cancel()
-        kept.start()
-        await asyncio.sleep(1)
-        assert running == 1 and kept.running
-        await kept.stop()
-        assert running == 0
 
     simulate(scenario)
 
@@ -179,49 +117,11 @@ def test_failed_tasks_of_a_set_are_logged_and_removed_and_the_others_end_with_th
     assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (ZeroDivisionError)"]
 
 
-def test_an_unrequested_cancellation_is_logged_as_a_failure_and_a_requested_one_is_not(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def fail() -> None:
-        raise asyncio.CancelledError
-
-    async def scenario() -> None:
-        owned = TaskSet("acme/orders")
-        owned.begin(fail(), "closing")
-        owned.begin(asyncio.sleep(1_000), "asking")
-        await asyncio.sleep(1)
-        assert len(owned) == 1
-        await owned.close()
-
-    simulate(scenario)
-    assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (what it awaited was cancelled)"]
-
-
 def test_a_set_that_is_closed_without_cancelling_waits_for_its_tasks() -> None:
     async def scenario() -> None:
         owned = TaskSet("acme/orders")
         owned.begin(asyncio.sleep(5), "closing")
         await owned.close(cancel=False)
         assert _now() == pytest.approx(5.0) and len(owned) == 0
-
-    simulate(scenario)
-
-
-def test_the_tasks_of_a_set_are_cancelled_in_the_order_in_which_they_began() -> None:
-    ended: list[int] = []
-
-    async def wait(number: int) -> None:
-        try:
-            await asyncio.sleep(1_000)
-        finally:
-            ended.append(number)
-
-    async def scenario() -> None:
-        owned = TaskSet("acme/orders")
-        for number in range(50):
-            owned.begin(wait(number), "asking")
-        await asyncio.sleep(1)
-        await owned.close()
-        assert ended == list(range(50))
 
     simulate(scenario)

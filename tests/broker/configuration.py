@@ -84,6 +84,8 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
         "brokerShutdownTimeoutMs": "5000",
         "brokerDeleteInactiveTopicsEnabled": "false",  # otherwise brokers delete topics without clients, as most of tests
         "allowEphemeralPorts": "true",  # otherwise the bookie ignores its configured port (BKCluster)
+        "diskUsageThreshold": "0.99",  # otherwise the bookie refuses writes once 95 % of the disk are used, whatever is left
+        "diskUsageWarnThreshold": "0.99",
     }
     if security.tokens is not None:
         secret = home / "token.secret"

@@ -5,10 +5,8 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from tests.broker import pulsar_broker
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
 from tests.broker.fixtures import BrokerOf
-from tests.broker.jars import LATEST
 from tests.broker.pulsar_broker import Broker
 
 
@@ -17,24 +15,6 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_a_new_home_is_made_even_if_another_process_removes_an_abandoned_one_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOPICPOLICIES_CACHE", str(tmp_path))
-    removed = []
-
-    def owned(home: Path) -> bool:
-        removed.append(home)
-        home.rmdir()
-        return False
-
-    monkeypatch.setattr(pulsar_broker, "_owned", owned)
-    for number in range(20):
-        (tmp_path / "brokers" / f"abandoned-{number}").mkdir(parents=True)
-    assert pulsar_broker._new_home(LATEST).is_dir()
-    assert len(removed) == 20
 
 
 def test_the_shared_broker_is_of_the_newest_version_and_carries_messages(broker: Broker, admin: Admin, namespace: str) -> None:

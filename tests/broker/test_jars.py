@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import archive, jars
+from tests.broker import jars
 from tests.broker.jars import BrokerUnavailableError
 
 
@@ -22,33 +22,6 @@ def empty_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def _install(tools: Path, name: str, script: str) -> None:
     (tools / name).write_text(f"#!/bin/sh\n{script}\n")
     (tools / name).chmod(0o755)
-
-
-@pytest.mark.usefixtures("empty_machine")
-def test_the_error_names_missing_java() -> None:
-    with pytest.raises(BrokerUnavailableError, match=r"JDK 17 or newer is missing: no java on the path"):
-        jars.java()
-
-
-def test_old_java_is_refused_with_its_own_version_line(empty_machine: Path) -> None:
-    _install(empty_machine, "java", """echo 'openjdk version "11.0.2" 2019-01-15' >&2""")
-    with pytest.raises(BrokerUnavailableError, match=r'says openjdk version "11.0.2"'):
-        jars.java()
-
-
-def test_java_home_takes_precedence_over_the_path(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _install(empty_machine, "java", """echo 'openjdk version "17.0.1"' >&2""")
-    monkeypatch.setenv("JAVA_HOME", str(empty_machine / "nowhere"))
-    with pytest.raises(BrokerUnavailableError, match="in JAVA_HOME"):
-        jars.java()
-    monkeypatch.delenv("JAVA_HOME")
-    assert jars.java() == empty_machine / "java"
-
-
-def test_the_error_names_missing_maven(empty_machine: Path) -> None:
-    _install(empty_machine, "java", """echo 'openjdk version "21"' >&2""")
-    with pytest.raises(BrokerUnavailableError, match=r"Maven \(mvn\) is missing"):
-        jars.jars()
 
 
 @pytest.mark.usefixtures("empty_machine")
@@ -84,9 +57,3 @@ def test_jars_are_resolved_once_and_again_if_one_is_missing(empty_machine: Path)
     jars.jars()
     assert runs.read_text().count("run") == 2
     assert {found.name for found in lib.iterdir()} == {"a.jar", "b.jar"}
-
-
-@pytest.mark.usefixtures("empty_machine")
-def test_the_command_fails_with_the_reason_if_no_broker_can_be_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert archive.main() == 1
-    assert "JDK 17 or newer is missing" in capsys.readouterr().err

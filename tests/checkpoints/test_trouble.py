@@ -226,6 +226,7 @@ def written_by(writers: Sequence[subprocess.Popen[bytes]], there: Path) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_two_servers_with_one_directory_and_kills_at_any_moment_leave_a_whole_file(tmp_path: Path) -> None:
     server, chance, there = Server(tmp_path), random.Random(1), tmp_path / "there"
     asyncio.run(filled(server, keys=300))

@@ -285,6 +285,7 @@ async def test_a_cache_keeps_its_documents_while_the_server_is_down_and_catches_
     assert changed.version == getattr(cache.get(TOPIC), "version", "")
 
 
+@pytest.mark.slow
 async def test_changes_and_watches_over_cut_connections_lose_and_repeat_nothing(server: Server) -> None:
     """A proxy between the clients and the server aborts all connections every 20 to 80 ms."""
     chance, proxy = random.Random(7), CuttingProxy(server.address)

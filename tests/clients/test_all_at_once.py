@@ -18,7 +18,7 @@ from topicpolicies import AsyncClient
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _TOPIC = "persistent://public/default/all-at-once"
-_TURNS = 200
+_TURNS = 100
 _TRACE_PARENT = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 _FIELDS = {
     "go": "max_consumer_per_topic",

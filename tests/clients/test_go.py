@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from proto import tools
 from tests.clients.toolchains import GO, GO_OPTIONS, go_program, run
-from tests.promises.server_process import ServerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -27,9 +25,3 @@ def test_the_go_client_is_formatted_and_vetted() -> None:
     gofmt = Path(tools.go()).resolve().with_name("gofmt")
     assert run([str(gofmt), "-l", "."], GO) == ""
     run([tools.go(), "vet", *GO_OPTIONS, "./..."], GO)
-
-
-async def test_the_go_example_runs(server: ServerProcess, tmp_path: Path) -> None:
-    program = await asyncio.to_thread(go_program, "example")
-    output = await asyncio.to_thread(run, [str(program), server.address], tmp_path, seconds=60)
-    assert [line.split()[0] for line in output.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]

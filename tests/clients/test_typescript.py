@@ -12,7 +12,6 @@ import pytest
 from proto import tools
 from tests.client.certificates import Authority
 from tests.clients.toolchains import run, typescript_program
-from tests.promises.server_process import ServerProcess
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
@@ -30,12 +29,6 @@ def test_the_typescript_clients_own_tests_pass() -> None:
 
 def test_the_lint_of_the_typescript_client_finds_nothing() -> None:
     run([tools.node(), str(tools.node_modules() / "eslint" / "bin" / "eslint.js"), "."], tools.TYPESCRIPT)
-
-
-async def test_the_typescript_example_runs(server: ServerProcess) -> None:
-    command = await asyncio.to_thread(typescript_program, "example/main.js")
-    output = await asyncio.to_thread(run, [*command, server.address], tools.TYPESCRIPT, seconds=60)
-    assert [line.split()[0] for line in output.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]
 
 
 async def test_the_typescript_client_uses_mutual_tls_and_fails_if_either_side_does_not_trust_the_other(tmp_path: Path) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 import pytest
 
-from topicpolicies_server.cluster.cache import MOST_REFRESHES, Cache
+from topicpolicies_server.cluster.cache import Cache
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-
-_HANGS_SECONDS = 20.0
 
 
 class Asked:
@@ -71,14 +68,6 @@ async def test_a_caller_that_waits_when_the_cache_is_closed_gets_an_error_and_is
     assert isinstance(had, PolicyError) and (had.kind, had.reason) == (Kind.UNAVAILABLE, Reason.SHUTTING_DOWN)
 
 
-async def test_a_caller_that_is_cancelled_while_the_cache_closes_is_cancelled(cache: Cache[str, str]) -> None:
-    waiter = asyncio.create_task(cache.get("one"))
-    await turns_of_the_loop()
-    waiter.cancel()
-    await cache.close()
-    assert isinstance(await outcome(waiter), asyncio.CancelledError)
-
-
 async def test_a_closed_cache_sends_no_requests_and_answers_only_from_what_it_has(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now)
@@ -96,20 +85,6 @@ async def test_a_closed_cache_sends_no_requests_and_answers_only_from_what_it_ha
         assert error.value.reason == Reason.SHUTTING_DOWN
     await turns_of_the_loop()
     assert asked.questions == ["one"] and caplog.records == []
-
-
-async def test_a_request_that_fails_unexpectedly_is_logged_and_repeated_for_the_next_caller(
-    cache: Cache[str, str], asked: Asked, caplog: pytest.LogCaptureFixture
-) -> None:
-    asked.answering.set()
-    asked.behind.set_exception(RuntimeError("unexpected"))
-    assert isinstance(await outcome(asyncio.create_task(cache.get("behind"))), RuntimeError)
-    (record,) = caplog.records
-    assert record.levelno == logging.ERROR and "behind" in record.message
-    asked.behind = asyncio.get_running_loop().create_future()
-    asked.behind.set_result(None)
-    async with asyncio.timeout(_HANGS_SECONDS):
-        assert await cache.get("behind") == "behind"
 
 
 async def test_a_request_continues_without_callers(asked: Asked) -> None:
@@ -143,32 +118,6 @@ async def test_a_refresh_is_sent_although_no_caller_waits_for_it(asked: Asked, s
     assert await before == "before"
     await turns_of_the_loop()
     assert asked.questions == ["one", "before", "one"]
-
-
-@pytest.mark.parametrize("stale", [False, True])
-async def test_only_a_few_refreshes_run_at_a_time_and_later_uses_make_up_for_those_left_out(asked: Asked, stale: bool) -> None:
-    now = 0.0
-    cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=1_000, now=lambda: now)
-    asked.answering.set()
-    known = [str(number) for number in range(200)]
-    for key in known:
-        await cache.get(key)
-    asked.answering.clear()
-    asked.questions.clear()
-    now = 11.0 if stale else 6.0
-    for key in known:
-        assert await cache.get(key, stale=stale) == key
-    newcomer = asyncio.create_task(cache.get("newcomer"))
-    await turns_of_the_loop()
-    asked.answering.set()
-    assert await newcomer == "newcomer"
-    assert asked.questions == [*known[:MOST_REFRESHES], "newcomer"]
-    for _ in range(len(known)):
-        for key in known:
-            assert await cache.get(key, stale=stale) == key
-        await turns_of_the_loop()
-    assert set(asked.questions) == {*known, "newcomer"}
-    assert len(asked.questions) == len(known) + 1, "each key is refreshed once"
 
 
 async def test_the_oldest_answers_are_evicted_and_an_answer_that_is_replaced_is_the_newest(asked: Asked) -> None:

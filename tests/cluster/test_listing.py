@@ -7,7 +7,6 @@ import asyncio
 from topicpolicies_server.cluster import admin
 from topicpolicies_server.cluster.admin import AdminSource, Lists
 from topicpolicies_server.cluster.source import TopicFacts
-from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -122,45 +121,3 @@ async def test_if_listing_fails_topics_are_requested_and_listing_is_tried_again_
     brokers.now, brokers.refused = 2.1, None
     await brokers.all(TOPICS)
     assert brokers.listed == [NAMESPACE] * 2
-
-
-async def test_the_number_of_namespaces_whose_lists_are_kept_is_bounded() -> None:
-    brokers = Brokers()
-    for number in range(3 * admin._MOST):
-        await brokers.all([topic.replace("orders", f"orders-{number}") for topic in TOPICS])
-    assert len(brokers.listed) == 3 * admin._MOST
-    assert len(brokers._cached_lists) == admin._MOST
-    assert not brokers._unanswered
-
-
-async def test_a_caller_cancelled_while_it_waits_for_a_listing_does_not_end_it_for_the_others() -> None:
-    brokers = Brokers()
-    brokers.gate.clear()
-    waiting = [asyncio.create_task(brokers.topic(topic)) for topic in TOPICS]
-    await asyncio.sleep(0)
-    for each in waiting[admin._MANY :: 2]:
-        each.cancel()
-    brokers.gate.set()
-    done = await asyncio.gather(*waiting, return_exceptions=True)
-    cancelled = sum(isinstance(each, asyncio.CancelledError) for each in done)
-    assert cancelled == len(waiting[admin._MANY :: 2]) > 0
-    assert all(each == truth(topic) for topic, each in zip(TOPICS, done, strict=True) if not isinstance(each, BaseException))
-    assert brokers.listed == [NAMESPACE]
-
-
-async def test_closing_ends_what_waits_for_a_listing() -> None:
-    never = asyncio.Event()
-
-    class Unlisted(Brokers):
-        async def _lists(self, namespace: str) -> Lists:
-            await never.wait()
-            raise AssertionError(namespace)
-
-    brokers = Unlisted()
-    asking = [asyncio.create_task(brokers.topic(topic)) for topic in TOPICS]
-    brokers.gate.clear()
-    await asyncio.sleep(0.01)
-    await brokers.close()
-    brokers.gate.set()
-    done = await asyncio.gather(*asking, return_exceptions=True)
-    assert sum(isinstance(each, PolicyError) for each in done) == len(TOPICS) - admin._MANY

@@ -153,7 +153,7 @@ def all_of(cell: Cell) -> object:
     return cell.key, cell.partition, cell.touched_at, seen_in(cell.state), seen_in(cell.head)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cells())
 def test_a_cell_that_wakes_equals_the_cell_that_was_put_to_rest(cell: Cell) -> None:
     data = to_bytes(cell)
@@ -161,7 +161,7 @@ def test_a_cell_that_wakes_equals_the_cell_that_was_put_to_rest(cell: Cell) -> N
     assert seen_in(head_from_bytes(NAME, data)) == seen_in(cell.head)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cells())
 def test_the_header_tells_the_same_as_the_cell(cell: Cell) -> None:
     data = to_bytes(cell)
@@ -176,7 +176,7 @@ def test_the_header_tells_the_same_as_the_cell(cell: Cell) -> None:
         assert (header.head_partition, header.position(data)) == (head.partition, head.position)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cells())
 def test_a_cell_that_is_cut_off_equals_one_that_was_trimmed(cell: Cell) -> None:
     state = cell.state
@@ -213,7 +213,7 @@ def test_a_key_at_rest_takes_few_bytes(requests: int, make_id: Any, most: int) -
     assert len(to_bytes(settled(requests, make_id))) < most
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cells(), st.data())
 @example(settled(16), None)
 def test_a_cell_that_ends_early_is_damaged(cell: Cell, data: st.DataObject | None) -> None:

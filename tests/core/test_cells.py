@@ -20,7 +20,7 @@ from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.core.reading.watch import WatchHub
 
 from .test_cell import seen_in
-from .test_view import A, update
+from .test_view import update
 
 LOG = "a log"
 KEYS = [PolicyKey(f"persistent://acme/orders/{name}", scope) for name in "abc" for scope in Scope]
@@ -205,29 +205,6 @@ def many(view: View, events: int, first: int = 1, keys: int = 1_000_000) -> None
 
 def in_use(view: View) -> int:
     return sum(not isinstance(kept, bytes) for kept in view._cells.values())
-
-
-def test_no_more_cells_of_all_views_are_in_use_than_the_limit_also_after_all_heads_were_read() -> None:
-    shared = CellsInUse(10)
-    views = [View(FoldContext(sole_writer=True), in_use=shared) for _ in range(3)]
-    for view in views:
-        many(view, 100)
-    assert sum(map(in_use, views)) <= 11
-    assert [len(heads_of(view)) for view in views] == [100] * 3
-    assert sum(map(in_use, views)) <= 11, "an iteration over all heads wakes none"
-    del views[1:], view
-    many(views[0], 50, 200)
-    assert in_use(views[0]) <= 11, "cells of a view that is gone are not counted"
-
-
-def test_the_cells_that_were_used_last_stay_in_use() -> None:
-    view = View(FoldContext(sole_writer=True), in_use=CellsInUse(10))
-    view.take(update(A, 1, 1))
-    hot = view.state(A)
-    for row in range(2, 100):
-        view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), 2 * row, 1))
-        view.take(update(A, 2 * row + 1, 2))
-    assert view.state(A) is hot
 
 
 def test_one_event_from_the_future_makes_no_key_idle() -> None:

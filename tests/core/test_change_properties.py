@@ -105,7 +105,7 @@ def test_compiling_does_not_modify_the_request(source: TopicPolicies, paths: lis
 
 
 @given(SOURCES, masks(), heads(extras=True))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_change_of_settings_has_the_result_of_its_mask_applied_to_the_message(
     source: TopicPolicies, paths: list[str], head: Settings | None
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState
 from topicpolicies_server.core.fold.operation import Folded, Status
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -63,21 +61,6 @@ def test_a_request_that_was_not_certainly_applied_is_not_kept() -> None:
     recent.note(KEY, update._replace(etag="10"), Folded(Status.APPLIED, "11", "10"), state(ALONE))
     recent.note(KEY, update._replace(request_id=""), Folded(Status.APPLIED, "11", "10"), state())
     assert len(recent) == 0
-
-
-def test_forgetting_the_oldest_of_many_takes_no_longer_than_of_a_few() -> None:
-    def seconds_for(most: int) -> float:
-        recent = RecentRequests(most)
-        for number in range(most):
-            recent.add(KEY, request(number))
-        later = [request(number) for number in range(most, most + 50_000)]
-        began = time.process_time()
-        for each in later:
-            recent.add(KEY, each)
-        assert len(recent) == most
-        return time.process_time() - began
-
-    assert seconds_for(32_768) < 8 * seconds_for(32)
 
 
 def test_restored_requests_are_found_and_forgotten_like_the_original_ones() -> None:

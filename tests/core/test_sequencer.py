@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.chains import FIELD, KEY, LOST, OTHER, Bench
+from tests.core.chains import FIELD, KEY, LOST, Bench
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.chains.request import Outcome, Request, Result
@@ -15,7 +15,6 @@ from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, f
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import WHOLE, join, whole_digest
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, StampKind
-from topicpolicies_server.core.reasons import Reason
 
 
 @pytest.fixture
@@ -67,14 +66,6 @@ def test_an_update_is_refused_when_the_queue_is_full() -> None:
     assert all(bench.result(request).outcome is Outcome.APPLIED for request in requests[:3])
 
 
-def test_chains_do_not_wait_for_each_other(bench: Bench) -> None:
-    bench.set(1)
-    other = bench.set(1, key=OTHER)
-    bench.land(bench.wanted.pop())
-    assert bench.result(other).outcome is Outcome.APPLIED
-    assert len(bench.wanted) == 1
-
-
 def test_a_chain_is_dropped_when_nothing_is_in_flight(bench: Bench) -> None:
     for value in range(3):
         bench.set(value)
@@ -116,98 +107,6 @@ def test_an_update_with_an_etag_in_the_global_scope_has_the_digest_of_the_whole_
         stamp = bench.wanted[0].stamp
         assert stamp is not None and stamp.reads == ({WHOLE: whole_digest(document)} if scope is Scope.GLOBAL else {})
         bench.land()
-
-
-def test_an_etag_matches_exactly_its_version_also_of_an_absence(bench: Bench) -> None:
-    first = bench.set(1, version=ABSENT)
-    bench.land()
-    again = bench.set(2, version=ABSENT)
-    bench.submit(bench.deletion())
-    bench.land_all()
-    gone = bench.states[KEY].version
-    never = bench.set(3, version=ABSENT)
-    anew = bench.set(4, version=gone)
-    bench.land_all()
-    assert bench.result(first).outcome is bench.result(anew).outcome is Outcome.APPLIED
-    assert bench.error(again).reason == bench.error(never).reason == "PRECONDITION_FAILED"
-
-
-def test_a_request_that_demands_an_absence_creates_a_document_whatever_the_version_of_its_absence(bench: Bench) -> None:
-    first, second = bench.set(1, exists=False), bench.set(2, exists=False)
-    bench.land_all()
-    assert bench.result(first).outcome is Outcome.APPLIED
-    assert (bench.error(second).kind, bench.error(second).reason) == (Kind.ABORTED, "PRECONDITION_FAILED")
-    assert bench.error(second).metadata["version"] == "0001"
-    bench.submit(bench.deletion())
-    bench.land_all()
-    anew = bench.set(3, exists=False)
-    bench.land_all()
-    assert bench.result(anew).outcome is Outcome.APPLIED
-
-
-def test_a_request_that_demands_an_absence_fails_if_another_writer_created_the_document_first(bench: Bench) -> None:
-    mine = bench.set(1, exists=False)
-    event = bench.wanted.popleft()
-    bench.land(Event(KEY, Action.UPDATE, {FIELD: b"\x80\x01\x09"}))
-    bench.land(event)
-    assert bench.error(mine).reason == "PRECONDITION_FAILED"
-
-
-@pytest.mark.parametrize("deletes", [False, True])
-def test_a_request_that_demands_a_document_fails_without_one(bench: Bench, deletes: bool) -> None:
-    def demanding() -> Request:
-        return bench.submit(bench.deletion(exists=True)) if deletes else bench.set(2, exists=True)
-
-    early = demanding()
-    assert (bench.error(early).kind, bench.error(early).reason) == (Kind.ABORTED, "PRECONDITION_FAILED")
-    bench.set(1)
-    made = demanding()
-    bench.land_all()
-    assert bench.result(made).outcome is Outcome.APPLIED
-    if not deletes:
-        bench.submit(bench.deletion())
-        bench.land_all()
-    again = demanding()
-    version = bench.result(made).version if deletes else "0003"
-    assert bench.error(again).metadata == {"topic": KEY.topic, "scope": "LOCAL", "version": version}
-
-
-@pytest.mark.parametrize("deletes", [False, True])
-def test_a_request_that_demands_a_document_fails_if_another_writer_deleted_it_first(bench: Bench, deletes: bool) -> None:
-    bench.set(1)
-    bench.land_all()
-    mine = bench.submit(bench.deletion(exists=True)) if deletes else bench.set(2, exists=True)
-    event = bench.wanted.popleft()
-    bench.land(Event(KEY, Action.DELETE, None))
-    bench.land(event)
-    assert (bench.error(mine).reason, bench.error(mine).metadata["version"]) == ("PRECONDITION_FAILED", "0002")
-
-
-def test_a_deletion_that_demands_an_absence_fails_if_there_is_a_document(bench: Bench) -> None:
-    none = bench.submit(bench.deletion(exists=False))
-    assert bench.result(none).outcome is Outcome.UNCHANGED
-    bench.set(1)
-    bench.land_all()
-    assert bench.error(bench.submit(bench.deletion(exists=False))).reason == "PRECONDITION_FAILED"
-
-
-def test_an_answer_has_the_document_before_the_update_except_for_a_repeat(bench: Bench) -> None:
-    one, two, same, dry = bench.set(1), bench.set(2), bench.set(2), bench.set(3, validate_only=True)
-    bench.land_all()
-    assert bench.result(one).before is None and bench.result(one).before_known
-    assert bench.result(two).before == bench.result(one).document
-    assert bench.result(same).before == bench.result(same).document == bench.result(two).document == bench.result(dry).before
-    repeat = bench.set(2, request_id=two.request_id)
-    assert not bench.result(repeat).before_known and bench.result(repeat).document == bench.result(two).document
-
-
-def test_skip_if_absent_does_nothing_where_there_is_no_document(bench: Bench) -> None:
-    skipped = bench.set(1, skip_if_absent=True)
-    assert bench.result(skipped).outcome is Outcome.SKIPPED and not bench.wanted
-    bench.set(2)
-    behind = bench.set(3, skip_if_absent=True)
-    bench.land_all()
-    assert bench.result(behind).outcome is Outcome.APPLIED
 
 
 def test_a_deletion_is_an_event_with_everything_unset_and_then_a_tombstone(bench: Bench) -> None:
@@ -261,49 +160,7 @@ def test_after_a_failure_an_update_that_seemed_to_have_no_effect_is_written_befo
     assert bench.result(fresh).document == bench.states[KEY].document
 
 
-def test_a_dry_run_returns_the_document_that_would_result_and_writes_nothing(bench: Bench) -> None:
-    bench.set(1)
-    bench.land()
-    in_flight = bench.set(2)
-    dry = bench.set(3, field="max_consumer_per_topic", validate_only=True)
-    document = bench.result(dry).document
-    assert document is not None and join(document) == TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=3)
-    assert bench.result(dry).version == "0001"
-    bench.land_all()
-    assert bench.result(in_flight).outcome is Outcome.APPLIED
-    assert bench.document() == TopicPolicies(max_producer_per_topic=2)
-
-
-def test_a_dry_run_with_an_etag_is_computed_on_the_version_of_the_etag(bench: Bench) -> None:
-    bench.set(1)
-    bench.land()
-    bench.set(2)
-    dry = bench.set(3, field="max_consumer_per_topic", version="0001", validate_only=True)
-    result = bench.result(dry)
-    assert result.document is not None and result.before is not None and result.version == "0001"
-    assert join(result.before) == TopicPolicies(max_producer_per_topic=1), "another document is in flight"
-    assert join(result.document) == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=3)
-
-
-def test_a_dry_run_that_demands_an_absence_ignores_events_in_flight(bench: Bench) -> None:
-    bench.set(1)
-    dry = bench.set(2, exists=False, validate_only=True)
-    assert bench.result(dry).outcome is Outcome.WOULD_APPLY
-    bench.land()
-    assert bench.error(bench.set(2, exists=False, validate_only=True)).reason == Reason.PRECONDITION_FAILED
-
-
 # Failures
-
-
-def test_an_update_that_fails_does_not_fail_the_updates_behind_it(bench: Bench) -> None:
-    one, two, three = bench.set(1), bench.set(2, field="max_consumer_per_topic"), bench.set(3, field="message_ttl_in_seconds")
-    bench.land()
-    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
-    bench.land_all()
-    assert bench.error(two) is LOST
-    assert bench.result(three).previous == bench.result(one).version
-    assert bench.document() == TopicPolicies(max_producer_per_topic=1, message_ttl_in_seconds=3)
 
 
 def test_an_unacknowledged_event_is_appended_once_more_under_the_same_id(bench: Bench) -> None:
@@ -449,25 +306,6 @@ def test_a_repeat_of_a_request_in_flight_gets_that_requests_answer(bench: Bench)
     (answer,) = answers
     assert isinstance(answer, Result) and answer.replayed and answer.version == "0001"
     assert first.repeats == []
-
-
-def test_a_repeat_of_an_applied_request_gets_the_first_answer_despite_later_updates(bench: Bench) -> None:
-    bench.set(1, request_id="same")
-    bench.land()
-    bench.set(2)
-    bench.land()
-    repeat = bench.set(1, request_id="same")
-    assert bench.result(repeat)[2:6] == ("0001", ABSENT, True, False)
-    assert not bench.wanted
-
-
-def test_a_request_id_that_is_reused_with_another_body_is_refused(bench: Bench) -> None:
-    bench.set(1, request_id="same")
-    in_flight = bench.set(2, request_id="same")
-    assert bench.error(in_flight).reason == "REQUEST_ID_REUSED"
-    bench.answers.clear()
-    bench.land()
-    assert bench.error(bench.set(2, request_id="same")).reason == "REQUEST_ID_REUSED"
 
 
 def test_a_request_id_that_another_sidecar_used_for_another_body_is_refused_when_it_is_read(bench: Bench) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import tracemalloc
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,7 +13,7 @@ from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
-from topicpolicies_server.core.reading.view import CellsInUse, HeadPlace, View
+from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 
 from .test_view import update
@@ -142,7 +139,7 @@ def _goes_on(world: World, reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("ring", [2, 1_000])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("looks")
 def test_what_a_snapshot_has_sent_when_it_is_synced_is_the_state_of_that_moment(seed: int, ring: int) -> None:
     chance = random.Random(seed)
@@ -164,7 +161,7 @@ def test_what_a_snapshot_has_sent_when_it_is_synced_is_the_state_of_that_moment(
 
 
 @pytest.mark.parametrize("ring", [2, 1_000])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("looks")
 def test_whoever_resumes_has_the_state_of_the_moment_at_which_he_is_synced_and_gets_nothing_again(seed: int, ring: int) -> None:
     chance = random.Random(seed)
@@ -185,7 +182,7 @@ def test_whoever_resumes_has_the_state_of_the_moment_at_which_he_is_synced_and_g
     assert ring == 2 or not reader.again, "no version twice"
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("looks")
 def test_from_the_place_of_a_watcher_another_goes_on_without_missing_anything(seed: int) -> None:
     chance = random.Random(seed)
@@ -210,67 +207,3 @@ def test_from_the_place_of_a_watcher_another_goes_on_without_missing_anything(se
         assert world.view.forgotten, "deletions that are owed"
         return
     assert reader.shown == world.heads(selection)
-
-
-def _many(count: int) -> tuple[View, WatchHub]:
-    view = View(FoldContext(sole_writer=True))
-    for row in range(1, count + 1):
-        view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), row, row % 100))
-    view.limit()
-    return view, WatchHub(view, Token(LOG, (f"{count:04d}",)), horizon=("",))
-
-
-@pytest.mark.parametrize("token", [None, Token(LOG, ("",))], ids=["a snapshot", "from the beginning"])
-def test_no_turn_looks_at_more_than_so_many_keys(token: Token | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    view, hub = _many(5_000)
-    page, places = View.page, View.places
-    looked = 0
-
-    def counted_page(self: View, scopes: frozenset[Scope], after: PolicyKey | None, most: int) -> tuple[list[Head], bool]:
-        nonlocal looked
-        looked += most
-        return page(self, scopes, after, most)
-
-    def counted_places(self: View) -> Iterator[HeadPlace]:
-        nonlocal looked
-        for trace in places(self):
-            looked += 1
-            yield trace
-
-    monkeypatch.setattr(View, "page", counted_page)
-    monkeypatch.setattr(View, "places", counted_places)
-    watcher = hub.subscribe(Selection(None), Mode.LATEST, token, lambda: None)
-    taken = 0
-    while True:
-        assert looked <= watch.LOOKS + 1
-        looked = 0
-        batch = watcher.take(256)
-        taken += len(batch.heads)
-        if batch.synced:
-            break
-    assert taken == len(view) == 5_000
-
-
-def _grown(count: int, *, watched: bool) -> int:
-    """By how many bytes a view and its hub grow while each document changes twice."""
-    view, hub = _many(count)
-    watcher = hub.subscribe(Selection(None), Mode.LATEST, None, lambda: None)
-    watcher.take(10)  # and no more
-    if not watched:
-        hub.unsubscribe(watcher)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        for row in range(count + 1, 3 * count + 1):
-            change = view.take(update(PolicyKey(f"persistent://acme/orders/{row % count + 1:06d}", Scope.LOCAL), row, row % 100)).head
-            assert change is not None
-            hub.publish(change)
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_snapshot_that_is_not_read_keeps_nothing_of_what_changes() -> None:
-    kept = (_grown(1_000, watched=True) - _grown(1_000, watched=False)) / 1_000
-    assert kept < 100, "a head of one setting has 2,000 bytes"

@@ -141,52 +141,8 @@ def test_a_key_that_is_idle_keeps_only_its_head_once_events_of_other_keys_arrive
     assert not [state for state in (idle.older, idle.superseded_ids) if state] and idle.document == document(49)
 
 
-def test_a_partition_that_is_read_ahead_does_not_make_keys_of_other_partitions_idle() -> None:
-    """At opening each partition is read at its own pace: a late event in one does not show how old the next event in another is."""
-    window = 1_000
-    view = view_of(context=FoldContext(window_ms=window), complete=())
-    rate, size = {**document(1), "rate": b"r"}, {**document(1), "size": b"s"}
-    for row, written in enumerate((document(1), rate)):
-        view.take(Placed(0, f"{row:04d}", Event(A, Action.UPDATE, written), row))
-    view.take(Placed(1, "0000", Event(B, Action.UPDATE, document(1)), 10 * window))
-    view.take(Placed(0, "0002", Event(A, Action.UPDATE, size), 2))  # computed from the first
-    head = view.head(A)
-    assert head is not None and head.document == {**rate, **size}
-
-
-def superseded(view: View, key: PolicyKey) -> int:
-    """Returns how many superseded documents of a key are kept."""
-    state = view.state(key)
-    assert state is not None
-    return len(state.older or ())
-
-
 def at(placed: Placed, published_at: int) -> Placed:
     return placed._replace(published_at=published_at)
-
-
-def test_one_event_with_a_future_time_does_not_keep_other_keys_from_becoming_idle() -> None:
-    view = View(FoldContext(window_ms=1_000))
-    view.take(at(update(C, 1, 1), 1_000_000_000))
-    for row in range(2, 50):
-        view.take(at(update(A, row, row), row))
-    assert superseded(view, A) == 48
-    for row in range(50, 54):
-        view.take(at(update(B, row, row), 3_000 + row))
-    assert superseded(view, A) == 0
-    view.take(at(update(C, 54, 2), 1_000_000_001))
-    assert superseded(view, C) == 2, "it becomes idle only by its own time"
-
-
-def test_one_event_with_a_future_time_drops_no_document_that_brokers_still_compute_from() -> None:
-    view = View(FoldContext(window_ms=1_000))
-    rate, size = {**document(1), "rate": b"r"}, {**document(1), "size": b"s"}
-    for row, written in enumerate((document(1), rate)):
-        view.take(Placed(0, f"{row:04d}", Event(A, Action.UPDATE, written), row))
-    view.take(at(update(B, 2, 1), 1_000_000_000))
-    view.take(Placed(0, "0003", Event(A, Action.UPDATE, size), 3))  # computed from the first
-    head = view.head(A)
-    assert head is not None and head.document == {**rate, **size}
 
 
 # Deleted keys
@@ -262,27 +218,6 @@ def test_a_forgotten_key_that_is_created_again_follows_an_absence_like_a_new_key
 
 
 # A log whose number of partitions has grown
-
-
-def test_a_deletion_is_forgotten_in_its_own_partition_although_the_key_began_in_another_one() -> None:
-    view = View(FoldContext(window_ms=1_000), absences=0)
-    view.take(update(A, 1, 1))
-    view.take(update(A, 2, 2, partition=1))
-    view.take(Placed(1, "0003", Event(A, Action.DELETE, None), 3))
-    for row in range(4, 14):
-        view.take(at(update(B, row, 1, partition=1), 1_000 * row))
-        view.take(at(update(C, row, 1), 1_000 * row))
-    assert view.head(A) is None
-    assert view.forgotten == {1: "0003"}
-
-
-def test_a_key_that_continues_in_another_partition_becomes_idle_by_the_time_of_that_one() -> None:
-    view = View(FoldContext(window_ms=1_000), absences=0)
-    view.take(update(A, 1, 1))
-    view.take(Placed(1, "0002", Event(A, Action.DELETE, None), 2))
-    for row in range(3, 13):
-        view.take(at(update(C, row, 1), 1_000 * row))
-    assert view.head(A) is not None, "events may still arrive in its partition that were computed from the deleted document"
 
 
 def test_a_deleted_key_is_forgotten_once_the_events_that_an_old_broker_owed_cannot_arrive_any_more() -> None:

@@ -61,7 +61,7 @@ def content(copy: Copy) -> object:
     return dict(zip(copy.names, copy.cells, strict=True)), copy[2:]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(CHANGES, CHANGES, st.sampled_from([0, 4, 256]), st.integers(0, 3))
 def test_a_restored_view_has_the_same_keys_in_the_same_orders_and_goes_on_as_the_view(
     changes: Changes, more: Changes, most: int, run: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pytest
@@ -14,8 +14,8 @@ from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Pla
 from topicpolicies_server.core.reading import watch as watch_module
 from topicpolicies_server.core.reading.cell import Before, Head
 from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from topicpolicies_server.core.reading.view import CellsInUse, HeadPlace, View
-from topicpolicies_server.core.reading.watch import KEPT, Taken, Watcher, WatchHub
+from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.watch import Watcher, WatchHub
 
 from .test_view import GLOBAL_A, A, B, C, deletion, document, update
 
@@ -391,75 +391,6 @@ def test_a_watcher_of_a_log_that_was_replaced_keeps_its_token_of_that_log(bench:
     assert standing(watcher) == Token(LOG, ("0002",))
 
 
-class CountingRing(watch_module.Ring):
-    """A ring that counts the changes that are looked at."""
-
-    looked_at = 0
-
-    def __iter__(self) -> Iterator[Head]:
-        for change in super().__iter__():
-            self.looked_at += 1
-            yield change
-
-
-def test_a_watcher_of_every_change_that_keeps_up_does_not_search_the_ring() -> None:
-    bench = Bench()
-    ring = bench.hub.ring = CountingRing(1_000, ("",))
-    watcher = bench.watch(mode=Mode.EVERY)
-    for _ in range(400):
-        bench.change(A, B)
-    drained(watcher)
-    bench.change(A, B, C)
-    assert [topic for topic, _ in versions(drained(watcher).heads)] == ["a", "b", "c"]
-    assert ring.looked_at == 0
-
-
-class CountingView(View):
-    """A view that counts lookups of heads."""
-
-    looked_up = 0
-
-    def head(self, key: PolicyKey) -> Head | None:
-        CountingView.looked_up += 1
-        return super().head(key)
-
-    def places(self) -> Iterator[HeadPlace]:
-        for trace in super().places():
-            CountingView.looked_up += 1
-            yield trace
-
-
-def test_a_watcher_of_many_topics_looks_up_no_unchanged_topic() -> None:
-    bench = Bench()
-    bench.view = bench.hub.view = CountingView(bench.context)
-    topics = frozenset(f"persistent://acme/orders/{number}" for number in range(1_000)) | {A.topic}
-    watcher = bench.watch(Selection(topics, frozenset({Scope.LOCAL})))
-    drained(watcher)
-    CountingView.looked_up = 0
-    bench.change(A)
-    assert versions(drained(watcher).heads) == [("a", "0001")]
-    assert CountingView.looked_up == 0
-
-
-def test_a_watch_of_the_latest_state_that_resumes_looks_only_at_the_newest_heads() -> None:
-    bench = Bench()
-    for number in range(500):
-        bench.change(PolicyKey(f"persistent://acme/orders/{number}", Scope.LOCAL))
-    newer = CountingView(bench.context)
-    bench.view = newer
-    for row in range(1, 500):
-        newer.take(update(PolicyKey(f"persistent://acme/orders/{row}", Scope.LOCAL), row, 1))
-    bench.hub = WatchHub(newer, Token(LOG, ("0499",)))
-    bench.positions = ["0499"]
-    token = bench.hub.token
-    bench.rows = itertools.count(500)
-    bench.change(A, B)
-    CountingView.looked_up = 0
-    assert versions(drained(bench.watch(token=token)).heads) == [("a", "0500"), ("b", "0501")]
-    assert CountingView.looked_up <= 3
-    assert versions(drained(bench.watch(token=Token(LOG, ("0500",)))).heads) == [("b", "0501")]
-
-
 def test_a_watch_cannot_resume_from_before_a_forgotten_deletion() -> None:
     bench = Bench()
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
@@ -534,54 +465,6 @@ def test_a_watcher_far_behind_has_lagged_if_a_deletion_that_it_is_owed_is_forgot
     assert watcher.token == Token(LOG, ("0001",))
     with pytest.raises(OutOfRange):
         bench.watch(token=watcher.token)
-
-
-@pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
-def test_watchers_take_the_same_changes_and_what_was_made_of_them(mode: Mode) -> None:
-    bench = Bench(ring=100)
-    bench.change(*(PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(50)))
-    readers = [bench.watch(mode=mode) for _ in range(5)]
-    taken: list[Taken] = []
-    for keys in ([], [], [A, B], [A, B, A, C], []):
-        taken = [reader.take(20) for reader in readers]
-        assert len({id(batch.made) for batch in taken}) == 1
-        assert all(batch.heads == taken[0].heads for batch in taken)
-        bench.change(*keys)
-    assert [change.key for change in taken[0].heads] == ([B, A, C] if mode is Mode.LATEST else [A, B, A, C])
-
-
-def test_of_a_snapshot_only_the_pages_that_have_changed_are_read_again(bench: Bench) -> None:
-    keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(30)]
-    bench.change(*keys)
-    first, second = bench.watch(), bench.watch()
-    pages = [first.take(10) for _ in range(2)]
-    bench.change(keys[15])
-    assert second.take(10).made is pages[0].made
-    again = second.take(10)
-    assert again.made is not pages[1].made and again.heads[5].number == 31
-    assert [change.key for change in drained(second).heads] == keys[20:]
-    assert [change.key for change in drained(first).heads] == [*keys[20:], keys[15]]
-
-
-def test_what_was_made_for_watchers_is_kept_for_few_and_not_when_all_have_it(bench: Bench) -> None:
-    bench.change(*(PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(50)))
-    stuck, lively = bench.watch(), bench.watch()
-    drained(lively, 1)
-    assert len(bench.hub._pages) == KEPT
-    bench.hub.unsubscribe(stuck)
-    assert not bench.hub._pages
-
-
-def test_a_snapshot_leaves_cells_at_rest(bench: Bench) -> None:
-    in_use = CellsInUse(0)
-    bench.view = bench.hub.view = View(bench.context, in_use=in_use)
-    keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
-    bench.change(*keys)
-    bench.view.limit()
-    assert not in_use
-    assert [change.key for change in drained(bench.watch(), 7).heads] == keys
-    drained(bench.watch(Selection(frozenset(key.topic for key in keys))))
-    assert not in_use
 
 
 def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent() -> None:

@@ -159,7 +159,7 @@ def test_a_watch_that_resumes_from_a_token_gets_what_its_watcher_would_have_got(
 ) -> None:
     monkeypatch.setattr(watch, "LOOKS", looks)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(STEPS, st.sampled_from(SELECTIONS), st.sampled_from([0, 2, 100]), st.integers(0, 8))
     def check(steps: list[tuple[object, ...]], selection: Selection, absences: int, before: int) -> None:
         ring = 1 if mode is Mode.LATEST and looks == 1 else 1_000
@@ -197,7 +197,7 @@ def _check_resuming(steps: list[tuple[object, ...]], mode: Mode, selection: Sele
     reader.check(selection)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(STEPS, st.integers(1, 4))
 def test_the_token_of_a_watcher_that_has_lagged_is_before_the_first_change_that_it_did_not_get(
     steps: list[tuple[object, ...]], ring: int

@@ -25,7 +25,7 @@ def this_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dev, "install", lambda profile: None)
 
 
-@pytest.mark.slow
+@pytest.mark.evidence  # installs what makes it
 def test_the_bill_of_materials_has_exactly_what_is_locked(tmp_path: Path) -> None:
     assert dev.release([str(tmp_path)]) == 0
     bill = json.loads((tmp_path / "sbom.cdx.json").read_text())

@@ -163,71 +163,6 @@ def test_namespaces_that_are_loaded_already_are_found_at_once_however_many_there
     simulate(scenario)
 
 
-def test_with_the_rights_of_a_tenant_administrator_a_log_is_found_as_fast_as_the_pace_allows() -> None:
-    async def scenario() -> None:
-        brokers = FakeBrokers(*(f"acme/{number}" for number in range(200)), superuser=False)
-        finder = Finder(brokers, "acme/*")
-        await asyncio.sleep(60)
-        since = asyncio.get_running_loop().time()
-        brokers.load("acme/77")
-        assert await finder.until(lambda found: "acme/77" in found) <= 2.5 * 200 / PER_SECOND
-        brokers.load("acme/new")  # a namespace that was never checked
-        assert await finder.until(lambda found: "acme/new" in found) <= 2.5 * 200 / PER_SECOND
-        assert brokers.busiest_second() <= PER_SECOND
-        assert brokers.questions(since)["log"] > 0
-
-    simulate(scenario)
-
-
-def test_ten_thousand_unloaded_namespaces_cost_no_more_than_the_pace_and_delay_nothing() -> None:
-    async def scenario() -> None:
-        brokers = FakeBrokers(*(f"acme/{number}" for number in range(10_000)))
-        finder = Finder(brokers, "acme/*")
-        await asyncio.sleep(30)
-        brokers.load("acme/123")
-        assert await finder.until(lambda found: "acme/123" in found) <= 3 * SOON
-        brokers.load("acme/new")
-        assert await finder.until(lambda found: "acme/new" in found) <= 3 * SOON
-        assert brokers.busiest_second() <= PER_SECOND
-
-    simulate(scenario)
-
-
-def test_requests_are_made_less_often_if_answers_are_slow() -> None:
-    async def scenario() -> None:
-        brokers = cluster(100)
-        brokers.answer_seconds = 0.5
-        Finder(brokers, "*/*")
-        await asyncio.sleep(400)
-        assert 0.4 * 400 / 2 <= len(brokers.asked) <= 400 / 2 + 1, "a quarter of the time"
-
-    simulate(scenario)
-
-
-def test_a_tenant_whose_list_takes_long_is_listed_less_often() -> None:
-    async def scenario() -> None:
-        brokers = FakeBrokers("acme/one", superuser=False, answer_seconds=0.3)
-        Finder(brokers, "acme/*")
-        await asyncio.sleep(300)
-        assert brokers.questions()["namespaces"] <= 300 / (0.8 * 10 * 0.3)
-
-    simulate(scenario)
-
-
-def test_brokers_that_answered_slowly_for_a_while_are_asked_again_within_little_more_than_a_minute() -> None:
-    async def scenario() -> None:
-        brokers = cluster(1)
-        finder = Finder(brokers, "acme/*")
-        await asyncio.sleep(60)
-        brokers.answer_seconds = 20.0
-        await asyncio.sleep(300)
-        brokers.answer_seconds = 0.0
-        brokers.load("acme/new")
-        assert await finder.until(lambda found: "acme/new" in found) <= 1.2 * 60 + 20
-
-    simulate(scenario)
-
-
 @pytest.mark.parametrize(
     ("pattern", "superuser"),
     [
@@ -296,19 +231,6 @@ def test_a_namespace_that_two_patterns_match_is_released_if_it_is_deleted_after_
         assert finder.found == {"acme/orders"}
         brokers.delete("acme/orders")
         assert await finder.until(lambda found: not found) <= 15
-
-    simulate(scenario)
-
-
-def test_namespaces_whose_names_have_a_cluster_match_no_pattern_and_delay_nothing() -> None:
-    async def scenario() -> None:
-        brokers = FakeBrokers("acme/orders", *(f"acme/east/old-{number}" for number in range(5)), superuser=False)
-        brokers.errors |= {("persistent", "acme", "east", f"old-{number}"): UNREACHABLE for number in range(5)}
-        finder = Finder(brokers, "acme/*")
-        await asyncio.sleep(100)
-        brokers.load("acme/orders")
-        await finder.until(lambda found: "acme/orders" in found, 3)
-        assert not [path for _, path in brokers.asked if path[:3] == ("persistent", "acme", "east")]
 
     simulate(scenario)
 
@@ -450,30 +372,6 @@ def test_a_request_that_is_never_answered_is_abandoned() -> None:
         await asyncio.sleep(1)
         brokers.answer_seconds = 0.003
         assert await finder.until(lambda found: "acme/orders" in found) <= 40.0
-
-    simulate(scenario)
-
-
-def test_neither_an_unexpected_error_nor_a_cancellation_loses_a_question() -> None:
-    async def scenario() -> None:
-        brokers = cluster(3)
-        finder = Finder(brokers, "*/*")
-        await asyncio.sleep(20)
-        brokers.errors[()] = RuntimeError("unexpected")
-        await asyncio.sleep(60)
-        assert len(finder.failures) > 3
-        brokers.errors.clear()
-        brokers.answer_seconds = 0.5
-        for _ in range(20):
-            await finder.interrupt()
-            await asyncio.sleep(0.3)
-        brokers.answer_seconds = 0.003
-        brokers.load("acme/new")
-        assert await finder.until(lambda found: "acme/new" in found) <= 20.0
-        await asyncio.sleep(200)
-        since = asyncio.get_running_loop().time()
-        await asyncio.sleep(100)
-        assert set(brokers.questions(since)) >= {"tenants", "namespaces", "brokers", "loaded"}
 
     simulate(scenario)
 

@@ -13,12 +13,10 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.guard import Guard, tell_of_healing
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Repair
-from topicpolicies_server.namespaces.namespace import Namespace
 
 from .told import Told
 
@@ -41,48 +39,6 @@ def test_namespaces_that_are_found_are_kept_loaded_and_those_that_are_gone_are_r
     simulate(scenario, sole_writer=False, namespace_idle_seconds=5.0)
 
 
-def test_after_an_unexpected_error_of_the_discovery_namespaces_are_kept_and_it_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
-        told = Told("acme/a")
-        guard = Guard(bench.registry, told)
-        guard.start()
-        await asyncio.sleep(1)
-        told.fail(ValueError("unexpected"))
-        told.fail(LogError(LogState.ADMIN_UNREACHABLE, "No answer."))
-        await asyncio.sleep(9)
-        assert guard.guarded == 1
-        await asyncio.sleep(12)
-        told.tell("acme/b")
-        await asyncio.sleep(1)
-        assert guard.guarded == 2 and told.begun == 3
-        await guard.stop()
-
-    simulate(scenario, sole_writer=False)
-    assert sum("finding out which namespaces to guard failed" in record.getMessage() for record in caplog.records) == 2
-
-
-def test_a_namespace_that_could_not_be_loaded_for_an_unexpected_reason_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        get, refusals = bench.registry.get, [ValueError("unexpected")] * 3
-
-        def failing(name: str) -> Namespace:
-            if name == "acme/b" and refusals:
-                raise refusals.pop()
-            return get(name)
-
-        monkeypatch.setattr(bench.registry, "get", failing)
-        guard = Guard(bench.registry, Told("acme/a", "acme/b", "acme/c"))
-        guard.start()
-        await asyncio.sleep(60)
-        assert guard.guarded == 3 and not refusals
-        await guard.stop()
-
-    simulate(scenario, sole_writer=False)
-    assert sum("guarding the namespaces that were found failed" in record.getMessage() for record in caplog.records) == 3
-
-
 def test_namespaces_beyond_the_limit_are_logged_and_guarded_when_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         told = Told(*(f"acme/{number}" for number in range(5)))
@@ -101,20 +57,6 @@ def test_namespaces_beyond_the_limit_are_logged_and_guarded_when_there_is_room(c
     logged = [record.getMessage() for record in caplog.records if "can't be guarded" in record.getMessage()]
     assert logged[0].startswith("acme/3 and 1 others can't be guarded yet: 3 namespaces are loaded")
     assert 5 <= len(logged) <= 7, "at the beginning, and once a minute"
-
-
-def test_thousands_of_namespaces_that_are_found_at_once_hold_up_nobody() -> None:
-    async def scenario(bench: Bench) -> None:
-        guard = Guard(bench.registry, Told(*(f"acme/{number}" for number in range(3_000))))
-        guard.start()
-        before = most = 0
-        while guard.guarded < 3_000:
-            await asyncio.sleep(0)
-            before, most = guard.guarded, max(most, guard.guarded - before)
-        assert 0 < most <= 20, "others have a turn after each few"
-        await guard.stop()
-
-    simulate(scenario, sole_writer=False)
 
 
 @pytest.mark.parametrize(("scope", "written"), [(Scope.LOCAL, True), (Scope.GLOBAL, False)])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,7 @@ import pytest
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
+from topicpolicies_server.history import Bounds, History, file, queries
 from topicpolicies_server.history.entries import Gap, GapReason
 from topicpolicies_server.history.queries import MOST_GAPS, Query, Recorded
 
@@ -113,31 +110,3 @@ async def test_entries_that_are_trimmed_while_they_are_read_are_read_or_told_as_
     after = await history.stretch(NAMESPACE, Token("", ()), 100)
     assert isinstance(after.pieces[0], Gap) and after.pieces[0].reason is GapReason.TRIMMED
     assert len(after.pieces) == 6
-
-
-async def test_who_asks_while_much_is_trimmed_does_not_wait_for_all_of_it_and_all_of_it_is_trimmed(
-    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = 40
-    trimming = threading.Event()
-
-    def trim_slowly(*_: object) -> int:
-        nonlocal left
-        trimming.set()
-        time.sleep(0.05)
-        left -= 1
-        return 1_000 * (left > 0)
-
-    monkeypatch.setattr(writer, "_TRIM_SECONDS", 0.01)
-    monkeypatch.setattr(writer, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(file, "trim_oldest", trim_slowly)
-    history = open_history(path, Bounds(366 * 86_400.0, 0), now=lambda: now[0])
-    reader = await reader_of(history)
-    reader.read(update(1, 1))
-    await asyncio.to_thread(trimming.wait, 20)
-    assert (await history.page(Query(NAMESPACE))).entries
-    assert left > 30
-    async with asyncio.timeout(20):
-        while left > 0:  # noqa: ASYNC110 (nobody tells of it)
-            await asyncio.sleep(0.01)
-    await history.close()

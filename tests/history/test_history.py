@@ -9,9 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections import defaultdict
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,10 +18,10 @@ from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents, secrets
 from topicpolicies_server.core.policies.events import Action, Event, Placed
-from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
+from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Entry, EntryPlace, GapReason
 from topicpolicies_server.history.queries import Query
-from topicpolicies_server.history.writer import BATCH, Writer
+from topicpolicies_server.history.writer import Writer
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, trim, update
 
@@ -120,29 +117,6 @@ async def test_a_page_has_the_gaps_of_its_time_with_their_reasons(path: Path, no
     await second.close()
 
 
-async def test_every_query_uses_an_index(path: Path, history: History) -> None:
-    reader = await reader_of(history)
-    reader.read(update(1, 1))
-    await history.page(Query(NAMESPACE))
-    connection = sqlite3.connect(path)
-    plans: list[str] = []
-
-    class Explaining:
-        def execute(self, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
-            plans.extend(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
-            return []
-
-    for name in ("", topic()):
-        for actor in (None, "ann"):
-            for newest_first in (True, False):
-                for after in (None, EntryPlace(BEGIN, 7)):
-                    query = Query(NAMESPACE, name, actor=actor, newest_first=newest_first, after=after)
-                    list(queries._wanted(Explaining(), 1, 1, query))  # type: ignore[arg-type]
-    connection.close()
-    assert len(plans) == 16
-    assert all(plan.startswith("SEARCH entries USING INDEX by_") and "at" in plan for plan in plans), plans
-
-
 async def test_events_that_are_too_old_are_trimmed_and_leave_a_gap(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 11)))
@@ -188,54 +162,6 @@ async def test_a_writer_that_can_not_keep_up_refuses_events_beyond_its_backlog(
     assert rows(page.entries)[0] == 1_001
     assert [gap.reason for gap in page.gaps] == [GapReason.OVERRUN]
     assert page.gaps[0].since == BEGIN + 1000 * (rows(page.entries)[1])
-    await history.close()
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_events_that_are_written_in_batches_become_the_same_rows_as_one_by_one(
-    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    """Each entry has the same content and the same id as if it had been written alone."""
-    chance = random.Random(seed)
-    events: list[Placed] = []
-    made: dict[int, int] = defaultdict(int)
-    for _ in range(300):
-        partition = chance.randrange(2)
-        made[partition] += 1
-        name = f"orders-{chance.randrange(5) * 2 + partition}"
-        event = update(made[partition], chance.randrange(3), name=name, partition=partition, at=BEGIN + chance.randrange(10**6))
-        events.append(event if chance.random() < 0.9 else event._replace(event=None, problem="damage"))
-
-    async def written(path: Path, together: int) -> list[tuple[object, ...]]:
-        monkeypatch.setattr(writer, "BATCH", together)
-        history = open_history(path, BOUNDS, now=lambda: now[0])
-        reader = await reader_of(history, Log(partitions=2))
-        reader.read(*events[:200])
-        await history.page(Query(NAMESPACE))
-        now[0] -= 10**9 - 500_000  # the clock goes back
-        reader.read(*events[200:250])
-        now[0] += 10**9 - 500_000
-        reader.read(*events[250:])
-        page = await history.page(Query(NAMESPACE, most=1_000, newest_first=False))
-        await history.close()
-        assert len(page.entries) == 300 and not page.gaps
-        assert sorted(entry.id for entry in page.entries) == list(range(1, 301))
-        with closing(sqlite3.connect(path)) as connection:
-            return connection.execute("SELECT * FROM entries ORDER BY id").fetchall()
-
-    alone = await written(path, 1)
-    assert await written(path.with_name("together.db"), chance.choice([7, 100, 2_048])) == alone
-
-
-async def test_a_full_batch_is_written_without_waiting_for_the_pause(path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 1 << 30))  # the pause is a minute
-    history = open_history(path, BOUNDS, now=lambda: now[0])
-    reader = await reader_of(history)
-    reader.read(*(update(row, row) for row in range(1, BATCH + 1)))
-    with closing(sqlite3.connect(path)) as connection:
-        async with asyncio.timeout(20):
-            while connection.execute("SELECT count(*) FROM entries").fetchone() != (BATCH,):  # noqa: ASYNC110 (nothing to wait on)
-                await asyncio.sleep(0.01)
     await history.close()
 
 
@@ -366,51 +292,6 @@ async def test_after_a_kill_recording_continues_without_a_gap(path: Path) -> Non
     assert page.gaps == []
     assert rows(await everything(history, Query(NAMESPACE, most=1_000))) == list(range(recorded[0] + 100, 0, -1))
     await history.close()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(180)
-async def test_of_thirty_thousand_events_none_is_missing_and_the_first_page_is_not_slower(path: Path, now: list[int]) -> None:
-    """The benchmark measures; here a page is slow if it scans all events, which would be at least thirty times slower."""
-    history = open_history(path, BOUNDS, now=lambda: now[0])
-    reader = await reader_of(history)
-    names, actors = [f"topic-{number}" for number in range(50)], ["ann", "bob", "cy"]
-    row, fastest = 0, {}
-    for total in (1_000, 30_000):
-        while row < total:
-            batch = range(row + 1, row + 501)
-            reader.read(*(update(each, each % 100, name=names[each % 50], actor=actors[each % 3]) for each in batch))
-            row = batch[-1]
-            await asyncio.sleep(0)
-        await history.page(Query(NAMESPACE, most=1))
-        fastest[total] = await _fastest_first_pages(history)
-    assert len(await everything(history, Query(NAMESPACE, most=1_000))) == 30_000
-    for name, slow in fastest[30_000].items():
-        assert slow < 10 * fastest[1_000][name] + 0.005, (name, fastest)
-    await history.close()
-    again = open_history(path, BOUNDS, now=lambda: now[0])
-    page = await again.page(Query(NAMESPACE, newest_first=False, most=3))
-    assert (rows(page.entries), page.gaps) == ([1, 2, 3], [])
-    await again.close()
-
-
-async def _fastest_first_pages(history: History) -> dict[str, float]:
-    asked = {
-        "namespace": Query(NAMESPACE),
-        "topic": Query(NAMESPACE, topic("topic-7")),
-        "actor": Query(NAMESPACE, actor="bob"),
-        "topic and actor": Query(NAMESPACE, topic("topic-7"), actor="bob", newest_first=False),
-        "time": Query(NAMESPACE, start=BEGIN + 500_000, newest_first=False),
-    }
-    fastest = {}
-    for name, query in asked.items():
-        times = []
-        for _ in range(20):
-            begin = time.perf_counter()
-            await history.page(query._replace(most=20))
-            times.append(time.perf_counter() - begin)
-        fastest[name] = min(times)
-    return fastest
 
 
 async def test_an_entry_has_the_document_and_the_clusters_of_its_own_event(history: History) -> None:

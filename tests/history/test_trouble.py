@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import random
 import sqlite3
 import threading
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.history import History, file, open_history, queries, writer
-from topicpolicies_server.history.entries import Entry, GapReason, entry_of
+from topicpolicies_server.history import History, open_history
+from topicpolicies_server.history.entries import Entry, GapReason
 from topicpolicies_server.history.queries import Query
-from topicpolicies_server.history.writer import Writer
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, update
 
@@ -114,58 +110,6 @@ async def test_while_the_disk_is_full_pages_are_answered_soon_with_a_gap_for_unw
     connection.execute("PRAGMA max_page_count = 1000000")
     page = await history.page(Query(NAMESPACE, most=1_000))
     assert (rows(page.entries), page.gaps) == (list(range(303, 0, -1)), [])
-
-
-async def test_while_nothing_can_be_written_ticks_and_reads_take_no_memory(history: History, path: Path) -> None:
-    reader = await reader_of(history)
-    reader.recorder.caught_up()
-    reader.read(update(1, 1))
-    with locked(history, path):
-        reader.read(update(2, 2))
-        await until_failing(history)
-        await history.page(Query(NAMESPACE))
-        tracemalloc.start()
-        try:
-            before = tracemalloc.get_traced_memory()[0]
-            for _ in range(20_000):
-                reader.recorder.tick()
-            for _ in range(100):
-                await history.page(Query(NAMESPACE))
-            gc.collect()
-            assert tracemalloc.get_traced_memory()[0] - before < 500_000
-        finally:
-            tracemalloc.stop()
-    page = await history.page(Query(NAMESPACE))
-    assert (rows(page.entries), page.gaps) == ([2, 1], [])
-
-
-async def test_while_nothing_can_be_written_a_read_costs_little_however_many_events_wait(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader = await reader_of(history)
-    reader.read(update(1, 1))
-    await history.page(Query(NAMESPACE))
-    made = 0
-
-    def counted(*arguments: Any) -> Entry:
-        nonlocal made
-        made += 1
-        return entry_of(*arguments)
-
-    monkeypatch.setattr(writer, "entry_of", counted)
-    connection = history._writer._connection
-    connection.set_authorizer(refuse_commits)
-    reader.read(*(update(row, row) for row in range(2, 3_000)))
-    await until_failing(history)
-    await history.page(Query(NAMESPACE))
-    made = 0
-    for _ in range(20):
-        (gap,) = (await history.page(Query(NAMESPACE))).gaps
-        assert gap.reason is GapReason.OVERRUN
-    assert made < 20 * 200
-    connection.set_authorizer(None)
-    page = await history.page(Query(NAMESPACE, most=5_000))
-    assert (rows(page.entries), page.gaps) == (list(range(2_999, 0, -1)), [])
 
 
 async def test_after_the_clock_went_back_no_later_time_is_recorded_as_followed(path: Path, now: list[int]) -> None:
@@ -302,64 +246,6 @@ async def test_a_clock_that_went_back_while_the_server_was_down_is_noticed_at_th
         await history.close()
 
 
-async def test_a_clock_that_goes_back_less_than_a_second_makes_no_answer_uncertain(history: History, now: list[int]) -> None:
-    reader = await reader_of(history)
-    now[0] = BEGIN + 60_000
-    reader.read(update(1, 1), update(2, 2, at=BEGIN + 60_000))
-    await history.page(Query(NAMESPACE))
-    now[0] -= 900
-    assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 30_000)).version == position(1)
-    assert (await history.page(Query(NAMESPACE))).entries[0].at == BEGIN + 59_100
-
-
-async def test_an_unexpected_error_of_the_writer_is_logged_and_no_event_is_lost(
-    history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    errors = iter([RuntimeError("planted")])
-    write_all = Writer._write_all
-
-    async def failing(self: Writer) -> bool:
-        for error in errors:
-            raise error
-        return await write_all(self)
-
-    monkeypatch.setattr(Writer, "_write_all", failing)
-    reader = await reader_of(history)
-    reader.read(update(1, 1), update(2, 2))
-    assert rows((await history.page(Query(NAMESPACE))).entries) == [2, 1]
-    assert "planted" in caplog.text
-
-
-async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_ticks(
-    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("topicpolicies_server.history.history.TICK_SECONDS", 0.01)
-    history = open_history(path, BOUNDS, now=lambda: now[0])
-    reader = await reader_of(history)
-    ticks: list[int] = []
-
-    def tick() -> None:
-        ticks.append(1)
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr(reader.recorder, "tick", tick)
-    async with asyncio.timeout(20):
-        while len(ticks) < 3:  # noqa: ASYNC110 (nothing to wait on)
-            await asyncio.sleep(0.01)
-    assert "planted" in caplog.text
-    await history.close()
-
-
-async def test_progress_of_namespaces_without_a_log_are_dropped(history: History) -> None:
-    for number in range(100):
-        history.recorder(f"no/such-{number}")
-        await history.page(Query(f"nor/this-{number}"))
-    reader = await reader_of(history)
-    reader.read(update(1, 1))
-    history._keep_up()
-    assert list(history._progress) == [NAMESPACE]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -447,23 +333,6 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
             await opened.close()
     assert refused > 10
     assert certain > 200
-
-
-async def test_following_from_a_place_uses_indexes_whatever_other_namespaces_have(path: Path, history: History) -> None:
-    reader = await reader_of(history)
-    reader.read(update(1, 1), update(2, 2))
-    other = Reader(history.recorder("public/other"), Log("elsewhere"))
-    other.read(*(update(row, row) for row in range(1, 500)))
-    await history.page(Query(NAMESPACE))
-    statements: list[str] = []
-    with closing(file.connect(path, read_only=True)) as connection:
-        connection.set_trace_callback(statements.append)
-        assert len(queries.stretch(connection, NAMESPACE, Token("", ()), 10).pieces) == 2
-        connection.set_trace_callback(None)
-        plans = [row[3] for statement in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
-    assert len(plans) >= 4
-    assert sum(plan.startswith("SEARCH entries USING INDEX by_position") for plan in plans) == 1
-    assert not any(plan.startswith("SCAN") for plan in plans), plans
 
 
 @pytest.mark.parametrize(("principal", "claimed"), [("eve", ""), ("", "eve"), ("", "")])

@@ -19,13 +19,10 @@ Factory: TypeAlias = Callable[[pytest.FixtureRequest, Path], AbstractAsyncContex
 """Creates a backend for one test; the path is an empty directory of that test."""
 
 KINDS: list[tuple[str, Factory, tuple[pytest.MarkDecorator, ...]]] = [
-    ("memory", memory_backend.one_partition, ()),
-    ("memory-partitioned", memory_backend.three_partitions, ()),
-    ("ledgered", memory_backend.in_ledgers, ()),
-    ("ledgered-partitioned", memory_backend.in_ledgers_of_three, ()),
+    ("memory", memory_backend.three_partitions, ()),
+    ("ledgered", memory_backend.in_ledgers_of_three, ()),
     ("sqlite", sqlite_backend.one_file, ()),
-    ("pulsar-plain", pulsar_backend.plain, (pytest.mark.broker,)),
-    ("pulsar-partitioned", pulsar_backend.partitioned, (pytest.mark.broker,)),
+    ("pulsar", pulsar_backend.partitioned, (pytest.mark.broker,)),
 ]
 
 

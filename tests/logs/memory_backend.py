@@ -73,13 +73,6 @@ class MemoryBackend(Backend):
 
 
 @asynccontextmanager
-async def one_partition(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """A memory log with one partition."""
-    del request, directory
-    yield MemoryBackend(1)
-
-
-@asynccontextmanager
 async def three_partitions(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
     """A memory log with three partitions."""
     del request, directory
@@ -105,14 +98,7 @@ class LedgeredBackend(MemoryBackend):
 
 
 @asynccontextmanager
-async def in_ledgers(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """A memory log whose entries are in ledgers, and which is read as the Pulsar log is."""
-    del request, directory
-    yield LedgeredBackend(1)
-
-
-@asynccontextmanager
 async def in_ledgers_of_three(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """The same with three partitions."""
+    """A memory log whose entries are in ledgers of three partitions, and which is read as the Pulsar log is."""
     del request, directory
     yield LedgeredBackend(3)

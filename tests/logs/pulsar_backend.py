@@ -130,15 +130,6 @@ def _lose_acknowledgements(writer: PartitionWriter) -> None:
 
 
 @asynccontextmanager
-async def plain(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
-    """Namespaces whose topics are not partitioned."""
-    del directory
-    backend = PulsarBackend(request.getfixturevalue("broker"), 0)
-    yield backend
-    await asyncio.to_thread(backend.close)
-
-
-@asynccontextmanager
 async def partitioned(request: pytest.FixtureRequest, directory: Path) -> AsyncIterator[Backend]:
     """Namespaces whose topics have three partitions."""
     del directory

@@ -9,7 +9,6 @@ from array import array
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,14 +17,13 @@ from hypothesis import strategies as st
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
 from topicpolicies_server.logs.sqlite.file import Reader, position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
-from topicpolicies_server.sqlite_file import create_private, give_back, unused_pages
 
 NAMESPACE = "acme/orders"
 MINUTE = 60_000
@@ -104,18 +102,6 @@ async def test_compaction_keeps_no_more_young_events_than_the_limit(bench: Bench
     assert await bench.change_log.compact(NAMESPACE) == 0
 
 
-async def test_compaction_starts_before_its_interval_has_passed_if_many_events_are_superseded(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "changes.db", Compaction(retained=100, minimum=50, interval_seconds=12, pause_seconds=0))
-    log, recorder = await bench.open()
-    for n in range(500):
-        recorder.append(log, update(0, f"{n}"))
-    await recorder.until_settled(500)
-    async with asyncio.timeout(20):
-        while count(bench.path) != 101:  # noqa: ASYNC110 (not reported)
-            await asyncio.sleep(0.01)
-    await bench.change_log.close()
-
-
 def large(topic: int, name: str) -> Event:
     """Returns an event of about twenty kilobytes."""
     return Event(a_key(NAMESPACE, topic), Action.UPDATE, a_large_document(20_000), update(topic, name).stamp)
@@ -136,32 +122,6 @@ async def test_compaction_keeps_no_more_bytes_of_young_events_than_the_limit(ben
     await bench.write(*(large(n, f"key {n}") for n in range(100, 150)))
     await bench.change_log.compact(NAMESPACE)
     assert len(await bench.survivors()) == 3 + 50, "the newest event of each key stays"
-
-
-async def test_compaction_starts_before_its_interval_has_passed_if_events_are_large(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "changes.db", Compaction(retained_bytes=400_000, interval_seconds=12, pause_seconds=0))
-    log, recorder = await bench.open()
-    for n in range(100):
-        recorder.append(log, large(0, f"{n}"))
-    await recorder.until_settled(100)
-    async with asyncio.timeout(20):
-        while count(bench.path) > 60:  # noqa: ASYNC110 (not reported)
-            await asyncio.sleep(0.01)
-    await bench.change_log.close()
-
-
-async def test_the_bytes_appended_since_the_last_compaction_include_the_requests_that_rows_carry(bench: Bench) -> None:
-    log, recorder = await bench.open()
-    requests = tuple(Remembered(f"{n:032x}", "d" * 64, f"1{n:x}", f"1{n:x}") for n in range(16))
-    for number in range(20):
-        event = update(number, f"{number}")
-        assert event.stamp is not None
-        recorder.append(log, event._replace(stamp=event.stamp._replace(remembered=requests)))
-    await recorder.until_settled(20)
-    with closing(sqlite3.connect(bench.path)) as connection:
-        (size,) = connection.execute("SELECT sum(ifnull(length(payload), 0) + length(key) + length(properties)) FROM events").fetchone()
-    assert bench.change_log._namespaces[NAMESPACE].bytes_since == size > 20 * 16 * 100
-    await log.close()
 
 
 async def test_the_two_scopes_of_a_topic_are_compacted_separately(bench: Bench) -> None:
@@ -320,30 +280,6 @@ async def test_compaction_runs_in_the_background_once_enough_events_are_supersed
     await bench.change_log.close()
 
 
-async def test_an_unforeseen_error_in_background_compaction_is_logged_and_later_compactions_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench = Bench(tmp_path / "changes.db", Compaction(retention_ms=-1, interval_seconds=0.01, minimum=50, pause_seconds=0))
-    failures = iter([RuntimeError("an unforeseen error")])
-    deleting = compaction.delete_superseded
-
-    async def failing(*arguments: Any, **named: Any) -> compaction.Done:
-        for error in failures:
-            raise error
-        return await deleting(*arguments, **named)
-
-    monkeypatch.setattr(compaction, "delete_superseded", failing)
-    log, recorder = await bench.open()
-    for n in range(200):
-        recorder.append(log, update(0, f"{n}"))
-    await recorder.until_settled(200)
-    async with asyncio.timeout(20):
-        while count(bench.path) >= 60:  # noqa: ASYNC110 (not reported: the file is compacted in the background)
-            await asyncio.sleep(0.01)
-    assert "an unforeseen error" in caplog.text
-    await bench.change_log.close()
-
-
 @pytest.mark.slow
 async def test_the_files_stay_small_however_often_the_same_keys_change(bench: Bench) -> None:
     """300 keys of 2 kB take 0.6 MB; all 12,000 events would take 24 MB."""
@@ -383,34 +319,6 @@ async def test_a_file_shrinks_when_most_of_it_was_deleted(bench: Bench) -> None:
     assert length(bench.path) < 2_000_000
 
 
-async def test_unused_pages_are_cut_off_the_file_in_steps_of_the_requested_number(tmp_path: Path) -> None:
-    path = tmp_path / "changes.db"
-    create_private(path)
-    with closing(sqlite_file.connect(path)) as connection:
-        sqlite_file.prepare(connection, path)
-        connection.execute("INSERT INTO events VALUES (1, 0, 1, 0, '', '', zeroblob(1000000))")
-        connection.execute("DELETE FROM events")
-        before = unused_pages(connection)
-        give_back(connection, 64)
-        assert unused_pages(connection) == before - 64
-
-
-async def test_the_write_ahead_log_is_reused_from_its_beginning_under_steady_writes(bench: Bench) -> None:
-    """About 50 MB are written. The write-ahead log is checkpointed after an estimated 1 MB, and after 8 MB and one group at the latest."""
-    document = a_large_document(50_000)
-    log, recorder = await bench.open()
-    longest = 0
-    for n in range(1_000):
-        event = update(n, f"{n}")
-        recorder.append(log, Event(event.key, Action.UPDATE, document, event.stamp))
-        if n % 10 == 9:
-            await recorder.until_settled(n + 1)
-            longest = max(longest, length(bench.path.with_name("changes.db-wal")))
-    assert 1_000_000 < longest < 12_500_000
-    await bench.change_log.close()
-    assert length(bench.path) > 40_000_000
-
-
 def count(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
         found: int = connection.execute("SELECT count(*) FROM events").fetchone()[0]
@@ -419,19 +327,3 @@ def count(path: Path) -> int:
 
 def length(path: Path) -> int:
     return path.stat().st_size
-
-
-async def test_a_compaction_ends_although_unused_pages_can_not_be_cut_off_the_file(bench: Bench) -> None:
-    """A tool may have made the file anew without SQLite's ``auto_vacuum``."""
-    document = a_large_document(20_000)
-    updates = [update(n, f"{n}") for n in range(100)]
-    await bench.write(*(Event(event.key, Action.UPDATE, document, event.stamp) for event in updates))
-    await bench.change_log.close()
-    with closing(sqlite3.connect(bench.path)) as connection:
-        connection.execute("PRAGMA auto_vacuum = NONE")
-        connection.execute("VACUUM")
-    await bench.restart()
-    await bench.write(*(a_tombstone(event.key) for event in updates[1:]))
-    bench.now += 25 * HOUR
-    async with asyncio.timeout(20):
-        assert await bench.change_log.compact(NAMESPACE) == 2 * 99

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import logging
-import mmap
-import os
 import shutil
 import sqlite3
-import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +19,7 @@ from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, tail_guard, writer
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.file import Reader, position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
@@ -298,37 +293,6 @@ async def test_a_file_that_is_unreadable_at_the_opening_is_refused_and_can_be_op
     assert second.reports == []
 
 
-async def test_an_unforeseen_error_of_the_writer_loses_the_log_instead_of_hanging(tmp_path: Path) -> None:
-    ticks = iter([1])
-    change_log = SqliteLog(tmp_path / "changes.db", now=lambda: next(ticks))
-    recorder = Recorder()
-    log = await change_log.open(NAMESPACE, recorder)
-    append_all(log, recorder, "one")
-    await recorder.until_settled(1)
-    append_all(log, recorder, "two")
-    await recorder.until(lambda: bool(recorder.losses))
-    assert failures(recorder) == [("two", True)]
-    await change_log.close()
-
-
-@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
-async def test_an_unforeseen_error_after_the_initial_read_loses_the_log_instead_of_hiding_new_events(
-    disk: Disk, error: type[BaseException]
-) -> None:
-    recorder = Recorder()
-
-    def fail(report: str) -> None:
-        if report == "caught_up":
-            raise error("an unforeseen error")
-
-    recorder.then = fail
-    await disk.change_log.open(NAMESPACE, recorder)
-    await recorder.until(lambda: bool(recorder.losses))
-    assert "an unforeseen error" in recorder.losses[0].message
-    _, again = await disk.open()
-    assert again.entries == []
-
-
 async def test_closing_is_bounded_in_time_while_the_disk_hangs_and_the_lock_is_kept(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "changes.db")
     disk.change_log = SqliteLog(disk.path, connection=disk.faults, close_seconds=0.1)
@@ -391,83 +355,6 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
     await other.until_settled(1)
 
 
-@pytest.mark.parametrize("ending", ["close", "loss"])
-async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_reports_nothing(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
-    log, recorder = await disk.open()
-    append_all(log, recorder, "one")
-    await recorder.close(log)
-    gate = threading.Event()
-    begin = Reader.begin
-
-    def waiting(reader: Reader) -> None:
-        assert gate.wait(30)
-        begin(reader)
-
-    second = Recorder()
-    with monkeypatch.context() as patched:
-        patched.setattr(Reader, "begin", waiting)
-        opening = asyncio.create_task(disk.change_log.open(NAMESPACE, second))
-        other_log, other = await disk.open("acme/other")
-        closing = asyncio.create_task(disk.change_log.close() if ending == "close" else asyncio.sleep(0))
-        await asyncio.sleep(0.05)
-        if ending == "loss":
-            disk.fail(sqlite3.SQLITE_CORRUPT)
-            other.append(other_log, an_update(a_key("acme/other")))
-            await other.until(lambda: bool(other.losses))
-        gate.set()
-        with pytest.raises(LogError, match="closed" if ending == "close" else "is damaged"):
-            await opening
-        await closing
-    assert second.reports == []
-    if ending == "loss":
-        _, third = await disk.open()
-        assert third.ids() == ["one"]
-
-
-async def test_a_slow_flush_of_the_mark_does_not_block_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail_guard, "FLUSHED", 1)
-    turns = 0
-    others: list[int] = []
-    """For each flush of the mark: how many turns the event loop took meanwhile, at least as many as were observed."""
-    slowly = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock, as the map's own flush does
-
-    class Map(mmap.mmap):
-        def flush(self, *_: int) -> None:
-            before = turns
-            slowly(300_000)
-            others.append(turns - before)
-
-    def sync(descriptor: int) -> None:
-        before, waited = turns, 0
-        while turns < before + 3 and waited < 2_000:
-            waited += 1
-            time.sleep(0.01)
-        others.append(turns - before)
-        os.fsync(descriptor)
-
-    monkeypatch.setattr(mmap, "mmap", Map)
-    change_log = SqliteLog(tmp_path / "changes.db")
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0.001)
-
-    taking_turns = asyncio.create_task(take_turns())
-    recorder = Recorder()
-    log = await change_log.open(NAMESPACE, recorder)
-    monkeypatch.setattr(os, "fdatasync", sync)
-    append_all(log, recorder, "slow")
-    await recorder.until_settled(1)
-    await change_log.close()
-    taking_turns.cancel()
-    assert others
-    assert min(others) >= 3
-
-
 @pytest.mark.parametrize("reads_on", [False, True])
 async def test_what_the_reopened_log_shows_after_a_failed_sync_is_there_after_a_crash(tmp_path: Path, reads_on: bool) -> None:
     path, copy, killed = (tmp_path / name / "changes.db" for name in ("disk", "copy", "killed"))
@@ -528,28 +415,6 @@ def copy_files(path: Path, to: Path) -> None:
         shutil.copyfile(f"{path}{name}", f"{to}{name}")
 
 
-async def test_a_start_that_is_cancelled_leaves_a_log_that_can_be_used_and_closed(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = threading.Event()
-    opening = sqlite_file.open_file
-
-    def waiting(*arguments: Any) -> sqlite_file.Opened:
-        assert gate.wait(30)
-        return opening(*arguments)
-
-    for use in (False, True):
-        gate.clear()
-        with monkeypatch.context() as patched:
-            patched.setattr(sqlite_file, "open_file", waiting)
-            change_log = SqliteLog(disk.path)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(change_log.start(), 0.05)
-            gate.set()
-            if use:
-                await change_log.open(NAMESPACE, Recorder())
-            await change_log.close()
-    await disk.open()
-
-
 # Whether the file can be written, determined without writing it where possible
 
 
@@ -606,36 +471,3 @@ class Unforeseen(Exception):
 
 def fail(_: sqlite3.Connection) -> None:
     raise Unforeseen
-
-
-async def test_who_waits_for_work_in_which_an_unforeseen_error_occurs_is_told(tmp_path: Path) -> None:
-    disk = Disk(tmp_path / "changes.db")
-    _, recorder = await disk.open()
-    writer = disk.change_log._writer
-    assert writer is not None
-    async with asyncio.timeout(20):
-        with pytest.raises(sqlite3.Error, match="has ended"):
-            await writer.run(fail)
-        await recorder.until(lambda: bool(recorder.losses))
-    await disk.open()
-    await disk.change_log.close()
-
-
-async def test_who_waits_for_work_behind_a_commit_that_loses_the_log_is_told(tmp_path: Path) -> None:
-    disk = Disk(tmp_path / "changes.db")
-    log, recorder = await disk.open()
-    append_all(log, recorder, "before")
-    await recorder.until_settled(1)
-    writer = disk.change_log._writer
-    assert writer is not None
-    disk.faults.gate.clear()
-    append_all(log, recorder, "holds it up")
-    disk.fail(sqlite3.SQLITE_CORRUPT)
-    append_all(log, recorder, "loses it")
-    waiting = asyncio.ensure_future(writer.run(lambda connection: connection.execute("SELECT 1").fetchone()))
-    await asyncio.sleep(0)
-    disk.faults.gate.set()
-    async with asyncio.timeout(20):
-        with pytest.raises(sqlite3.Error):
-            await waiting
-    await disk.change_log.close()

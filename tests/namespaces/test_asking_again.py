@@ -15,7 +15,7 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import ASKED_SECONDS, Phase
 
-from .bench import KEY, NAMESPACE, OTHER, Bench, error_of, simulate
+from .bench import KEY, OTHER, Bench, error_of, simulate
 
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
 SLOW = {"load_retry_seconds": 600.0, "namespace_idle_seconds": 10_000.0}
@@ -133,22 +133,6 @@ def test_a_flood_of_requests_for_a_missing_namespace_causes_few_attempts_a_secon
     simulate(scenario, **SLOW)
 
 
-def test_a_flood_of_callers_that_give_up_at_once_causes_few_attempts_a_second() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.log.refusals = [GONE] * 10_000
-        until, gone = bench.loop.time() + 10, 0
-        while bench.loop.time() < until:
-            asking = bench.loop.create_task(error_of(bench.value()))
-            await asyncio.sleep(0.001)
-            gone += asking.cancel()
-            await asyncio.sleep(0.001)
-        gaps = _gaps(bench, 0)
-        assert gone > 1_000 and len(gaps) > 5, "precondition: a flood"
-        assert min(gaps) >= ASKED_SECONDS
-
-    simulate(scenario, **SLOW)
-
-
 def test_a_namespace_without_callers_is_retried_at_growing_pauses() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
@@ -222,25 +206,3 @@ def test_callers_that_wait_for_a_new_attempt_get_an_error_when_the_server_closes
         assert (await error_of(namespace.get(KEY))).reason == "SHUTTING_DOWN", "no attempt is made any more"
 
     simulate(scenario, **SLOW)
-
-
-def test_an_unexpected_error_is_a_failed_load_and_is_tried_again() -> None:
-    """An error of any type must not end the namespace's task: its callers would wait for ever."""
-
-    async def main(bench: Bench) -> None:
-        opened, broken = bench.log.open, [ValueError("not what brokers answer"), KeyError("partitions")]
-
-        async def open_badly(*arguments: object) -> object:
-            if broken:
-                raise broken.pop()
-            return await opened(*arguments)  # type: ignore[arg-type]
-
-        bench.log.open = open_badly  # type: ignore[method-assign, assignment]
-        for _ in range(2):
-            async with asyncio.timeout(20):
-                error = await error_of(bench.value())
-            assert (error.kind, error.reason) == (Kind.INTERNAL, "INTERNAL")
-            assert NAMESPACE in error.message and "partitions" not in error.message
-        assert await bench.value() is None and broken == []
-
-    simulate(main)

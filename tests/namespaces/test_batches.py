@@ -6,18 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.chains.request import Request, Result
-from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.change_log import Leadership, LogError
+from topicpolicies_server.logs.change_log import LogError
 
 from .bench import KEY, OTHER, Bench, simulate
 
@@ -141,73 +138,3 @@ def test_each_update_of_a_batch_is_answered_when_its_time_is_over() -> None:
         assert not bench.namespace.busy or bench.namespace.idle_since() >= began
 
     simulate(scenario)
-
-
-def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[str] = []
-    original = Sequencer.submit
-
-    def fails(self: Sequencer, request: Request, state: KeyState | None) -> None:
-        if request.digest.endswith("=1"):
-            raise RuntimeError("planted")
-        original(self, request, state)
-
-    monkeypatch.setattr(Sequencer, "submit", fails)
-
-    async def scenario(bench: Bench) -> None:
-        await bench.namespace.ready()
-        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
-        while len(answers) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-    simulate(scenario)
-    assert answers == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
-
-
-def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[str] = []
-
-    def fails(*_: object) -> None:
-        raise RuntimeError("planted")
-
-    async def scenario(bench: Bench) -> None:
-        await bench.namespace.ready()
-        with monkeypatch.context() as planted:
-            planted.setattr(type(bench.opened), "leadership", property(fails))
-            bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
-        assert answers == ["OUTCOME_UNKNOWN"] * 3
-        assert not bench.namespace.busy
-        assert (await bench.set(7)).outcome.name == "APPLIED"
-
-    simulate(scenario)
-
-
-@pytest.mark.parametrize("waits_for", ["the view", "a leader"])
-def test_a_waiting_update_that_fails_unexpectedly_fails_alone_and_at_once(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[str] = []
-    original = Sequencer.submit
-
-    def fails(self: Sequencer, request: Request, state: KeyState | None) -> None:
-        if request.digest.endswith("=1"):
-            raise RuntimeError("planted")
-        original(self, request, state)
-
-    async def scenario(bench: Bench) -> None:
-        if waits_for == "a leader":
-            await bench.namespace.ready()
-            bench.opened.seat = Leadership(False)  # type: ignore[attr-defined]
-            monkeypatch.setattr(type(bench.opened), "leadership", property(lambda log: getattr(log, "seat", Leadership(True))))
-        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
-        assert answers == []
-        monkeypatch.setattr(Sequencer, "submit", fails)
-        if waits_for == "a leader":
-            bench.opened.seat = Leadership(True)  # type: ignore[attr-defined]
-            bench.opened._sink.led()
-        began = bench.loop.time()
-        while len(answers) < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        assert bench.loop.time() - began < bench.limits.update_timeout_seconds / 2
-        assert len(bench.log.openings) == 1
-
-    simulate(scenario)
-    assert answers == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]

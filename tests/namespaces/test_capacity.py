@@ -9,7 +9,6 @@ import tracemalloc
 import pytest
 
 from tests.core.views import heads_of
-from tests.memory_log import MemoryLog, MemoryNamespaceLog
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext
@@ -18,9 +17,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reading.view import CellsInUse, View
-from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.common import DOCUMENT_BYTES, KEY_BYTES, Capacity
+from topicpolicies_server.namespaces.common import DOCUMENT_BYTES, KEY_BYTES
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
@@ -87,16 +84,6 @@ def test_a_namespace_in_use_is_not_closed_for_a_new_one() -> None:
         assert len(bench.registry) == 4 and _loaded(bench) >= {"acme/new", "acme/held"}
 
     simulate(scenario, max_loaded_namespaces=4, namespace_idle_seconds=600.0, update_timeout_seconds=60.0)
-
-
-def test_an_unloadable_namespace_without_waiting_callers_is_closed_for_a_new_one() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.log.refusals = [LogError(LogState.UNREACHABLE, "Not now.")]
-        await error_of(bench.registry.get("acme/away").ready())
-        await bench.registry.get("acme/new").ready()
-        assert _loaded(bench) == {"acme/new"}
-
-    simulate(scenario, max_loaded_namespaces=1)
 
 
 # Keys and bytes
@@ -180,102 +167,6 @@ def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: p
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_each_crossing_of_the_limit_by_other_writers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.common.capacity
-        watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
-        for number in range(150):
-            bench.elsewhere(1, _key(NAMESPACE, number))
-            await asyncio.sleep(0.1)
-        assert capacity.fullness > 1 and capacity.keys == 150 and await bench.value(_key(NAMESPACE, 149)) == 1
-        (line,) = _lines_of_capacity(caplog)
-        assert NAMESPACE in line and "101 policy keys of at most 100 (max_loaded_keys)" in line
-        bench.namespace.unwatch(watcher)
-        await asyncio.sleep(900)
-        assert capacity.fullness <= 1 and len(_lines_of_capacity(caplog)) == 2 and "there is room" in _lines_of_capacity(caplog)[1]
-        _written(bench, "acme/other", 60)
-        await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
-        for number in range(60, 120):
-            bench.storage.write("acme/other", Event(_key("acme/other", number), Action.UPDATE, document(max_producer_per_topic=1)))
-        await asyncio.sleep(1)
-        assert capacity.fullness > 1 and len(_lines_of_capacity(caplog)) == 3 and "acme/other" in _lines_of_capacity(caplog)[2]
-
-    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
-
-
-def test_an_idle_namespace_that_grew_beyond_the_limit_itself_is_not_closed() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.namespace.ready()
-        for number in range(110):
-            bench.elsewhere(1, _key(NAMESPACE, number))
-        await asyncio.sleep(1)
-        assert bench.registry.common.capacity.fullness > 1 and await bench.value(_key(NAMESPACE, 109)) == 1
-
-    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
-
-
-def test_a_namespace_that_becomes_idle_while_the_limit_is_exceeded_is_closed_at_the_next_growth() -> None:
-    async def scenario(bench: Bench) -> None:
-        _written(bench, "acme/other", 50)
-        other = await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
-        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
-        for number in range(60):
-            bench.elsewhere(1, _key(NAMESPACE, number))
-        await asyncio.sleep(1)
-        assert bench.registry.common.capacity.fullness > 1
-        bench.registry.get("acme/other").unwatch(other)
-        bench.elsewhere(1, _key(NAMESPACE, 60))
-        await asyncio.sleep(1)
-        assert _loaded(bench) == {NAMESPACE} and bench.registry.common.capacity.fullness <= 1
-
-    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
-
-
-def test_a_log_that_is_read_again_is_counted_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
-        _written(bench, "acme/idle", 20)
-        await bench.registry.get("acme/idle").ready()
-        await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
-        for number in range(60):
-            bench.elsewhere(1, _key(NAMESPACE, number))
-        await asyncio.sleep(1)
-        bench.elsewhere(2, _key(NAMESPACE, 0))
-        bench.storage.compact(NAMESPACE)
-        bench.storage.lose(NAMESPACE)
-        await asyncio.sleep(5)
-        assert len(bench.log.openings) == 3 and bench.registry.common.capacity.keys == 80
-        assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _lines_of_capacity(caplog) == []
-
-    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
-
-
-def test_beyond_the_limit_idle_namespaces_are_searched_only_after_further_growth() -> None:
-    tries = 0
-
-    def evict(_: str) -> bool:
-        nonlocal tries
-        tries += 1
-        return False
-
-    capacity = Capacity(100_000, 1 << 30, evict)
-    for _ in range(102_000):
-        capacity.add(1, 10)
-        capacity.relieve("acme/orders")
-    assert tries == 20
-
-
-def test_keys_that_come_and_go_at_the_limit_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    capacity = Capacity(1_000, 1 << 30)
-    capacity.add(1_000, 0)
-    for _ in range(10):
-        capacity.add(1, 10)
-        capacity.relieve("acme/orders")
-        capacity.add(-1, -10)
-    assert len(_lines_of_capacity(caplog)) == 1
-    capacity.add(-10, 0)
-    assert len(_lines_of_capacity(caplog)) == 2
-
-
 @pytest.mark.parametrize(("subscriptions", "requests"), [(0, 1), (0, 16), (2, 1), (10, 16), (50, 1)])
 def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subscriptions: int, requests: int) -> None:
     keys = 300
@@ -322,62 +213,6 @@ def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
     simulate(scenario, max_loaded_document_bytes=65_536)
 
 
-def test_the_counts_match_what_is_kept_after_logs_are_lost_compacted_and_replaced() -> None:
-    async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.common.capacity
-        for number in range(10):
-            await bench.set(1, key=_key(NAMESPACE, number))
-        size = capacity.bytes
-        assert capacity.keys == 10 and size > 0
-        bench.storage.lose(NAMESPACE)  # the view is continued
-        await bench.set(2, key=_key(NAMESPACE, 3))
-        assert (capacity.keys, capacity.bytes) == (10, size)
-        bench.storage.compact(NAMESPACE)
-        bench.elsewhere(1, _key(NAMESPACE, 11))
-        bench.storage.compact(NAMESPACE)
-        bench.storage.lose(NAMESPACE)  # the log is read again
-        await asyncio.sleep(5)
-        await bench.namespace.ready()
-        assert capacity.keys == bench.namespace.documents == 11
-        bench.storage.recreate(NAMESPACE)
-        await asyncio.sleep(5)
-        await bench.namespace.ready()
-        assert (capacity.keys, capacity.bytes, bench.namespace.documents) == (0, 0, 0)
-        await bench.set(1)
-        await bench.registry.close()
-        assert (capacity.keys, capacity.bytes) == (0, 0)
-
-    simulate(scenario, sole_writer=False, namespace_idle_seconds=600.0, join_patience_seconds=0.0)
-
-
-def test_the_counts_match_what_is_kept_after_a_log_is_lost_while_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = [LogError(LogState.LOST, "The reader was closed.")] * 3
-    real = MemoryLog.open
-
-    async def open_and_lose(log: MemoryLog, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
-        opened = await real(log, namespace, sink, start)
-        if log.storage.namespace(namespace).entries[0] and losses:
-            sink.lost(losses.pop())
-        return opened
-
-    async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.common.capacity
-        for number in range(10):
-            await bench.set(1, key=_key(NAMESPACE, number))
-        before = capacity.keys, capacity.bytes
-        assert len(losses) == 3 and before[0] == 10
-        bench.storage.lose(NAMESPACE)
-        await asyncio.sleep(5)
-        await bench.set(2, key=_key(NAMESPACE, 3))
-        assert not losses and len(bench.log.openings) == 5, "precondition"
-        assert (capacity.keys, capacity.bytes) == before
-        await bench.registry.close()
-        assert (capacity.keys, capacity.bytes) == (0, 0)
-
-    monkeypatch.setattr(MemoryLog, "open", open_and_lose)
-    simulate(scenario, namespace_idle_seconds=600.0)
-
-
 def test_a_namespace_that_was_served_is_read_again_although_there_is_no_room() -> None:
     async def scenario(bench: Bench) -> None:
         for number in range(10):
@@ -389,21 +224,3 @@ def test_a_namespace_that_was_served_is_read_again_although_there_is_no_room() -
         assert await bench.value(KEY) == 1 and len(bench.log.openings) == 2
 
     simulate(scenario, sole_writer=False, max_loaded_keys=5 + 5, join_patience_seconds=0.0)
-
-
-def test_namespaces_are_closed_until_there_is_enough_room() -> None:
-    idle = [(-10, -100), (-20, -200)]
-
-    def evict(_: str) -> bool:
-        if idle:
-            capacity.add(*idle.pop())
-            return True
-        return False
-
-    capacity = Capacity(100, 120 * KEY_BYTES + 1_000 * DOCUMENT_BYTES, evict)
-    capacity.add(120, 0)
-    assert capacity.has_room() and not idle and capacity.keys == 90
-    capacity.add(10, 0)
-    assert not capacity.has_room() and not capacity.is_exceeded()
-    capacity.add(1, 0)
-    assert capacity.is_exceeded()

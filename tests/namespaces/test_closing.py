@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import time
 
 import pytest
 
-from tests.memory_log import MemoryStorage
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
 
-from .bench import KEY, NAMESPACE, Bench, error_of, simulate
+from .bench import KEY, Bench, error_of, simulate
 
 UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 
@@ -35,69 +31,6 @@ def test_calls_to_a_closed_namespace_are_refused_at_once(expiring: bool) -> None
             assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_UNAVAILABLE")
 
     simulate(scenario)
-
-
-def test_callers_that_wait_for_a_partition_that_no_longer_exists_do_not_break_the_next_opening() -> None:
-    async def scenario(bench: Bench) -> None:
-        namespace = bench.namespace
-        await namespace.ready()
-        keys = (PolicyKey(f"{KEY.topic}-{number}", KEY.scope) for number in itertools.count())
-        last = next(key for key in keys if bench.opened.partition_of(key) == 2)
-        waiting = asyncio.ensure_future(error_of(namespace.get(last, "~")))
-        await asyncio.sleep(0.1)
-        bench.storage._partitions = 1
-        bench.storage.recreate(NAMESPACE)
-        await asyncio.sleep(0.1)
-        assert bench.opened.partitions == 1 and not waiting.done()
-        assert (await bench.set(1)).version
-        assert await bench.value() == 1
-        assert len(bench.log.openings) == 2
-        assert (await waiting).reason == "VERSION_NOT_REACHED"
-
-    async def partitioned(unused: Bench) -> None:
-        bench = Bench(storage=MemoryStorage(partitions=3, now=unused.loop.milliseconds))
-        await scenario(bench)
-        await bench.registry.close()
-
-    simulate(partitioned)
-
-
-def test_callers_that_gave_up_waiting_for_a_version_are_forgotten_although_nothing_is_read() -> None:
-    async def scenario(bench: Bench) -> None:
-        namespace = bench.namespace
-        await namespace.ready()
-        waiting = [asyncio.ensure_future(error_of(namespace.get(KEY, "~"))) for _ in range(100)]
-        await asyncio.sleep(0.1)
-        assert len(namespace._progress.waits) == 100, "precondition: they wait"
-        assert {error.reason for error in await asyncio.gather(*waiting)} == {"VERSION_NOT_REACHED"}
-        assert not namespace._progress.waits
-
-    simulate(scenario)
-
-
-@pytest.mark.slow
-def test_many_updates_that_are_cancelled_during_a_load_are_dropped_equally_fast_in_any_order() -> None:
-    def seconds_for(step: int) -> float:
-        took = 0.0
-
-        async def scenario(bench: Bench) -> None:
-            nonlocal took
-            bench.log.opening_seconds = 0.9
-            namespace = bench.namespace
-            waiting = [bench.setting(1, key=PolicyKey(f"{KEY.topic}-{number}", KEY.scope)) for number in range(16_000)]
-            await asyncio.sleep(0.1)
-            assert len(namespace.updates.arrivals) == 16_000, "precondition: they wait"
-            began = time.process_time()
-            for each in waiting[::step]:
-                each.cancel()
-            await asyncio.sleep(0.1)
-            took = time.process_time() - began
-            assert not namespace.updates.arrivals and namespace.phase is Phase.LOADING
-
-        simulate(scenario)
-        return took
-
-    assert seconds_for(-1) < 5 * seconds_for(1)  # cancelled from the last to the first, and from the first to the last
 
 
 def test_at_a_close_sent_updates_have_an_unknown_outcome_and_unsent_ones_are_certainly_not_applied() -> None:
@@ -129,20 +62,6 @@ def test_at_a_close_sent_updates_have_an_unknown_outcome_and_unsent_ones_are_cer
         await again.registry.close()
 
     simulate(scenario, update_timeout_seconds=60.0, max_in_flight_per_key=2)
-
-
-def test_updates_that_wait_for_the_end_of_a_shared_log_at_a_close_are_certainly_not_applied() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.set(1)
-        bench.opened.questions[0].hold()
-        unsure, dry = bench.setting(1), bench.setting(1, validate_only=True)
-        await asyncio.sleep(0.1)
-        namespace = bench.namespace
-        await namespace.close()
-        assert {(await error_of(task)).reason for task in (unsure, dry)} == {"LOG_UNAVAILABLE"}
-        assert len(bench.ids()) == 1
-
-    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
 
 
 def test_updates_in_flight_when_the_log_was_lost_have_an_unknown_outcome_at_a_close() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
-from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs.change_log import LogError, LogSink, Start
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import LogSink, Start
 from topicpolicies_server.namespaces.progress import AGAIN_SECONDS
 
-from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate
+from .bench import KEY, OTHER, Bench, error_of, simulate
 
 
 class Pair:
@@ -125,17 +124,6 @@ def test_dry_runs_and_conflicts_are_answered_from_the_log_as_of_their_arrival() 
         assert (await dry).outcome is Outcome.WOULD_APPLY, "it would set the value again"
         assert (await dry).version == deleted.version
         assert (await creating).outcome is Outcome.APPLIED
-
-    pair(scenario)
-
-
-def test_a_view_that_is_not_behind_is_confirmed_by_one_question() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.count_questions()
-        assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
-        assert both.questions == 1
-        assert both.mine.registry.common.activity.confirmations == {"held": 1}
 
     pair(scenario)
 
@@ -259,170 +247,6 @@ def test_without_an_answer_requests_are_refused_in_time_as_not_confirmed() -> No
     pair(scenario)
 
 
-def test_a_failed_question_is_named_in_the_error_and_repeated_for_the_next_request() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        log = both.mine.opened
-        original = log.end
-        for failure in (LogError(LogState.UNREACHABLE, "No broker answers."), RuntimeError("planted")):
-
-            async def end(partition: int, failure: Exception = failure) -> Position:
-                raise failure
-
-            log.end = end  # type: ignore[method-assign]
-            error = await error_of(both.mine.set(1))
-            assert unconfirmed(error)
-            assert "No broker answers" in error.message or "RuntimeError" in error.message
-        log.end = original  # type: ignore[method-assign]
-        assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
-
-    pair(scenario)
-
-
-def test_a_request_is_not_confirmed_if_the_view_does_not_reach_the_end_in_time() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.hold()
-        await both.theirs.set(2)
-        assert unconfirmed(await error_of(both.mine.set(1)))
-        both.release()
-        await asyncio.sleep(3)
-        assert await both.mine.value() == 2, "a request that was not confirmed is not applied later either"
-        assert not both.mine.namespace.updates.sequencer.chains
-
-    pair(scenario)
-
-
-def test_after_a_failed_question_requests_that_still_wait_cause_another() -> None:
-    async def scenario(both: Pair) -> None:
-        version = (await both.mine.set(1)).version
-        log = both.mine.opened
-        original = log.end
-        answers: list[Position | LogError] = [
-            LogError(LogState.UNREACHABLE, "No broker answers."),
-            "~",
-        ]  # the last one is answered first, and never reached
-
-        async def end(partition: int) -> Position:
-            answer = answers.pop() if answers else await original(partition)
-            if isinstance(answer, LogError):
-                raise answer
-            return answer
-
-        log.end = end  # type: ignore[method-assign]
-        assert unconfirmed(await error_of(both.mine.set(1))), "the answered end is never reached"
-        await asyncio.sleep(3 * AGAIN_SECONDS)
-        assert not answers, "the second question failed"
-        assert not both.mine.namespace.busy
-        assert (await both.mine.set(2, version=version)).outcome is Outcome.APPLIED
-
-    pair(scenario)
-
-
-def test_cancelled_dry_runs_are_not_kept_until_the_view_reaches_the_end() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.hold()
-        await both.theirs.set(2)
-        given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
-        await asyncio.sleep(0.05)
-        assert len(both.mine.namespace._progress.waits) == 1 and not any(each.done() for each in given_up), "precondition: they wait"
-        for each in given_up:
-            each.cancel()
-        await asyncio.sleep(2 * AGAIN_SECONDS)
-        assert both.mine.namespace._progress.waits == []
-        both.release()
-        assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
-
-    pair(scenario)
-
-
-def test_a_cancelled_request_that_waited_for_an_end_does_not_delay_later_ones() -> None:
-    async def scenario(both: Pair) -> None:
-        version = (await both.mine.set(1)).version
-        log, original = both.mine.opened, both.mine.opened.end
-
-        async def end(partition: int) -> Position:
-            await original(partition)
-            return "~"
-
-        log.end = end  # type: ignore[method-assign]
-        cancelled = both.mine.setting(1)
-        await asyncio.sleep(0.05)
-        cancelled.cancel()
-        assert unconfirmed(await error_of(both.mine.set(1)))
-        await asyncio.sleep(2 * AGAIN_SECONDS)
-        assert not both.mine.namespace.busy and not both.mine.namespace._progress.waits
-        assert (await both.mine.set(2, version=version)).outcome is Outcome.APPLIED
-
-    pair(scenario)
-
-
-def test_a_cancelled_request_is_kept_while_a_retry_of_it_waits() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.hold()
-        await both.theirs.set(2)
-        given_up = both.mine.setting(1, request_id="same")
-        await asyncio.sleep(0.5)
-        repeat = both.mine.setting(1, request_id="same")
-        await asyncio.sleep(0.05)
-        given_up.cancel()
-        await asyncio.sleep(0.8)  # the question is repeated meanwhile
-        both.release()
-        assert (await repeat).outcome is Outcome.APPLIED
-
-    pair(scenario)
-
-
-def test_cancelled_requests_that_wait_for_a_confirmation_are_not_applied_later() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.hold()
-        await both.theirs.set(2)
-        for waiting in (both.mine.setting(1), both.mine.setting(1, validate_only=True)):
-            await asyncio.sleep(0.05)
-            waiting.cancel()
-        await asyncio.sleep(0.05)
-        both.release()
-        await asyncio.sleep(2)
-        assert await both.mine.value() == 2
-        assert not both.mine.namespace.busy
-
-    pair(scenario)
-
-
-def test_requests_that_wait_when_the_log_is_lost_are_confirmed_by_the_next_opening() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.mine.opened.questions[0].hold()
-        asking = both.mine.setting(1)
-        await asyncio.sleep(0.05)
-        both.mine.opened.questions[0].release()
-        both.hold()
-        await both.theirs.set(2)
-        reading, dry = both.mine.setting(1, field="max_consumer_per_topic"), both.mine.setting(1, validate_only=True)
-        await asyncio.sleep(0.05)
-        assert not dry.done()
-        both.mine.storage.lose(NAMESPACE)
-        results = await asyncio.gather(asking, reading, dry)
-        assert [result.outcome for result in results] == [Outcome.UNCHANGED, Outcome.APPLIED, Outcome.WOULD_APPLY]
-
-    pair(scenario)
-
-
-def test_closing_answers_requests_that_wait_for_a_confirmation() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.mine.opened.questions[0].hold()
-        waiting = [both.mine.setting(1), both.mine.setting(1, validate_only=True)]
-        await asyncio.sleep(0.05)
-        await both.mine.registry.close()
-        assert {(await error_of(each)).kind for each in waiting} == {Kind.UNAVAILABLE}
-
-    pair(scenario)
-
-
 # Requests that both sidecars get
 
 
@@ -455,24 +279,6 @@ def test_a_request_sent_to_both_sidecars_is_applied_once() -> None:
         result = await repeat
         assert (result.outcome, result.version, result.replayed) == (Outcome.APPLIED, applied.version, True)
         assert await both.mine.value() == 3
-
-    pair(scenario)
-
-
-def test_a_retry_of_a_cancelled_request_is_appended_and_answered() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.mine.faults.fates = [replace(VANISHED, answer_delay=0.2)]
-        first = both.mine.setting(2, request_id="same")
-        await asyncio.sleep(0.05)
-        first.cancel()
-        await asyncio.sleep(0.05)
-        repeat = both.mine.setting(2, request_id="same")
-        result = await repeat
-        assert result.outcome is Outcome.APPLIED
-        await both.theirs.namespace.get(KEY, result.version)
-        assert await both.theirs.value() == 2
-        assert not both.mine.faults.fates, "the first append was lost"
 
     pair(scenario)
 

@@ -9,22 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.tokens import Lagged, Mode, Selection
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import NamespaceWatcher, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.common import Capacity
 from topicpolicies_server.namespaces.follower import Follower
-from topicpolicies_server.namespaces.namespace import Phase
-from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 
-from .bench import KEY, NAMESPACE, OTHER, Bench, document, simulate
+from .bench import KEY, OTHER, Bench, document, simulate
 
 
 class NamedLog:
@@ -148,108 +143,3 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_logged_and_the_rest_of_i
 
     simulate(scenario, sole_writer=False)
     assert "skipped an unreadable entry at 12: it can't be applied (ZeroDivisionError)" in caplog.text
-
-
-@pytest.mark.parametrize(("owner", "name"), [(Sequencer, "folded"), (WatchHub, "publish"), (Progress, "moved"), (Activity, "folded")])
-def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_batch_is_lost(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.set(1)
-        broken = _broken_once(monkeypatch, owner, name)
-        bench.opened.reads[0].hold()
-        bench.opened.answers[0].hold()
-        under_way = bench.setting(2)
-        await asyncio.sleep(0.1)
-        for key in (OTHER, KEY._replace(topic=f"{KEY.topic}-3")):
-            bench.elsewhere(7, key)
-        bench.opened.reads[0].release()
-        result = await under_way
-        await asyncio.sleep(5)
-        assert broken and len(bench.log.openings) == 2, "precondition"
-        assert result.previous == "11" and bench.namespace.phase is Phase.READY
-        assert (await bench.value(), await bench.value(OTHER), await bench.value(KEY._replace(topic=f"{KEY.topic}-3"))) == (2, 7, 7)
-        assert len(bench.ids()) == 4
-
-    simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
-
-
-@pytest.mark.parametrize(
-    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Watcher, "owe"), (Sequencer, "folded"), (Progress, "moved")]
-)
-@pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
-def test_if_handling_an_entry_fails_watchers_begin_anew_and_get_its_change(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, topics: frozenset[str] | None
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.set(1)
-        await bench.set(1, key=OTHER)
-        watchers = [await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None) for _ in range(2)]
-        for watcher in watchers:
-            assert watcher.take(10).synced, "precondition"
-        concerned = NamespaceWatcher if topics is None else TopicsWatcher
-        broken = _broken_once(monkeypatch, concerned if owner is Watcher else owner, name)
-        bench.opened.reads[0].hold()
-        bench.elsewhere(2)
-        bench.storage.write(NAMESPACE, Event(OTHER, Action.DELETE, None))
-        bench.opened.reads[0].release()
-        await asyncio.sleep(5)
-        assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "precondition"
-        for each in watchers:
-            with pytest.raises(Lagged):
-                each.take(10)
-            assert each.place is None
-            watcher = await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None)
-            received = {change.key: change.document for change in watcher.take(10).heads if change.document is not None}
-            assert received == {KEY: document(max_producer_per_topic=2)}
-            assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).heads == []
-
-    simulate(scenario, sole_writer=False)
-
-
-class Recording:
-    """A recorder that fails once."""
-
-    def __init__(self, fails: str) -> None:
-        self.fails = fails
-        self.noted_entries = 0
-
-    def _may_fail(self, where: str) -> None:
-        if where == self.fails:
-            raise OSError("no space left")
-
-    def knows(self, identity: str, positions: object) -> bool:
-        return True
-
-    def opened(self, log: object) -> None:
-        self._may_fail("opened")
-
-    def noted(self, *_: object) -> None:
-        self._may_fail("noted")
-        self.noted_entries += 1
-
-    def caught_up(self) -> None:
-        self._may_fail("caught_up")
-
-    def closed(self) -> None:
-        self._may_fail("closed")
-
-
-@pytest.mark.parametrize("fails", ["opened", "noted", "caught_up", "closed"])
-def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(bench: Bench) -> None:
-        recorders: list[Recording] = []
-
-        def record(_: str) -> Recording:
-            recorders.append(Recording(fails if not recorders else ""))
-            return recorders[-1]
-
-        bench.registry.common.history = cast("Any", SimpleNamespace(recorder=record))
-        assert (await bench.set(1)).version
-        bench.storage.lose(NAMESPACE)
-        await asyncio.sleep(1)
-        assert (await bench.set(2)).previous == "11" and await bench.value() == 2
-        assert len(recorders) == 2 and recorders[1].noted_entries
-
-    simulate(scenario)
-    assert sum("recording failed" in record.getMessage() for record in caplog.records) == 1

@@ -16,7 +16,6 @@ from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reading.tokens import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import ANYBODY, ChangeLog, LogError
-from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.namespace import ASKED_SECONDS, Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
@@ -44,44 +43,6 @@ def test_the_number_of_concurrent_loads_is_bounded() -> None:
     simulate(scenario, max_concurrent_loads=2)
 
 
-def test_namespaces_whose_logs_hang_keep_no_other_from_being_loaded() -> None:
-    async def scenario(bench: Bench) -> None:
-        bad = [f"acme/bad-{number}" for number in range(30)]
-        bench.log.hanging = set(bad)
-        waiting = [bench.loop.create_task(bench.registry.get(name).ready()) for name in bad]
-        await asyncio.sleep(0.1)
-        began = bench.loop.time()
-        await bench.registry.get("acme/good").ready()
-        assert bench.loop.time() - began < 16.0, "two at a time, one second each; it was 120 s each"
-        await asyncio.sleep(2)
-        for number in range(20):
-            began = bench.loop.time()
-            await bench.registry.get(f"acme/good-{number}").ready()
-            assert bench.loop.time() - began < 0.1, "those that hang are known"
-        assert bench.log.most_at_once <= 2 + 32 * 2
-        bench.log.hanging.clear()
-        for ended in await asyncio.gather(*waiting, return_exceptions=True):
-            assert ended is None or (isinstance(ended, PolicyError) and ended.state == LogState.LOAD_TIMEOUT)
-        await asyncio.sleep(5)
-        await asyncio.gather(*(bench.registry.get(name).ready() for name in bad))
-
-    simulate(scenario, max_concurrent_loads=2, load_timeout_seconds=120.0, load_retry_seconds=5.0)
-
-
-def test_a_load_that_goes_on_keeps_its_turn_however_long_it_takes() -> None:
-    async def scenario(bench: Bench) -> None:
-        for value in range(60):
-            bench.elsewhere(value)
-        bench.faults.read_seconds = 0.5
-        loading = bench.loop.create_task(bench.namespace.ready())
-        other = bench.loop.create_task(bench.registry.get("acme/other").ready())
-        await loading
-        assert not other.done()
-        await other
-
-    simulate(scenario, max_concurrent_loads=1)
-
-
 def test_nothing_is_answered_before_the_log_is_read() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(7)
@@ -92,19 +53,6 @@ def test_nothing_is_answered_before_the_log_is_read() -> None:
         assert not reading.done() and not writing.done() and bench.namespace.phase is Phase.LOADING
         assert await reading == 7
         assert (await writing).previous == "11"
-
-    simulate(scenario)
-
-
-def test_requests_that_arrive_during_a_load_are_applied_in_their_order() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.faults.read_seconds = 0.2
-        bench.elsewhere(100)
-        early = [bench.setting(value) for value in range(1, 10)]
-        await asyncio.sleep(0.2)
-        late = [bench.setting(value) for value in range(10, 20)]
-        versions = [(await task).version for task in (*early, *late)]
-        assert versions == sorted(versions) and await bench.value() == 19
 
     simulate(scenario)
 
@@ -228,33 +176,6 @@ def test_a_load_may_take_any_time_while_entries_arrive_and_fails_once_none_does(
         assert await reading == 5
 
     simulate(scenario)
-
-
-def test_reports_of_a_superseded_load_affect_neither_its_successor_nor_answers() -> None:
-    async def scenario(bench: Bench) -> None:
-        log = HandLog()
-        bench.registry.common.log = cast("ChangeLog", log)
-        stale, fresh = _entries(bench, 1, 2)
-        namespace = bench.namespace
-        waiting = bench.loop.create_task(error_of(namespace.get(KEY)))
-        await asyncio.sleep(5.01)
-        assert (await waiting).reason == "LOG_UNAVAILABLE"
-        reading = bench.loop.create_task(bench.value())
-        await asyncio.sleep(1)
-        first, second = (opening.sink for opening in log.openings)
-        assert log.openings[0].closed and not log.openings[1].closed
-        first.read([stale])  # type: ignore[attr-defined]
-        first.caught_up()  # type: ignore[attr-defined]
-        await asyncio.sleep(0.1)
-        assert not reading.done()
-        second.read([stale, fresh])  # type: ignore[attr-defined]
-        second.caught_up()  # type: ignore[attr-defined]
-        assert await reading == 2
-        first.lost(LogError(LogState.LOST, "late"))  # type: ignore[attr-defined]
-        first.read([stale])  # type: ignore[attr-defined]
-        assert await bench.value() == 2 and namespace.phase is Phase.READY and len(log.openings) == 2
-
-    simulate(scenario, load_retry_seconds=0.1)
 
 
 def test_if_the_reader_contradicts_an_event_taken_by_proof_the_log_is_read_again() -> None:
@@ -417,40 +338,3 @@ def test_every_caller_of_a_damaged_log_gets_the_error_and_it_is_logged_once(watc
         simulate(scenario, load_retry_seconds=1000)
     (line,) = [record.getMessage() for record in caplog.records if NAMESPACE in record.getMessage()]
     assert line == f"{NAMESPACE} can't be loaded: The change log of {NAMESPACE} can't be followed any more. Open it again."
-
-
-def test_the_error_for_a_log_that_is_lost_in_each_load_is_one_message() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.elsewhere(7)
-        real = bench.log.open
-        bench.faults.read_seconds = 0.1
-
-        async def open_and_lose(namespace: str, sink: Any, start: Any = None) -> Any:
-            log = await real(namespace, sink)
-            bench.loop.call_later(0.01, bench.storage.lose, namespace)
-            return log
-
-        bench.log.open = open_and_lose  # type: ignore[method-assign]
-        error = await error_of(bench.namespace.get(KEY))
-        assert error.reason == "LOG_UNAVAILABLE"
-        assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again. Try again."
-
-    simulate(scenario)
-
-
-def test_only_the_last_thousand_failing_namespaces_are_remembered_as_logged(caplog: pytest.LogCaptureFixture) -> None:
-    activity, away = Activity(), LogError(LogState.LOST, "It is away.")
-    names = [f"acme/{number}" for number in range(1_001)]
-
-    def is_logged(name: str, error: LogError) -> bool:
-        caplog.clear()
-        activity.load_failed(name, error)
-        return any(record.levelname == "WARNING" for record in caplog.records)
-
-    damaged = LogError(LogState.LOST, "It is damaged.")
-    assert all(is_logged(name, away) for name in names)
-    assert not is_logged(names[1], away)
-    assert is_logged(names[1], damaged)
-    activity.loaded(names[1])
-    assert is_logged(names[1], damaged)
-    assert is_logged(names[0], away), "the oldest failure was forgotten"

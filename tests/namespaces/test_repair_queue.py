@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 
 import pytest
 
@@ -111,31 +110,3 @@ def test_nothing_is_published_while_repairs_are_paused_and_none_is_lost() -> Non
         assert len(owner.passed) == 6 and queue.waiting == 0
 
     SimulatedLoop(random.Random(1)).run(scenario())
-
-
-def test_repairs_that_may_be_published_at_once_are_on_uvloop_too() -> None:
-    """Unlike asyncio's, uvloop's handle of a call that is due at once does not know its time."""
-    uvloop = pytest.importorskip("uvloop")
-
-    async def scenario() -> None:
-        _, queue, owner = queued(1_000, 2)
-        await asyncio.sleep(0.1)
-        assert len(owner.passed) == 2 and queue.waiting == 0
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(scenario())
-
-
-def test_the_time_for_each_repair_does_not_grow_with_the_number_that_wait() -> None:
-    def seconds_for(many: int) -> float:
-        async def scenario() -> float:
-            _, queue, owner = queued(10, many, publishes=False, paused=True)
-            began = time.process_time()
-            queue.resume()
-            await asyncio.sleep(0.01)
-            assert len(owner.passed) == many
-            return time.process_time() - began
-
-        return SimulatedLoop(random.Random(1)).run(scenario())
-
-    assert seconds_for(60_000) < 40 * seconds_for(6_000)

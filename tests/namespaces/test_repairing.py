@@ -79,23 +79,6 @@ def test_a_conflict_right_after_a_start_is_repaired_as_soon_as_at_any_other_time
     simulate(scenario, sole_writer=False, join_patience_seconds=0.0)
 
 
-def test_repairs_that_wait_for_a_namespace_to_finish_loading_are_counted() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.elsewhere(1)
-        bench.storage.compact(NAMESPACE)
-        bench.elsewhere(1, max_consumer_per_topic=2)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
-        namespace = bench.namespace
-        await asyncio.sleep(1)
-        assert namespace.phase is Phase.LOADING and written(bench) == 0
-        assert namespace.repairs_due == 1
-        await namespace.ready()
-        await asyncio.sleep(0.1)
-        assert written(bench) == 1 and namespace.repairs_due == 0
-
-    simulate(scenario, sole_writer=False, join_patience_seconds=3.0)
-
-
 def test_a_log_that_was_read_from_its_beginning_is_repaired_at_once() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
@@ -286,50 +269,6 @@ def test_a_deleted_namespace_is_dropped_with_its_due_repairs() -> None:
         assert len(bench.registry) == 0 and namespace.repairs_due == 0 and bench.registry.repairs.waiting == 0
 
     simulate(scenario, sole_writer=False, pause_repairs=True)
-
-
-def test_events_that_are_read_while_a_namespace_closes_make_no_repair_due() -> None:
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        await asyncio.sleep(1)
-        assert written(bench) == 1
-        namespace = bench.namespace
-        bench.opened.appends[0].hold()
-        waiting = bench.setting(7)
-        await asyncio.sleep(0.01)
-        closing = asyncio.ensure_future(bench.registry.close())
-        await asyncio.sleep(0.1)
-        bench.elsewhere(1)
-        bench.elsewhere(1, max_consumer_per_topic=5)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=4)))
-        await closing
-        assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
-        assert namespace.view is not None
-        state = namespace.view.state(KEY)
-        assert state is not None and state.due, "precondition: otherwise a repair would be due"
-        assert namespace.repairs_due == 0
-
-    simulate(scenario, sole_writer=False)
-
-
-def test_a_repair_that_waits_while_the_log_is_opened_again_is_counted_once() -> None:
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        await asyncio.sleep(0.1)
-        namespace = bench.namespace
-        bench.opened.reads[0].hold()
-        bench.elsewhere(5)
-        bench.storage.compact(NAMESPACE)  # so the old view can't be continued
-        bench.elsewhere(5, max_consumer_per_topic=6)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
-        bench.opened.lose(LogError(LogState.LOST, "It can't be followed any more."))
-        await asyncio.sleep(0.5)
-        assert namespace.phase is Phase.LOADING and namespace.reading is not None and namespace.reading.is_read, (
-            "precondition: the log was read, and the namespace does not answer yet"
-        )
-        assert namespace.repairs_due == 1
-
-    simulate(scenario, sole_writer=False, pause_repairs=True, join_patience_seconds=3.0)
 
 
 def _conflicts(bench: Bench, count: int) -> list[PolicyKey]:

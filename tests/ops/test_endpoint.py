@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from topicpolicies_server.config import parse_address
 from topicpolicies_server.ops import http
@@ -127,59 +122,3 @@ def test_malformed_requests_are_refused_and_the_endpoint_continues(asked: Asked)
             while peer.recv(65536):
                 pass
     assert asked.ask("/livez").text == "ok"
-
-
-class Slow(Collector):
-    """A collector that records how many scrapes use it at the same time."""
-
-    def __init__(self) -> None:
-        self.at_once = self.most = 0
-
-    def describe(self) -> Iterator[Metric]:
-        """Describes nothing."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """Collects one metric, slowly."""
-        self.at_once += 1
-        self.most = max(self.most, self.at_once)
-        time.sleep(0.05)
-        self.at_once -= 1
-        yield GaugeMetricFamily("one", "Something.", value=1)
-
-
-def test_scrapes_run_one_after_the_other_and_probes_do_not_wait_for_them() -> None:
-    slow = Slow()
-    endpoint = Endpoint(parse_address("127.0.0.1:0"), slow, lambda: WELL)
-    try:
-        with ThreadPoolExecutor(9) as threads:
-            url = f"http://{endpoint.address}"
-            scrapes = [threads.submit(httpx.get, f"{url}/metrics", trust_env=False, timeout=10) for _ in range(8)]
-            probed = threads.submit(httpx.get, f"{url}/livez", trust_env=False, timeout=10)
-            assert probed.result().text == "ok"
-            assert all("one 1.0" in each.result().text for each in scrapes)
-    finally:
-        asyncio.run(endpoint.close())
-    assert slow.most == 1, "two scrapes ran at once: each thread that computes delays the event loop"
-
-
-def test_the_endpoint_does_not_resolve_the_name_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(*_: object) -> str:
-        raise AssertionError("a resolver that does not answer holds up the start")
-
-    monkeypatch.setattr(socket, "getfqdn", asked)
-    monkeypatch.setattr(socket, "gethostbyaddr", asked)
-    endpoint = Endpoint(parse_address("0.0.0.0:0"), Slow(), lambda: WELL)
-    try:
-        assert httpx.get(f"http://127.0.0.1:{endpoint.address.port}/livez", trust_env=False).text == "ok"
-    finally:
-        asyncio.run(endpoint.close())
-
-
-def test_a_peer_that_goes_away_causes_no_traceback(asked: Asked, capfd: pytest.CaptureFixture[str]) -> None:
-    for _ in range(20):
-        with asked.connect() as peer:
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets the connection
-            peer.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-    assert asked.ask("/livez").text == "ok"
-    assert capfd.readouterr().err == ""

@@ -93,6 +93,7 @@ def follow(address: str, arguments: list[str], shows: str) -> None:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_the_first_commands_of_the_readme_work_verbatim(serving: Serving, tmp_path: Path) -> None:
     (screen,) = re.findall(r"```sh\n(topicpolicies serve .*?)```", README.read_text(), re.DOTALL)
@@ -174,6 +175,7 @@ def test_a_server_that_is_not_there_ends_with_5() -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_plan_apply_and_export_agree(command: Callable[..., Ended], namespace: str, tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"

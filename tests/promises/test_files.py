@@ -15,9 +15,11 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from .api import Api, Change, Refused, Update, refusal
 from .server_process import ServerProcess
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 PAGE = 4_096
-_TOPICS, _CALLERS, _BATCHES, _BATCH = 300, 6, 50, 250
+_TOPICS, _CALLERS, _BATCHES, _BATCH = 150, 6, 25, 250
 
 
 def topic(number: int, namespace: str = "public/default") -> str:
@@ -97,18 +99,18 @@ async def change(address: str, batches: int) -> None:
 async def test_the_history_takes_no_more_of_the_disk_than_its_bound_and_a_little(
     tmp_path: Path, server: Callable[..., ServerProcess]
 ) -> None:
-    of_16 = server("--history-megabytes", "16", "--no-checkpoints")
-    await of_16.start()
+    of_8 = server("--history-megabytes", "8", "--no-checkpoints")
+    await of_8.start()
     async with sampled(tmp_path) as peak:
-        await change(of_16.address, _BATCHES)
-        async with Api(of_16.address) as api:
+        await change(of_8.address, _BATCHES)
+        async with Api(of_8.address) as api:
             entries = await api.history(topic(7))  # returns when everything before is written
             assert entries[-1].document == await api.get(topic(7))
         assert len(entries) > 5, "the bound has room for several changes of each topic"
     at_the_end = on_disk(tmp_path)
-    of_16.stop()
-    assert peak.mib <= 16 + 24
-    assert at_the_end <= 16 + 4
+    of_8.stop()
+    assert peak.mib <= 8 + 24
+    assert at_the_end <= 8 + 4
     of_1 = server("--history-megabytes", "1", "--no-checkpoints")
     await of_1.start()
     async with asyncio.timeout(60):

@@ -235,6 +235,7 @@ async def test_the_future_is_refused(api: Api, topic: str) -> None:
 # The file
 
 
+@pytest.mark.slow
 async def test_the_history_outlives_kills_without_gaps_or_repeats(serving: Serving, topic: str) -> None:
     server = await serving()
     expected = []

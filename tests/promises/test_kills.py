@@ -65,6 +65,7 @@ class Load:
                 self.repeated += answer.replayed
                 self.links[topic].append(Link(update.request_id, answer.previous_version, answer.version))
                 self.last[topic, name] = value
+                await asyncio.sleep(self.chance.uniform(0, 0.02))  # a server that starts needs the processors too
 
 
 @pytest.mark.slow

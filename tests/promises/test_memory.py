@@ -36,6 +36,7 @@ async def watch(api: Api, topic: str) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="where Linux says what memory a process takes")
 async def test_refused_calls_leave_nothing_in_memory(serving: Serving, tmp_path: Path) -> None:
     server = await serving(*Guarded(tmp_path).options, "--log-level", "warning")

@@ -388,6 +388,12 @@ async def test_a_key_that_is_replaced_is_in_force_within_seconds(serving: Servin
             while await refused_or_none(api.get(TOPIC)) is not None:  # noqa: ASYNC110 (another process)
                 await asyncio.sleep(0.05)
         assert (await refusal(old.get(TOPIC))).reason == "CREDENTIALS_INVALID", "this is also how tokens are revoked"
+        files.key.write_bytes(b"short")
+        server.hang_up()
+        async with asyncio.timeout(20):
+            while "5 bytes" not in server.printed:  # noqa: ASYNC110 (another process)
+                await asyncio.sleep(0.05)
+        await api.get(TOPIC)  # the last key that can be used stays in force
 
 
 async def test_a_watch_ends_when_its_token_has_expired(guarded: ServerProcess) -> None:

@@ -7,6 +7,8 @@ import itertools
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.validators.links import Link, chain
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -166,6 +168,7 @@ async def test_a_repeat_after_sigkill_gets_the_first_answer(serving: Serving, to
 # What is answered is on disk
 
 
+@pytest.mark.slow
 async def test_what_was_answered_is_there_after_kill_9_at_once(serving: Serving, namespace: str) -> None:
     """The server is killed in the moment of an answer, while further changes are on their way."""
     server = await serving()

@@ -133,6 +133,7 @@ class Load:
         return sorted({document.version for _, document in self.made if document.version > since})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_under_load_nothing_is_missed_repeated_or_goes_back(api: Api, namespace: str, mode: str) -> None:
     load, copy = Load(namespace, 3), Copy()
@@ -357,6 +358,7 @@ async def test_bookmarks_come_on_a_timer_and_their_time_and_place_go_on(api: Api
 # A slow watch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_watch_that_is_not_read_delays_nobody_and_costs_nothing(serving: Serving, namespace: str, topic: str, mode: str) -> None:
     server = await serving()

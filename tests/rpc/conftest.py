@@ -21,10 +21,10 @@ from topicpolicies_server.rpc.server import Server
 TOPIC = "persistent://public/default/orders"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def log_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    """Returns the file of the embedded log; None: it is in memory."""
-    return None if request.param == "memory" else tmp_path / "policies.db"
+@pytest.fixture
+def log_path(tmp_path: Path) -> Path | None:
+    """Returns the file of the embedded log; tests override this fixture with None: it is in memory."""
+    return tmp_path / "policies.db"
 
 
 @pytest.fixture

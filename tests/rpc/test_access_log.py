@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -36,7 +35,6 @@ from topicpolicies_server.config import (
     ServerConfig,
     parse_address,
 )
-from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.rpc.access_log import AccessLog
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.servicer import Servicer
@@ -174,14 +172,6 @@ async def test_each_change_of_a_batch_has_a_line_with_its_own_outcome(recording:
     assert fields(whole, "msg", "call", "outcome", "changes") == ("call", "BatchUpdatePolicies", "OK", 3)
 
 
-@pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
-async def test_a_refusal_by_another_service_is_recorded_with_its_status(recording: Recording) -> None:
-    async with grpc.aio.insecure_channel(recording.server.address) as channel:
-        with pytest.raises(grpc.aio.AioRpcError):
-            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
-    assert [fields(line, "call", "outcome") for line in await recording.lines()] == [("grpc.health.v1.Health/Check", "NOT_FOUND")]
-
-
 async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Recording, client: AsyncStub) -> None:
     policies = TopicPolicies(max_producer_per_topic=77_123)
     offload = policies.offload_policies
@@ -257,26 +247,6 @@ async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
     await client.UpdatePolicy(update(4))
     assert [line["msg"] for line in await recording.lines()] == ["call"]
     assert caplog.records[-1].getMessage() == "the access log can be written again; 3 calls are missing in it"
-
-
-async def test_lines_that_wait_for_the_disk_keep_no_requests_in_memory(
-    recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = recording.log
-    stuck = Stuck(log, monkeypatch)
-    await client.UpdatePolicy(update(1))
-    await until(stuck.began.is_set)
-    for value in range(300):
-        await client.UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{value % 3}", policies=TopicPolicies(max_producer_per_topic=value)))
-    await until(lambda: log._lines._waiting.qsize() == 300)
-    await until(lambda: len(requests_in_memory()) < 100)
-    assert log._lines._waiting.qsize() == 300, "the lines do not wait any more"
-    stuck.go.set()
-
-
-def requests_in_memory() -> list[Request]:
-    gc.collect()
-    return [each for each in gc.get_objects() if isinstance(each, Request)]
 
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:

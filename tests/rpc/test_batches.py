@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,14 +14,9 @@ from google.rpc.status_pb2 import Status
 
 from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.access import Granted
 from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, Recorded, ServerConfig, parse_address
-from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
-from topicpolicies_server.rpc import requests
-from topicpolicies_server.rpc.batches import TURN_SECONDS
-from topicpolicies_server.rpc.requests import Author
 from topicpolicies_server.rpc.server import Server
 
 from .callers import believe, of
@@ -75,19 +69,6 @@ async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorde
     )
 
 
-async def test_a_permission_check_that_is_cancelled_fails_the_changes_of_its_namespace_as_internal(
-    server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def ask(*_: object) -> Granted:
-        raise asyncio.CancelledError
-
-    monkeypatch.setattr(slow, "_ask", ask)
-    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
-        changes = batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))
-        found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"))).results
-    assert reasons(list(found)) == ["INTERNAL", "", "INTERNAL"]
-
-
 async def test_at_the_deadline_each_change_has_the_result_that_is_certain_by_then(
     server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,28 +92,3 @@ async def test_at_the_deadline_each_change_has_the_result_that_is_certain_by_the
         changes = batch(*(change(name, 1) for name in names))
         found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"), timeout=2.0)).results
     assert reasons(list(found)) == ["", "OUTCOME_UNKNOWN", "NOT_APPENDED", "AUTHORIZATION_UNKNOWN", "INVALID_REQUEST"]
-
-
-async def test_a_batch_of_large_changes_lets_other_tasks_have_their_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop, read = asyncio.get_running_loop(), requests.read_change
-    turns, looked = 0, list[int]()
-
-    def large(change: service_pb2.PolicyChangeRequest, author: Author, index: int) -> tuple[str, Request]:
-        over = time.perf_counter() + 2 * TURN_SECONDS
-        while time.perf_counter() < over:
-            pass
-        looked.append(turns)
-        return read(change, author, index)
-
-    def turn() -> None:
-        nonlocal turns
-        turns += 1
-        loop.call_soon(turn)
-
-    monkeypatch.setattr(requests, "read_change", large)
-    loop.call_soon(turn)
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        changes = batch(*(change(FAST, number) for number in range(30)))
-        found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"))).results
-    assert [each.success.document.policies.max_producer_per_topic for each in found] == list(range(30))
-    assert len(set(looked)) == 30, "other tasks had no turn between two changes"

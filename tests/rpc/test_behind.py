@@ -34,7 +34,7 @@ from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import PATIENCE, HistoryReader, WatchReader, changes, kinds, token_of
+from .watching import WatchReader, changes, kinds, token_of
 
 NAMESPACE = "public/default"
 Serving = Callable[..., AbstractAsyncContextManager[tuple[Server, AsyncStub]]]
@@ -166,42 +166,6 @@ async def test_a_reader_of_every_change_gets_a_reset_if_it_is_behind_and_the_his
         await watch.until(lambda event: event.change.document.policies.max_producer_per_topic == 599)
         watch.cancel()
     assert reset.reason == ERROR_REASON_EVENTS_GONE
-
-
-@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
-async def test_a_token_ahead_of_the_log_resets_the_watch(serving: Serving, mode: WatchMode.ValueType) -> None:
-    async with serving() as (_, stub):
-        await write(stub, 3)
-        text = token_of(await WatchReader(stub, namespaces=[NAMESPACE], mode=mode).whole())
-        token = resume_tokens.read(text)
-        for wrong in (("~",), (*token.positions, "", "")):
-            ahead = resume_tokens.write(token._replace(positions=wrong))
-            events = await WatchReader(stub, namespaces=[NAMESPACE], mode=mode, resume_tokens={NAMESPACE: ahead}).whole()
-            assert next(kind for kind in kinds(events) if kind != "status") == "reset"
-            assert token_of(events) == text and changes(events)
-
-
-@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, None])
-async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_tasks_or_listeners(
-    serving: Serving, mode: WatchMode.ValueType | None
-) -> None:
-    async with serving() as (server, stub):
-        await write(stub, 20)
-
-        async def come_and_go() -> None:
-            if mode is None:
-                await HistoryReader(stub, namespaces=[NAMESPACE]).whole()
-            else:
-                await WatchReader(stub, namespaces=[NAMESPACE], mode=mode).whole()
-
-        for _ in range(10):
-            await asyncio.gather(*(come_and_go() for _ in range(30)))
-        namespace = server.registry.get(NAMESPACE)
-        async with asyncio.timeout(PATIENCE):
-            while namespace.watchers or any(task.get_name().startswith("the watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        history = server.registry.common.history
-        assert history is not None and not history._progress[NAMESPACE].listeners
 
 
 async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_forgotten_while_it_was_behind(

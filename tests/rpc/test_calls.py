@@ -16,7 +16,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
 
-from .conftest import TOPIC, Refusal, refused
+from .conftest import TOPIC, refused
 
 ALICE = Caller("alice", Way.TOKEN)
 REFUSAL = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "Nobody may call.")
@@ -95,27 +95,6 @@ async def test_calls_of_every_service_are_refused_before_their_requests_are_vali
     await identifying.until_ended(3)
     assert [each[0] for each in identifying.ends] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
     assert all(each[2] is Reason.READ_ONLY for each in identifying.ends)
-
-
-@pytest.mark.parametrize("later", [False, True])
-async def test_an_unforeseen_failure_to_identify_the_caller_is_internal_and_only_logged(
-    server: Server, stub: AsyncStub, caplog: pytest.LogCaptureFixture, later: bool
-) -> None:
-    def fails(_: Call) -> Caller:
-        raise LookupError("a cause only for the log")
-
-    async def fails_later(call: Call) -> Caller:
-        await asyncio.sleep(0)
-        return fails(call)
-
-    server.calls.identify = fails_later if later else fails
-    refusal = await refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC)))
-    with pytest.raises(grpc.aio.AioRpcError) as watching:
-        await stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC])).read()
-    for each in (refusal, Refusal(watching.value)):
-        assert (each.code, each.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
-        assert "only for the log" not in each.message
-    assert "a cause only for the log" in caplog.text
 
 
 async def test_observers_see_a_call_whose_caller_went_away_as_given_up(server: Server, stub: AsyncStub, identifying: Identifying) -> None:

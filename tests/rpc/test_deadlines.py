@@ -15,7 +15,7 @@ import pytest
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetEffectivePolicyRequest, GetPolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
-from topicpolicies_server.config import EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
@@ -23,7 +23,6 @@ from topicpolicies_server.readiness import State
 from topicpolicies_server.rpc.handlers import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.server import Server
 
-from .cluster import FakeCluster
 from .conftest import TOPIC, refused
 
 UPDATE = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
@@ -128,33 +127,6 @@ async def test_calls_that_wait_for_the_log_get_its_last_error_although_the_patie
             refusal = await refused(call)
             assert refusal.info.reason == "LOG_UNAVAILABLE"
             assert "within the time of this call: No broker can be reached. Nothing was done" in refusal.message
-
-
-@pytest.fixture
-async def cluster_server() -> AsyncIterator[Server]:
-    """Yields a server for a cluster whose admin API hangs."""
-    cluster = FakeCluster()
-    cluster.hangs = True
-    await cluster.open()
-    config = ServerConfig(
-        log=PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url), listen=parse_address("127.0.0.1:0")
-    )
-    async with Server(config) as running:
-        yield running
-        await cluster.shut()
-
-
-async def test_calls_that_wait_for_hanging_brokers_end_with_a_reason_before_their_deadlines(cluster_server: Server) -> None:
-    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
-        for call in (
-            async_stub(channel).UpdatePolicy(UPDATE, timeout=1.5),
-            async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=1.5),
-        ):
-            refusal = await refused(call)
-            assert (refusal.code, refusal.info.reason) in {
-                (grpc.StatusCode.DEADLINE_EXCEEDED, "TIMEOUT"),
-                (grpc.StatusCode.UNAVAILABLE, "CLUSTER_UNAVAILABLE"),
-            }
 
 
 async def test_answers_while_the_log_is_out_of_reach_have_the_time_since_when_they_are_unconfirmed(server: Server, stub: AsyncStub) -> None:

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tests.stubs import AsyncStub
-from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     LIST_OPERATION_UNION,
     GetPolicyRequest,
@@ -105,14 +105,3 @@ async def test_a_named_topic_without_a_document_is_shown_as_absent_unless_its_na
     changes = [event.change for event in await watch.until_synced() if event.HasField("change")]
     watch.cancel()
     assert [change.document.topic for change in changes] == ([TOPIC] if whole else [other, TOPIC])
-
-
-async def test_a_request_id_belongs_to_one_topic_and_scope(stub: AsyncStub) -> None:
-    request = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), request_id="1" * 32)
-    first = await stub.UpdatePolicy(request)
-    request.scope = SCOPE_GLOBAL
-    other = await stub.UpdatePolicy(request)
-    assert (first.replayed, other.replayed) == (False, False)
-    assert other.document.scope == SCOPE_GLOBAL
-    request.scope = SCOPE_LOCAL
-    assert (await refused(stub.UpdatePolicy(request))).info.reason == "REQUEST_ID_REUSED", "LOCAL was not named the first time"

@@ -11,12 +11,20 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.access.signing import SECRET
+from tests.access.signing import SECRET, token
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import calls
@@ -24,7 +32,6 @@ from topicpolicies_server.rpc.calls import LAST_SECONDS, Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import ALL_PERMITTED, bearer
 from .watching import WatchReader
 
 PATIENCE = 20.0
@@ -43,7 +50,7 @@ async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=authentication,
-        authorization=ALL_PERMITTED,
+        authorization=AuthorizationConfig(allow_authenticated=True),
     )
     async with Server(config) as running:
         yield running
@@ -54,6 +61,10 @@ async def stub(server: Server) -> AsyncIterator[AsyncStub]:
     """Yields a stub of the service."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield async_stub(channel)
+
+
+def bearer(**claims: object) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token(**claims)}"),)  # type: ignore[arg-type]
 
 
 def reason(error: grpc.aio.AioRpcError) -> str:

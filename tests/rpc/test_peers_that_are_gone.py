@@ -96,20 +96,6 @@ async def test_a_call_whose_peer_disconnects_while_it_is_written_to_is_given_up_
     assert len(server.calls) == 0
 
 
-async def test_grpc_does_not_log_writes_to_disconnected_peers_but_logs_other_failures(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = logging.getLogger("grpc._cython.cygrpc")
-    for error in (InternalError("Failed to execute a batch"), ValueError("another")):
-        try:
-            raise error
-        except Exception:
-            log.exception("raised in a method of %s", server.address)
-    (record,) = caplog.records
-    assert record.exc_info is not None
-    assert isinstance(record.exc_info[1], ValueError)
-
-
 @pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
 async def test_a_peer_that_makes_no_connection_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.5)

@@ -20,7 +20,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import quotas as quotas_module
-from topicpolicies_server.rpc.quotas import Bucket, Quotas, Usage, address, principal
+from topicpolicies_server.rpc.quotas import Quotas, Usage, address, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -120,23 +120,6 @@ async def test_changes_beyond_the_rate_are_refused_until_the_time_of_the_retry(s
     await stub.UpdatePolicy(update(5), metadata=ALICE)
 
 
-@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 20.0}])
-@pytest.mark.usefixtures("named")
-async def test_single_changes_beyond_the_rate_wait_for_their_turns_and_are_made(stub: AsyncStub) -> None:
-    made: list[float] = []
-
-    async def call() -> None:
-        await stub.UpdatePolicy(update(), metadata=ALICE)
-        made.append(time.monotonic())
-
-    began = time.monotonic()
-    async with asyncio.timeout(_SECONDS):
-        await asyncio.gather(*(call() for _ in range(36)))
-    assert len(made) == 36
-    for late in (4, 8, 16):
-        assert made[19 + late] - began >= late / 20 - 0.01, "more were made than 20 at once and then one every twentieth of a second"
-
-
 @pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 1.05}])
 @pytest.mark.usefixtures("named")
 async def test_a_change_whose_turn_is_later_than_its_deadline_is_refused_with_the_time_of_a_retry(stub: AsyncStub) -> None:
@@ -161,16 +144,6 @@ async def test_a_batch_beyond_the_rate_is_slowed_and_all_its_changes_are_made(st
 
 @pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
-async def test_the_changes_of_a_batch_that_the_rate_does_not_allow_before_the_deadline_are_not_made(stub: AsyncStub) -> None:
-    results = (await stub.BatchUpdatePolicies(many(100), metadata=ALICE, timeout=2.0)).results
-    made = sum(result.HasField("success") for result in results)
-    assert 20 <= made <= 60 and all(result.HasField("success") for result in results[:made])
-    assert {result.error.code for result in results[made:]} == {grpc.StatusCode.DEADLINE_EXCEEDED.value[0]}
-    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)).policies.max_producer_per_topic == made - 1
-
-
-@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 20.0}])
-@pytest.mark.usefixtures("named")
 async def test_a_batch_beyond_the_rate_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
     call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(1_000), metadata=ALICE))
     async with asyncio.timeout(_SECONDS):
@@ -183,48 +156,6 @@ async def test_a_batch_beyond_the_rate_does_not_starve_single_changes_of_its_pri
                 else:
                     break
     call.cancel()
-
-
-@pytest.mark.parametrize("quota", [{"max_calls_per_principal": 1, "max_changes_per_second_per_principal": 5.0}])
-@pytest.mark.usefixtures("named")
-async def test_a_batch_that_is_cancelled_while_it_is_slowed_gives_back_its_place(server: Server, stub: AsyncStub) -> None:
-    call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(1_000), metadata=ALICE))
-    usage = usage_of(server)
-    async with asyncio.timeout(_SECONDS):
-        while not usage.calls:  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-        error = await refusal(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE))
-        assert retry_seconds(error) == 1
-        call.cancel()
-        while usage.calls:  # noqa: ASYNC110 (as above)
-            await asyncio.sleep(0.01)
-        await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
-
-
-@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 2.0}])
-@pytest.mark.usefixtures("named")
-async def test_batches_that_are_cancelled_while_they_are_slowed_do_not_delay_later_changes(
-    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slowed, portion = 0, Bucket.portion
-
-    def counted(bucket: Bucket, wanted: int, now: float) -> tuple[int, float]:
-        nonlocal slowed
-        count, seconds = portion(bucket, wanted, now)
-        slowed += seconds > 0
-        return count, seconds
-
-    monkeypatch.setattr(Bucket, "portion", counted)
-    calls = [asyncio.ensure_future(stub.BatchUpdatePolicies(many(10), metadata=ALICE)) for _ in range(40)]
-    usage = usage_of(server)
-    async with asyncio.timeout(_SECONDS):
-        while slowed < len(calls):  # noqa: ASYNC110 (nothing signals that all of them wait)
-            await asyncio.sleep(0.01)
-        for call in calls:
-            call.cancel()
-        while usage.calls:  # noqa: ASYNC110 (as above)
-            await asyncio.sleep(0.01)
-        await stub.UpdatePolicy(update(1), metadata=ALICE)
 
 
 @pytest.mark.parametrize("quota", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
@@ -263,17 +194,6 @@ def callers() -> Iterator[tuple[Caller, Caller, bool]]:
 @pytest.mark.parametrize(("one", "other", "same"), list(callers()))
 def test_a_quota_belongs_to_the_role_for_which_a_call_is_made_however_it_comes(one: Caller, other: Caller, *, same: bool) -> None:
     assert (principal(one, "ipv4:10.0.0.1:1") == principal(other, "ipv4:10.0.0.2:1")) is same
-
-
-def test_a_bucket_gives_a_seconds_tokens_at_once_and_then_one_each_interval() -> None:
-    bucket = Bucket(10.0, 0.0)
-    for _ in range(10):
-        assert bucket.delay(0.0) == 0
-        bucket.take()
-    assert bucket.delay(0.0) == pytest.approx(0.1) and bucket.delay(0.05) == pytest.approx(0.05)
-    assert bucket.portion(100, 0.1) == (1, 0.0)
-    assert bucket.portion(100, 0.1)[1] == pytest.approx(0.1)
-    assert bucket.delay(0.1) == pytest.approx(0.2), "a single change waits behind the portion of a batch, not behind the batch"
 
 
 def test_the_idlest_principal_is_forgotten_but_none_with_calls_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from topicpolicies_server.config import (
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
-from .callers import ROLES, Metadata
+from .callers import Metadata
 from .conftest import Refusal
 from .test_certificates import Connection, Files, serial_of, shown, until
 
@@ -121,7 +121,7 @@ async def test_certificates_and_the_keys_of_tokens_are_replaced_under_load_witho
     made, authority, files = KINDS[kind], Authority(tmp_path / "authority"), Files(tmp_path / "server")
     keys, roles = tmp_path / "keys", tmp_path / "roles.toml"
     keys.write_bytes(made.file([0]))
-    roles.write_text(ROLES)
+    roles.write_text('superusers = ["admin"]\n')
     files.put(authority.issue("server-0"))
     config = ServerConfig(
         log=EmbeddedLogConfig(path=None),

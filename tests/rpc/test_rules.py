@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import grpc
 import pytest
 
-from tests.stubs import AsyncStub, async_stub, batch
+from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
@@ -100,19 +99,3 @@ async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is
     assert len(server.registry) == 0, "the namespace was loaded"
     assert not (await read(stub)).disabled
     assert len(server.registry) == 1
-
-
-async def test_the_updates_of_a_batch_are_made_in_their_order_per_key(stub: AsyncStub) -> None:
-    changes = []
-    for number in range(40):
-        topic = f"persistent://{NAMESPACE}/batch-{number % 3}"
-        changes.append(update(topic, replication_clusters=["us"]) if number % 5 == 0 else update(topic, max_producer_per_topic=number))
-    versions: dict[str, list[tuple[str, str]]] = {}
-    for result in (await stub.BatchUpdatePolicies(batch(*changes))).results:
-        assert result.HasField("success"), result.error
-        made = result.success
-        if made.outcome == pb.CHANGE_OUTCOME_APPLIED:
-            versions.setdefault(made.document.topic, []).append((made.previous_version, made.version))
-    assert len(versions) == 3
-    for links in versions.values():
-        assert all(earlier[1] == later[0] for earlier, later in pairwise(links))

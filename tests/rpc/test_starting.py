@@ -16,8 +16,7 @@ from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.config import AccessLogConfig, Address, EmbeddedLogConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
+from topicpolicies_server.logs.sqlite.log import SqliteLog
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -111,47 +110,6 @@ async def test_a_start_that_fails_after_its_address_is_bound_gives_the_address_b
         await Server(config(f"127.0.0.1:{port}", metrics_listen=address)).start()
     async with Server(config(f"127.0.0.1:{port}")) as server, grpc.aio.insecure_channel(server.address) as channel:
         await async_stub(channel).UpdatePolicy(update(), timeout=PATIENCE)
-
-
-async def test_a_server_that_is_stopped_while_it_starts_is_stopped_when_both_calls_return(silent: Silent) -> None:
-    before = tasks()
-    server = Server(config())
-    starting = asyncio.create_task(server.start())
-    await until(lambda: silent.asked > 0)
-    stopping = asyncio.create_task(server.stop())
-    await asyncio.sleep(0.05)
-    silent.answers.set()
-    await asyncio.wait_for(asyncio.gather(starting, stopping), PATIENCE)
-    assert silent.closed
-    assert tasks() <= before
-
-
-async def test_further_stops_of_a_stopping_server_wait_for_its_end_and_do_not_cut_off_accepted_changes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    held: list[tuple[SqliteNamespaceLog, Event]] = []
-    closed: list[int] = []
-    append, close = SqliteNamespaceLog.append, SqliteLog.close
-
-    async def noted(log: SqliteLog) -> None:
-        closed.append(len(held))
-        await close(log)
-
-    monkeypatch.setattr(SqliteNamespaceLog, "append", lambda log, event: held.append((log, event)))
-    monkeypatch.setattr(SqliteLog, "close", noted)
-    server = Server(config())
-    await server.start()
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        call = asyncio.ensure_future(async_stub(channel).UpdatePolicy(update(), timeout=PATIENCE))
-        await until(lambda: bool(held))
-        stops = [asyncio.create_task(server.stop()) for _ in range(3)]
-        await asyncio.sleep(0.5)
-        assert not any(stop.done() for stop in stops), "a stop returned before an accepted change was finished"
-        assert closed == []
-        append(*held.pop())
-        assert (await call).document.version
-        await asyncio.wait_for(asyncio.gather(*stops), PATIENCE)
-    assert closed == [0]
 
 
 def update() -> UpdatePolicyRequest:

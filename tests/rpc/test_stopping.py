@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -27,10 +25,8 @@ from topicpolicies.v1.service_pb2 import (
     UpdatePolicyRequest,
     WatchPoliciesRequest,
 )
-from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
-from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.ops.http import Endpoint
 from topicpolicies_server.rpc.errors import DETAILS_KEY
 from topicpolicies_server.rpc.server import Server
 
@@ -204,68 +200,3 @@ async def test_health_watches_do_not_delay_the_stop_and_get_not_serving_first(pa
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
         assert end_of(Refusal(caught.value)) == STOPPING
-
-
-@pytest.mark.parametrize("part", [Registry, SqliteLog, Endpoint])
-async def test_a_failure_to_close_one_part_of_a_server_does_not_prevent_that_of_the_others(
-    part: type[Any], limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = ServerConfig(
-        log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
-        listen=parse_address("127.0.0.1:0"),
-        limits=limits,
-        history=HistoryConfig(path=tmp_path / "history.db"),
-        metrics_listen=parse_address("127.0.0.1:0"),
-    )
-    real = part.close
-
-    async def fail(closed: object) -> None:
-        await real(closed)
-        raise OSError("unexpected failure")
-
-    with monkeypatch.context() as failing:
-        failing.setattr(part, "close", fail)
-        server = Server(config)
-        await server.start()
-        with pytest.raises(OSError, match="unexpected failure"):
-            await stopped(server)
-    async with Server(config) as again, grpc.aio.insecure_channel(again.address) as channel:
-        await async_stub(channel).UpdatePolicy(update())
-
-
-async def test_a_stopping_server_ends_watches_with_a_bookmark_and_shutting_down(patient: Server) -> None:
-    async with grpc.aio.insecure_channel(patient.address) as channel:
-        call: Any = async_stub(channel).WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
-        synced = await call.read()
-        while not synced.events[-1].bookmark.synced:
-            synced = await call.read()
-        await stopped(patient)
-        assert (await call.read()).events[-1].resume_token == synced.events[-1].resume_token != ""
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.read()
-        assert end_of(Refusal(caught.value)) == STOPPING
-
-
-async def test_a_caller_that_disconnects_while_the_server_stops_causes_no_failure(
-    server: Server, stub: AsyncStub, stuck_log: list[str]
-) -> None:
-    call = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
-    await until(lambda: bool(stuck_log))
-    stopping = asyncio.ensure_future(stopped(server))
-    await asyncio.sleep(0.1)
-    call.cancel()
-    await stopping
-
-
-async def test_callers_that_cancel_their_calls_leave_no_warning_in_the_log_and_no_open_call(server: Server, stub: AsyncStub) -> None:
-    chance = random.Random(7)
-    for _ in range(100):
-        watch: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
-        several: Any = stub.BatchUpdatePolicies(batch(*(update() for _ in range(5))))
-        one: Any = stub.UpdatePolicy(update())
-        for call in chance.sample([watch, several, one], 3):
-            if chance.random() < 0.5:
-                await asyncio.sleep(chance.random() / 100)
-            call.cancel()
-    await until(lambda: len(server._servicer.calls) == 0)  # type: ignore[union-attr]
-    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).version

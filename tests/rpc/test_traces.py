@@ -75,22 +75,6 @@ async def test_an_event_in_the_log_has_the_trace_context_of_its_caller(stub: Asy
     assert not {"traceparent", "tracestate"} & set(other)
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        (("traceparent", PARENT.upper()),),
-        (("traceparent", PARENT + "-what-the-future-brings"),),
-        (("traceparent", "x" * 1_000),),
-        (("tracestate", STATE),),
-    ],
-)
-async def test_an_invalid_trace_context_is_not_kept(stub: AsyncStub, tmp_path: Path, metadata: Metadata) -> None:
-    await update(stub, 1, metadata)
-    (event,) = in_the_log(tmp_path)
-    assert not {"traceparent", "tracestate"} & set(event)
-    assert await history(stub, 1) == [""]
-
-
 async def test_a_malformed_trace_state_is_dropped_and_the_trace_parent_is_kept(stub: AsyncStub, tmp_path: Path) -> None:
     await update(stub, 1, (("traceparent", PARENT), ("tracestate", "no members")))
     (event,) = in_the_log(tmp_path)
@@ -109,21 +93,3 @@ async def test_the_history_and_watches_have_the_trace_parent_of_a_change(stub: A
         assert [(await watch.change()).origin.trace_parent for _ in range(2)] == [PARENT, PARENT]
         watch.cancel()
     assert (await history(stub, 2))[:2] == [PARENT, PARENT]
-
-
-async def test_the_changes_of_a_batch_have_the_trace_parent_of_the_call(stub: AsyncStub) -> None:
-    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
-    batch = service_pb2.BatchUpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=change)])
-    await stub.BatchUpdatePolicies(batch, metadata=TRACE)
-    assert await history(stub, 1) == [PARENT]
-
-
-async def test_after_a_restart_the_history_and_watches_have_the_same_trace_parent(configuration: ServerConfig) -> None:
-    for restarted in (False, True):
-        async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
-            if not restarted:
-                await update(async_stub(channel), 1)
-            assert await history(async_stub(channel), 1) == [PARENT]
-            watch = WatchReader(async_stub(channel), topics=[TOPIC])
-            assert (await watch.change()).origin.trace_parent == PARENT
-            watch.cancel()

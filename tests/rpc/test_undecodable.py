@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -10,16 +9,14 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.stubs import AsyncStub, batch
+from tests.stubs import batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     DESCRIPTOR,
     BatchUpdatePoliciesResponse,
-    GetPolicyRequest,
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import Limits
-from topicpolicies_server.namespaces.updates import Updates
 from topicpolicies_server.rpc import servicer as servicer_module
 from topicpolicies_server.rpc.handlers import SERVICE
 from topicpolicies_server.rpc.server import Server
@@ -28,9 +25,6 @@ from topicpolicies_server.rpc.servicer import Servicer
 from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
-NO_UTF_8 = b"\x0a\x02\xff\xfe"
-"""A text that is not UTF-8 as the first field, which the request of GetServerInfo does not have."""
-GARBAGE = [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x05ab", NO_UTF_8, b"\x07" * 200]
 HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 UNARY = [f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListPolicies")]
 STREAMING = [f"/{SERVICE}/WatchPolicies", f"{HEALTH}/Watch"]
@@ -72,20 +66,6 @@ async def streaming(channel: Any, path: str, raw: bytes) -> Refusal:
     return Refusal(caught.value)
 
 
-@pytest.mark.parametrize("raw", GARBAGE)
-async def test_bytes_that_are_not_a_message_are_refused_and_not_logged(
-    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
-) -> None:
-    with_fields = [*UNARY, f"{HEALTH}/Check"]
-    refusals = [await unary(channel, path, raw) for path in (with_fields if raw == NO_UTF_8 else [*with_fields, INFO, BATCH])]
-    refusals += [await streaming(channel, path, raw) for path in STREAMING]
-    for refusal in refusals:
-        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
-        assert refusal.violations == {"": "MALFORMED_MESSAGE"}
-        assert refusal.info.domain == "topicpolicies"
-    assert log_lines() == []
-
-
 async def test_reflection_refuses_bytes_that_are_not_a_message_in_the_same_way(
     channel: grpc.aio.Channel, log_lines: Callable[[], list[str]]
 ) -> None:
@@ -110,26 +90,6 @@ async def test_fields_of_a_newer_batch_have_no_meaning(channel: Any) -> None:
     raw = newer + b"".join(batch(change(value)).SerializeToString() + newer for value in (2, 4))
     results = BatchUpdatePoliciesResponse.FromString(await channel.unary_unary(BATCH)(raw, timeout=PATIENCE)).results
     assert [result.WhichOneof("result") for result in results] == ["success", "success"]
-
-
-async def test_a_batch_with_too_many_changes_is_refused_as_a_whole(channel: grpc.aio.Channel, stub: AsyncStub) -> None:
-    refusal = await unary(channel, BATCH, batch(*(change(1) for _ in range(1_001))).SerializeToString())
-    assert (refusal.code, refusal.violations) == (grpc.StatusCode.INVALID_ARGUMENT, {"changes": "TOO_MANY_ELEMENTS"})
-    assert not (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).HasField("policies")
-
-
-@pytest.mark.parametrize("method", ["GetServerInfo", "WatchPolicies", "BatchUpdatePolicies"])
-async def test_a_call_that_meets_a_cancelled_task_ends_with_internal(
-    server: Server, channel: grpc.aio.Channel, method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def cancelled(*_: object, **__: object) -> Any:
-        raise asyncio.CancelledError
-
-    name = {"GetServerInfo": "_info", "WatchPolicies": "read_watch", "BatchUpdatePolicies": "ChangeBatch"}[method]
-    monkeypatch.setattr(server._servicer if name == "_info" else servicer_module, name, cancelled)
-    path = f"/{SERVICE}/{method}"
-    refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
-    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -190,39 +150,6 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert method in caplog.text and "UnforeseenError" in caplog.text and caplog.records[0].exc_info is not None
-
-
-async def test_an_unexpected_failure_of_one_change_fails_only_that_change(
-    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = server.registry.get
-
-    def fail(name: str) -> Any:
-        if name == "acme/broken":
-            raise UnforeseenError(name)
-        return real(name)
-
-    monkeypatch.setattr(server.registry, "get", fail)
-    topics = [TOPIC, "persistent://acme/broken/one", f"{TOPIC}-2"]
-    first, broken, last = (await stub.BatchUpdatePolicies(batch(*(change(1, topic) for topic in topics)))).results
-    assert broken.error.code == grpc.StatusCode.INTERNAL.value[0] and first.HasField("success") and last.HasField("success")
-
-
-async def test_changes_whose_submission_fails_unexpectedly_get_results(
-    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise UnforeseenError("submission")
-
-    await server.registry.get("public/default").ready()
-    topics = [TOPIC, f"{TOPIC}-2", TOPIC]
-    with monkeypatch.context() as planted:
-        planted.setattr(Updates, "_pass_on", fail)
-        broken = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 1))))).results
-    assert [result.error.code for result in broken] == [grpc.StatusCode.INTERNAL.value[0]] * 3
-    made = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 4))))).results
-    assert all(result.HasField("success") for result in made)
-    assert not server.registry.get("public/default").busy
 
 
 def test_the_tables_of_these_tests_have_every_method(server: Server) -> None:

@@ -82,22 +82,6 @@ def values(events: Iterable[WatchHistoryEvent]) -> list[int]:
     return [entry.document.policies.max_producer_per_topic for entry in entries(events)]
 
 
-async def test_entries_come_from_the_beginning_or_a_position_and_then_follow(start: Start) -> None:
-    async with start() as serving:
-        await serving.write(range(300))
-        events = await serving.watch().whole()
-        assert values(events) == list(range(300)) and kinds(events)[-1] == "bookmark"
-        positions = [event.position for event in events if not event.HasField("status")]
-        assert positions == sorted(positions) and len(set(positions[:-1])) == 300 and positions[-1] == positions[-2]
-        for number in (0, 100, 299):
-            assert values(await serving.watch(positions[number]).whole()) == list(range(number + 1, 300))
-        watch = serving.watch(positions[-1])
-        assert not values(await watch.until_synced())
-        await serving.write([1_000])
-        assert values(await watch.until(lambda event: event.HasField("entry"))) == [1_000]
-        watch.cancel()
-
-
 async def test_an_entry_has_the_event_as_it_stands_in_the_log(start: Start) -> None:
     offload = OffloadPolicies(
         managed_ledger_offload_driver="S3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret="s3cret"
@@ -144,17 +128,6 @@ async def test_a_gap_behind_all_events_is_sent_once(start: Start, tmp_path: Path
             events = await watch.until(lambda event: event.HasField("entry"))
             assert not [event for event in events if event.HasField("gap")]
         watch.cancel()
-
-
-async def test_entries_of_another_log_come_behind_a_gap(start: Start) -> None:
-    async with start("first") as serving:
-        await serving.write([1, 2])
-        first = await serving.watch().whole()
-    async with start("second") as serving:
-        await serving.write([3])
-        events = [event for event in await serving.watch().whole() if not event.HasField("status")]
-        assert kinds(events) == ["entry", "entry", "gap", "entry", "bookmark"] and values(events) == [1, 2, 3]
-        assert kinds(await serving.watch(first[-1].position).whole())[-3:] == ["gap", "entry", "bookmark"]
 
 
 async def test_the_history_of_a_namespace_without_events_is_synced_at_once(start: Start) -> None:
@@ -230,14 +203,6 @@ async def test_a_reader_gets_every_entry_once_although_the_history_fails_meanwhi
         watch.cancel()
     assert failed.reason == ERROR_REASON_HISTORY_UNAVAILABLE
     assert values(events) == list(range(41))
-
-
-async def test_without_a_history_the_watch_is_refused(start: Start) -> None:
-    async with start(history="") as serving:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await serving.watch().rest()
-        refusal = Refusal(caught.value)
-        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "HISTORY_OFF")
 
 
 @pytest.mark.parametrize(

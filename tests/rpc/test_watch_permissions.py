@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.rpc.callers import ROLES, Metadata, believe, guarded, of
+from tests.rpc.callers import Metadata, believe, of
 from tests.rpc.conftest import Refusal
 from tests.rpc.watching import HistoryReader, WatchReader, changes, kinds
 from tests.stubs import AsyncStub, async_stub
@@ -168,25 +168,6 @@ async def test_watches_of_every_change_and_of_the_history_end_when_the_permissio
     latest.cancel()
 
 
-async def test_of_many_watches_exactly_those_end_whose_permission_is_withdrawn(stub: AsyncStub, table: Table) -> None:
-    callers = [f"reader-{number}" for number in range(40)]
-    table.may_ |= {(caller, ONE): EVERYTHING for caller in callers}
-    watches = {caller: watching(stub, caller, namespaces=[ONE]) for caller in callers}
-    await asyncio.gather(*(each.until_synced() for each in watches.values()))
-    lost = set(callers[::3])
-    for caller in lost:
-        del table.may_[caller, ONE]
-    for caller in lost:
-        events, refusal = await ended(watches[caller])
-        assert refusal.info.reason == "PERMISSION_DENIED"
-        assert not changes(events)
-    await update(stub, 7)
-    kept = [await each.change() for caller, each in watches.items() if caller not in lost]
-    assert len(kept) == 26 and {change.document.policies.max_producer_per_topic for change in kept} == {7}
-    for each in watches.values():
-        each.cancel()
-
-
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_denied_namespace_pauses_alone_and_resumes_where_it_stopped_when_it_is_permitted_again(
     stub: AsyncStub, table: Table, mode: int
@@ -282,19 +263,6 @@ async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_c
         await asyncio.sleep(10 * streams.LOOK_SECONDS)
     assert seen == ["hush 0", REDACTED]
     watch.cancel()
-
-
-async def test_a_change_of_the_file_of_roles_ends_watches_within_seconds(tmp_path: Path) -> None:
-    async with guarded(tmp_path) as (_, channel, path):
-        watch, kept = (watching(async_stub(channel), caller, namespaces=[ONE]) for caller in ("watcher", "keeper"))
-        await watch.until_synced()
-        await kept.until_synced()
-        path.write_text(ROLES.replace('"watcher"', '"another"'))
-        _, refusal = await ended(watch)
-        assert refusal.info.reason == "PERMISSION_DENIED"
-        await update(async_stub(channel), 1)
-        assert (await kept.change()).document.policies.max_producer_per_topic == 1
-        kept.cancel()
 
 
 # Readers that do not read

@@ -54,47 +54,6 @@ def test_a_runs_own_command_gives_the_same_story_in_another_process(profile: str
     assert printed.stdout == story(one) + "\n"
 
 
-def test_time_passes_only_in_pauses_and_jumps_over_them() -> None:
-    async def main() -> list[float]:
-        loop = asyncio.get_running_loop()
-        times = [loop.time()]
-        await asyncio.sleep(0)
-        times.append(loop.time())
-        await asyncio.gather(asyncio.sleep(3600), asyncio.sleep(7200))
-        times.append(loop.time())
-        return times
-
-    assert SimulatedLoop(random.Random(1)).run(main()) == [0.0, 0.0, 7200.0]
-
-
-def test_callbacks_keep_their_order_but_timers_due_together_do_not() -> None:
-    async def main() -> tuple[str, str]:
-        loop = asyncio.get_running_loop()
-        soon: list[str] = []
-        later: list[str] = []
-        for letter in "abcdefgh":
-            loop.call_soon(soon.append, letter)
-            loop.call_at(1.0, later.append, letter)
-        await asyncio.sleep(2)
-        return "".join(soon), "".join(later)
-
-    results = [SimulatedLoop(random.Random(seed)).run(main()) for seed in range(5)]
-    assert {soon for soon, _ in results} == {"abcdefgh"}
-    assert len({later for _, later in results}) > 1
-
-
-def test_in_a_busy_loop_timers_come_due_between_callbacks() -> None:
-    async def main() -> bool:
-        due: list[int] = []
-        asyncio.get_running_loop().call_later(0.01, due.append, 1)
-        for _ in range(1_000):
-            await asyncio.sleep(0)
-        return bool(due)
-
-    assert not SimulatedLoop(random.Random(1)).run(main())
-    assert SimulatedLoop(random.Random(1), busy=0.001).run(main())
-
-
 def test_a_run_that_can_never_end_fails_with_the_names_of_the_waiting_tasks() -> None:
     async def who_waits_for_ever() -> None:
         await asyncio.Event().wait()

@@ -25,7 +25,7 @@ from topicpolicies_spark.documents import value_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 NAMESPACES = ("acme/orders", "acme/bills")
-CHANGES = 800
+CHANGES = 400
 MOMENTS = 4
 VALUES: dict[str, list[Any]] = {
     "max_producer_per_topic": [0, 1, 2, None],
@@ -129,7 +129,7 @@ def workload(address: str) -> Workload:
 @pytest.fixture(scope="module")
 def archive(spark: SparkSession, address: str, workload: Workload, directory: Path) -> str:
     """An archive of the sidecar's history, copied in several batches and tasks."""
-    options = {"address": address, "namespaces": ",".join(NAMESPACES), "maxRowsPerTrigger": "300", "rowsPerTask": "100"}
+    options = {"address": address, "namespaces": ",".join(NAMESPACES), "maxRowsPerTrigger": "150", "rowsPerTask": "50"}
     where = str(directory / "archive")
     archives.ingest(spark, where, options, every_seconds=None).awaitTermination()
     return where
@@ -189,8 +189,8 @@ def test_a_period_has_the_changes_of_the_period(spark: SparkSession, archive: st
 def test_the_file_of_a_history_has_the_same_rows_as_the_sidecar_that_writes_it(
     spark: SparkSession, archive: str, address: str, directory: Path
 ) -> None:
-    from_file = spark.read.format(NAME).options(historyFile=str(directory / "history.db"), rowsPerTask="300").load()
-    from_sidecar = spark.read.format(NAME).options(address=address, namespaces=",".join(NAMESPACES), rowsPerTask="300").load()
+    from_file = spark.read.format(NAME).options(historyFile=str(directory / "history.db"), rowsPerTask="150").load()
+    from_sidecar = spark.read.format(NAME).options(address=address, namespaces=",".join(NAMESPACES), rowsPerTask="150").load()
     columns = [name for name in from_file.columns if name not in ("policies", "previous")]
     expected = sorted(archives.changes(spark, archive).select(*columns).collect(), key=str)
     assert sorted(from_file.select(*columns).collect(), key=str) == expected

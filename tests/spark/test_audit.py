@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from topicpolicies_spark.audit.archive import changes as archived
 from topicpolicies_spark.audit.declarations import declared
 from topicpolicies_spark.audit.questions import drift, frequently_changed, made, reverted_fields, state, who
-from topicpolicies_spark.audit.report import _over_time, report
+from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.options import time_of
 
 from .changes import NAMESPACE, change, fill, frame, gap
@@ -25,8 +25,6 @@ pytestmark = [
 ]
 HOUR = 3_600_000_000
 """In microseconds."""
-DAY = 86_400
-"""In seconds."""
 AT = "1970-01-01T00:00:{:02d}Z".format
 RATE = {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}
 
@@ -179,20 +177,6 @@ def test_churn_lists_frequently_changed_topics_and_fields_that_actors_revert_for
     )
 
 
-def _legends(page: str) -> list[dict[str, str]]:
-    """Returns the legend of each plot of a page: the colours by name."""
-    entry = re.compile(r"fill: (#\w{6}); stroke: [^>]*/>\s*</g>\s*<g>\s*<text[^>]*>([^<]*)<")
-    return [{name: colour for colour, name in entry.findall(svg)} for svg in page.split("<svg")[1:]]
-
-
-def _marks(page: str) -> dict[str, set[str]]:
-    """Returns the colours of the marks in tables, by the name behind them."""
-    found: dict[str, set[str]] = {}
-    for colour, name in re.findall(r'<i style="background:(#\w{6})"></i>([^<]*)<', page):
-        found.setdefault(name, set()).add(colour)
-    return found
-
-
 def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark: SparkSession) -> None:
     page = report(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")]), "all of it", 1)
     assert page.count("<svg") == page.count('role="img" aria-label="') == 3
@@ -228,61 +212,6 @@ def test_a_report_without_changes_says_so(spark: SparkSession) -> None:
     assert "<p>No changes.</p>" in page and "<svg" not in page and "<table" not in page
 
 
-def test_an_actor_has_one_colour_everywhere_in_a_report(spark: SparkSession) -> None:
-    """The two who change a field back and forth are in all plots and in both tables, in an order that differs by field and namespace."""
-    fight = [change(number, "fought", {PRODUCERS: 5 + number % 2}, actor=f"bot-{number % 2}") for number in range(20)]
-    others = [
-        change(30 + number, f"topic-{number}", {SECONDS: 1}, actor=f"single-{number:02}", namespace="acme/more") for number in range(12)
-    ]
-    page = report(frame(spark, [*others, *fight]), "a fight", 2)
-    when, what, where = _legends(page)
-    assert when == what == where
-    named = {name: colour for name, colour in when.items() if name != "5 others"}
-    assert len(set(when.values())) == len(when) == 10, "an actor of a plot shares its colour with nobody"
-    marks = _marks(page)
-    assert {name: marks[name] for name in named} == {name: {colour} for name, colour in named.items()}
-    assert [colours for name, colours in marks.items() if name not in named] == [{when["5 others"]}] * 5
-    assert page.count("</i>bot-0<") == 2
-    bars = [set(re.findall(r'clip-path="[^"]*" style="fill: (#\w{6})"', svg)) for svg in page.split("<svg")[1:]]
-    assert bars == [set(when.values())] * 3
-
-
-def test_an_hour_of_a_report_has_many_columns_with_times_and_the_date_on_the_axis(spark: SparkSession) -> None:
-    begin = time_of("2030-01-31T09:30:00Z")
-    rows = [change(number, "a", {PRODUCERS: number}, time=begin + number * HOUR // 20) for number in range(20)]
-    page = report(frame(spark, rows), "an hour", 2)
-    assert "Changes per minute, by actor" in page
-    labels = re.findall(r"<text[^>]*>([^<]*)</text>", page)
-    assert {"09:40", "10:00", "10:20", "2030-Jan-31", "UTC"} <= set(labels)
-    (column,) = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: #1f77b4"', page.split("<svg")[1])
-    points = [tuple(map(float, point)) for point in re.findall(r"[ML] (\S+) (\S+)", column)]
-    assert len({x for x, y in points if y == min(y for _, y in points)}) == 40, "twenty columns, apart from each other"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "width"),
-    [
-        (0, "second"),
-        (31 * DAY, "6 hours"),
-        (7_000 * 365 * DAY, "36,500 days"),
-    ],
-)
-def test_the_columns_of_a_report_are_as_wide_as_its_period_needs(spark: SparkSession, seconds: int, width: str) -> None:
-    numbered = spark.createDataFrame([(0, 0), (seconds, 0)], "time long, number int")
-    plot = _over_time(numbered, 0, seconds, [("one", "#1f77b4")])
-    assert f"Changes per {width}, by actor" in plot
-    (column,) = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: #1f77b4"', plot)
-    assert column.count("L") < 2 * 2 * 150
-
-
-def test_a_report_lists_so_many_actors_and_topics_and_no_more(spark: SparkSession) -> None:
-    rows = [change(number, f"topic-{number}", {PRODUCERS: 1}, actor=f"actor-{number:02}") for number in range(60)]
-    page = report(frame(spark, rows), "many", 1)
-    assert page.count("<tr>") == 2 * 51
-    assert page.count("There are more than these 50.") == 2
-    assert _legends(page)[0].keys() == {*(f"actor-{number:02}" for number in range(9)), "51 others"}
-
-
 def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_session_are(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,11 +230,3 @@ def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_s
         spark.conf.set("spark.sql.session.timeZone", "UTC")
         monkeypatch.undo()
         time.tzset()
-
-
-def test_a_report_of_centuries_is_as_short_as_one_of_days(spark: SparkSession) -> None:
-    times = [time_of("1930-01-01"), time_of("2026-11-01"), time_of("2026-11-05"), time_of("9999-12-31T23:59:59Z") + 48 * HOUR]
-    rows = frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=at) for n, at in enumerate(times)])
-    page = report(rows, "centuries", 2)
-    assert "4 changes by 1 actors" in page and "<time>9000-01-01 00:00:00</time>" in page
-    assert len(page) < 30_000

@@ -29,8 +29,8 @@ from topicpolicies_spark.audit.questions import made, state
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 TOPICS = 6
-ROUNDS = 80
-MOMENTS = 4
+ROUNDS = 40
+MOMENTS = 2
 
 
 def _administrate(broker: Broker, namespace: str, setting: str) -> None:

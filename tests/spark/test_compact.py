@@ -108,32 +108,23 @@ def test_wherever_it_is_interrupted_nothing_is_lost_or_doubled(spark: SparkSessi
     assert files(archive)["day=1970-01-02"] == 1 and interrupted > 5 and unread > 3
 
 
-def test_an_unfinished_file_of_a_day_is_made_again(spark: SparkSession, archive: str) -> None:
+def test_leftovers_of_killed_runs_and_settings_of_the_session_change_nothing(spark: SparkSession, archive: str) -> None:
     before = positions(spark, archive)
     unfinished = Path(archive) / "compacted" / "day=1970-01-01" / "batch=2" / "_temporary" / "0" / "part-0.parquet"
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"PAR1")
-    assert positions(spark, archive) == before
-    assert compact(spark, archive) == 2 and positions(spark, archive) == before
-
-
-def test_what_a_killed_ingest_left_is_deleted_when_it_is_old(spark: SparkSession, archive: str) -> None:
     old, new = (Path(archive) / "changes" / f".spark-staging-{name}" for name in ("old", "new"))
     for each in (old, new):
         each.mkdir()
     os.utime(old, (0, 0))
-    compact(spark, archive)
-    assert new.exists() and not old.exists()
-
-
-def test_a_day_becomes_one_file_whatever_the_settings_of_the_session(spark: SparkSession, archive: str) -> None:
-    expected = positions(spark, archive)
+    assert positions(spark, archive) == before
     spark.conf.set("spark.sql.files.maxRecordsPerFile", "1")
     try:
-        compact(spark, archive)
+        assert compact(spark, archive) == 2, "an unfinished file of a day is made again"
     finally:
         spark.conf.unset("spark.sql.files.maxRecordsPerFile")
-    assert positions(spark, archive) == expected and files(archive)["day=1970-01-01"] == 2, "the batch that is not committed stays"
+    assert positions(spark, archive) == before and files(archive)["day=1970-01-01"] == 2, "the batch that is not committed stays"
+    assert new.exists() and not old.exists(), "what a killed ingest left is deleted when it is old"
 
 
 def test_a_place_without_archive_is_not_compacted(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ and the command that replays it.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 
@@ -17,11 +18,11 @@ from tests.core.fold.model.kinds import WORLDS
 from tests.core.fold.model.world import World
 from topicpolicies_server.core.names import Scope
 
-SEEDS = 100
+SEEDS = 40
 """At most so many seeds of each kind are run."""
 LEAST_SEEDS = 15
 """So many seeds of the kinds in ``HAPPENS`` are always run, then more until everything required has happened."""
-FEWER = {"joining late": 40, "joining": 15, "foreign": 40, "late repairs": 60, "late guards": 120, "late repairs, recalled": 60}
+FEWER = {"joining late": 20, "joining": 8, "foreign": 20, "late repairs": 60, "late guards": 120, "late repairs, recalled": 60}
 """How many seeds of kinds that take longer are run."""
 CANNOT_BE_PROMISED = {
     "undone, it changed nothing",  # a call cleared a setting that was already unset in the document that the broker saw
@@ -45,7 +46,7 @@ HAPPENS = {
 """What must have happened in the worlds of a kind, besides what must have happened in all."""
 
 
-def run(name: str, seeds: Iterable[int] = range(SEEDS), least: int = SEEDS) -> Counter[str]:
+def run(name: str, seeds: Iterable[int] = range(SEEDS), least: int = sys.maxsize) -> Counter[str]:
     """Runs many worlds of one kind.
 
     Args:
@@ -98,7 +99,7 @@ def test_a_guard_heals_the_changes_that_old_brokers_undo() -> None:
 
 def test_a_guard_writes_nothing_where_a_healthy_broker_writes() -> None:
     counts = run("quiet guard")
-    assert counts["applied"] > 1_000
+    assert counts["applied"] > 400
     assert counts["repair"] == counts["tombstone"] == counts["stale"] == 0
 
 
@@ -123,7 +124,7 @@ def test_a_repair_is_believed_by_all_sidecars_that_start_however_late_it_is(name
 
 def test_global_policies_keep_the_same_promises() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(10):
         counts += World(WORLDS["late repairs"], seed, scope=Scope.GLOBAL).run()
     assert {what for what in counts if what.startswith("undone")} <= CANNOT_BE_PROMISED
     assert_hostile(counts, "joined between a late repair and a compaction")
@@ -138,14 +139,14 @@ def test_writes_of_several_settings_are_the_only_unexplained_ones() -> None:
 
 @pytest.mark.slow
 def test_joined_sidecars_agree_with_each_other_where_none_has_seen_everything() -> None:
-    counts = run("orphaned")
+    counts = run("orphaned", range(100))
     assert_hostile(counts, "joined", "crashed with repairs due", "answered by guesses")
 
 
 @pytest.mark.slow
 def test_if_one_of_two_clusters_is_written_both_show_their_heads_and_repairs_do_not_loop() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(20):
         counts += Clusters(WORLDS["mixed"], seed).run()
     assert counts["a: repair"] > 0 and counts["b: repair"] > 0
     assert counts["keys in which the clusters differ"] < counts["keys"] / 4
@@ -153,7 +154,7 @@ def test_if_one_of_two_clusters_is_written_both_show_their_heads_and_repairs_do_
 
 @pytest.mark.slow
 def test_clusters_that_are_written_at_the_same_time_come_to_rest() -> None:
-    for seed in range(15):
+    for seed in range(8):
         Clusters(WORLDS["mixed"], seed, both=True).run()
 
 

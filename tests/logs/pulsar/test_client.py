@@ -9,9 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import _pulsar
 import pytest
@@ -55,42 +53,6 @@ async def test_items_from_many_threads_all_arrive_and_rarely_wake_the_event_loop
     assert sorted(came) == list(range(4_000))
     assert [n for n in came if n < 1_000] == list(range(1_000))
     assert wakes < 400
-
-
-@pytest.mark.parametrize("turns", [0, 1, 2])
-async def test_a_handle_that_the_library_creates_for_a_cancelled_caller_is_closed(turns: int) -> None:
-    """Cancelled before it arrives, in the turn in which it arrives, or later: an unowned producer would keep other producers out."""
-
-    class Made:
-        closed = 0
-
-        def close_async(self, done: object) -> None:
-            del done
-            self.closed += 1
-
-    made = Made()
-    asked: list[Callable[[Any], None]] = []
-    client = PulsarClient("pulsar://127.0.0.1:1")
-    asking = asyncio.create_task(client._ask(asked.append))
-    await asyncio.sleep(0)
-    asked[0](made)
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    given_up = asking.cancel()
-    result: object = (await asyncio.gather(asking, return_exceptions=True))[0]
-    assert given_up == isinstance(result, asyncio.CancelledError)
-    await asyncio.sleep(0)
-    assert made.closed == (1 if given_up else 0)
-    assert given_up or result is made
-    await client.close(5)
-
-
-def test_an_inbox_of_a_closed_event_loop_accepts_items_without_raising() -> None:
-    loop = asyncio.new_event_loop()
-    inbox: Inbox[int] = Inbox(loop, lambda: None)
-    loop.close()
-    inbox.put(1)
-    inbox.put(2)
 
 
 # The library's log

@@ -139,29 +139,6 @@ async def test_a_check_is_due_periodically_and_soon_after_a_disconnection(monkey
     assert not is_due(41), "it was connected half a second ago"
 
 
-async def test_a_check_is_due_once_after_a_short_disconnection() -> None:
-    log, reader = watching(THERE)
-    log.check_connection()
-    assert log.due_at() > time.monotonic()
-    reader.connected = False
-    log.check_connection()
-    assert log.due_at() > time.monotonic()
-    reader.connected = True
-    log.check_connection()
-    assert log.due_at() == 0.0
-    assert await log.trouble() is None
-    assert log.due_at() > time.monotonic()
-
-
-async def test_connections_are_looked_at_several_times_between_rounds() -> None:
-    log = FakeLog()
-    checks = checks_of(lambda: [log], every_seconds=2)
-    checks.start()
-    await eventually(lambda: log.rested == 1)
-    assert log.glances > 3
-    await checks.stop()
-
-
 class FakeLog:
     namespace = "acme/orders"
 
@@ -225,26 +202,6 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
     return records
 
 
-@pytest.mark.parametrize("step", ["check_connection", "close_idle", "due_at"])
-async def test_an_error_while_looking_at_a_log_does_not_end_the_checks_and_is_logged_once(
-    step: str, logged: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    troubled, other = FakeLog(), FakeLog()
-    asked = 0
-
-    def fails(*_: object) -> bool:
-        nonlocal asked
-        asked += 1
-        raise ValueError("an unforeseen error")
-
-    monkeypatch.setattr(troubled, step, fails)
-    checks = checks_of(lambda: [troubled, other], every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: asked > 3 and other.visits > 3)
-    await checks.stop()
-    assert len(logged) == 1 and "an unforeseen error" in str(logged[0].exc_info)
-
-
 async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_others(logged: list[logging.LogRecord]) -> None:
     troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
     checks = checks_of(lambda: [troubled, slow, *others], every_seconds=0.01)
@@ -268,40 +225,6 @@ async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_other
     assert slow.inside == 0
 
 
-async def test_an_unforeseen_error_does_not_end_the_rounds_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    log = FakeLog()
-    failures = 0
-
-    def logs() -> list[FakeLog]:
-        nonlocal failures
-        if log.glances > 1 and failures < 3:
-            failures += 1
-            raise TypeError("an unforeseen error")
-        return [log]
-
-    checks = checks_of(logs, every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: failures == 3)
-    visits = log.visits
-    await eventually(lambda: log.visits > visits)
-    await checks.stop()
-    assert caplog.text.count("an unforeseen error") >= 3
-
-
-async def test_an_unrequested_cancellation_of_a_check_is_logged_like_any_failure(logged: list[logging.LogRecord]) -> None:
-    class Cancelled(FakeLog):
-        async def check(self) -> None:
-            self.visits += 1
-            raise asyncio.CancelledError
-
-    log = Cancelled()
-    checks = checks_of(lambda: [log], every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: log.visits > 3)
-    await checks.stop()
-    assert len(logged) == 1
-
-
 async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks_module, "_PLACE_SECONDS", 0.05, raising=False)
     slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
@@ -311,72 +234,3 @@ async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: py
     assert [log.most_inside for log in slow] == [1] * 20
     await checks.stop()
     assert [log.inside for log in slow] == [0] * 20
-
-
-async def test_at_most_four_logs_are_checked_at_once() -> None:
-    inside = most = 0
-
-    class Counting(FakeLog):
-        async def check(self) -> None:
-            nonlocal inside, most
-            inside += 1
-            most = max(most, inside)
-            await asyncio.sleep(0.001)
-            inside -= 1
-            self.visits += 1
-
-    logs = [Counting() for _ in range(20)]
-    checks = checks_of(lambda: logs, every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: all(log.visits > 3 for log in logs))
-    await checks.stop()
-    assert most == 4
-
-
-async def test_periodic_checks_take_turns_at_a_limited_rate_and_urgent_checks_do_not_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(checks_module, "_PER_SECOND", 300)
-
-    class Routine(FakeLog):
-        def due_at(self) -> float:
-            return self.checked + 0.001
-
-    logs, happened = [Routine() for _ in range(100)], FakeLog()
-    checks = checks_of(lambda: [*logs, happened], every_seconds=0.02)
-    began = time.monotonic()
-    checks.start()
-    await eventually(lambda: all(log.visits for log in logs))
-    took = time.monotonic() - began
-    await checks.stop()
-    visits = sum(log.visits for log in logs)
-    assert visits <= 300 * (took + 0.02) + 1, "more checks than are allowed"
-    assert max(log.visits for log in logs) <= min(log.visits for log in logs) + 1, "the logs must take turns"
-    assert happened.visits > 5 * max(log.visits for log in logs)
-
-
-async def test_a_thousand_logs_cause_only_a_few_requests_a_second() -> None:
-    """Counts the requests where they are answered."""
-
-    class Log(FakeLog):
-        def __init__(self) -> None:
-            super().__init__()
-            self.log, _ = watching(THERE)
-            self.log.checked -= LIMITS.check_seconds
-            self.admin = cast("FakeAdmin", self.log._access.admin)
-
-        def due_at(self) -> float:
-            return self.log.due_at()
-
-        async def check(self) -> None:
-            await super().check()
-            assert await self.log.trouble() is None
-
-    logs = [Log() for _ in range(1_000)]
-    checks = checks_of(lambda: logs, every_seconds=0.1)
-    began = time.monotonic()
-    checks.start()
-    await eventually(lambda: sum(log.visits for log in logs) >= 45)
-    took = time.monotonic() - began
-    await checks.stop()
-    assert sum(log.visits for log in logs) <= 30 * (took + 0.1) + 1

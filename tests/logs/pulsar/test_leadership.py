@@ -207,23 +207,6 @@ async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_rep
     assert log.candidate.leadership.problem == ""
 
 
-async def test_why_leading_fails_is_a_warning_once_until_it_is_another_reason_or_the_process_has_led(
-    log: FakeLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("topicpolicies_server.logs.leadership._LONGEST_PAUSE", 0.001)
-    denied, unforeseen = LogError(LogState.ACCESS_DENIED, "denied"), ValueError("unforeseen")
-    for failures in ([denied] * 10, [unforeseen] * 10, [denied]):
-        log.answers += failures
-    await log.lead()
-    log.answers = [denied]
-    log.opened[-1].connected = False
-    log.candidate.check_connection()
-    await eventually(lambda: len(log.announced) == 2)
-    told = [record for record in caplog.records if "can't be acquired" in record.getMessage() and record.levelname == "WARNING"]
-    assert [record.getMessage().rpartition(": ")[2] for record in told] == ["denied", "unforeseen", "denied", "denied"]
-    assert caplog.text.count("requesting the leadership failed") == 1
-
-
 async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_the_producer(log: FakeLog) -> None:
     log.failing = LogError(LogState.FENCED, "another process has it")
     log.candidate.contend()
@@ -231,54 +214,6 @@ async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_th
     assert log.opened[0].closed
     log.failing = None
     await log.lead()
-
-
-@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
-async def test_a_producer_that_can_not_be_closed_does_not_prevent_closing_the_others_and_contending_again(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = FakeLog(partitions=3)
-    await log.lead(3)
-    close, broken = OpenProducer.close, log.producers[0]
-
-    def fail(producer: OpenProducer) -> None:
-        if producer is broken:
-            raise error
-        close(producer)
-
-    monkeypatch.setattr(OpenProducer, "close", fail)
-    log.opened[1].connected = False
-    log.candidate.check_connection()
-    assert log.reports == ["elected", "deposed LOG_UNAVAILABLE"]
-    assert [producer.closed for producer in log.opened] == [False, True, True]
-    await eventually(lambda: len(log.announced) == 6)
-    assert "closing an exclusive producer failed" in caplog.text
-    log.candidate.stop()
-
-
-@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
-async def test_an_attempt_with_an_unforeseen_error_is_logged_and_repeated(
-    log: FakeLog, error: BaseException, caplog: pytest.LogCaptureFixture
-) -> None:
-    log.answers = [error]
-    log.candidate.contend()
-    await eventually(lambda: log.candidate.leadership.problem)
-    await log.lead()
-    assert "requesting the leadership failed" in caplog.text
-
-
-@pytest.mark.parametrize("error", [ValueError("an unforeseen error"), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
-async def test_an_unforeseen_error_of_the_candidates_task_is_logged_and_the_task_restarted(
-    log: FakeLog, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        monkeypatch.undo()
-        raise error
-
-    log.answers = [LogError(LogState.ACCESS_DENIED, "not yet")]
-    monkeypatch.setattr(log.candidate, "_told", fail)
-    await log.lead()
-    assert "Requesting the leadership of a/b failed" in caplog.text
 
 
 def test_the_name_of_a_leader_contains_its_cluster_and_its_address() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -17,13 +15,11 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar import log as log_module
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.reader import LogReader
 from topicpolicies_server.logs.pulsar.topics import Layout
-from topicpolicies_server.readiness import _ANSWER_SECONDS
 
 
 @pytest.fixture
@@ -137,24 +133,6 @@ async def test_a_disconnected_reader_of_a_deleted_namespace_does_not_make_the_cl
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
-@pytest.mark.parametrize(
-    ("partitions", "created", "reason"), [(2, "tuesday", "LOG_UNAVAILABLE"), (1, "tuesday", "LOG_REPLACED"), (1, "monday", None)]
-)
-async def test_a_disconnected_log_that_was_recreated_is_lost_and_does_not_make_the_cluster_unreachable(
-    cluster: FakeCluster, log: PulsarLog, partitions: int, created: str, reason: str | None
-) -> None:
-    await cluster.open()
-    each = opened(log, [FakeReader(connected=False)])
-    cluster.logs["acme/orders"] = partitions, created
-    if reason is None:
-        assert (await why(log)).message == "No reader of a change log is connected to a broker."
-        assert each.recorder.losses == []
-    else:
-        await log.reach()
-        assert [loss.reason for loss in each.recorder.losses] == [reason]
-        assert log.connections() == Connections(0, 0)
-
-
 async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_cluster_unreachable(
     cluster: FakeCluster, log: PulsarLog
 ) -> None:
@@ -164,37 +142,6 @@ async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_
     cluster.logs["acme/orders"] = 1, "monday"
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
     assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNAVAILABLE"]
-
-
-@pytest.mark.parametrize("answers", [False, True])
-async def test_only_a_few_of_many_disconnected_logs_are_checked_and_hanging_checks_take_less_time_than_the_health_check_waits(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, answers: bool
-) -> None:
-    await cluster.open()
-    connect, asked = asyncio.open_connection, set[str]()
-
-    async def connects(host: str, port: int) -> Any:
-        if host == "hangs":
-            await asyncio.Event().wait()
-        return await connect(host, port)
-
-    async def check(each: PulsarNamespaceLog) -> None:
-        asked.add(each.namespace)
-        if not answers:
-            await asyncio.Event().wait()
-        each.lost(LogError(Reason.LOG_REPLACED, "another one"))
-
-    log = PulsarLog(f"pulsar://hangs:6650,127.0.0.1:{cluster.ports[0]}", cluster.admin_url)
-    for number in range(100):
-        opened(log, [FakeReader(connected=False)], f"acme/n{number}")
-    monkeypatch.setattr(PulsarNamespaceLog, "check", check)
-    began = time.monotonic()
-    with monkeypatch.context() as patched:
-        patched.setattr(log_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "open_connection": connects}))
-        await asyncio.gather(log._reach_brokers(), return_exceptions=answers is False)
-    assert time.monotonic() - began < _ANSWER_SECONDS
-    assert len(asked) == 4
-    await log.close()
 
 
 async def test_reaching_a_closed_log_fails(cluster: FakeCluster, log: PulsarLog) -> None:

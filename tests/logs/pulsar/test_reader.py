@@ -11,9 +11,8 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeReader, a_message
 from tests.logs.samples import a_key, a_tombstone, an_update
-from topicpolicies.v1.events_pb2 import ChangeOrigin
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.events import LATEST_MS, Placed
+from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
@@ -26,7 +25,6 @@ from topicpolicies_server.logs.pulsar.entries import Entries, ResumePoint
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, position_of
 from topicpolicies_server.logs.pulsar.partition import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Compaction, Gap, Schemas, State
-from topicpolicies_server.namespaces.activity import event_in_words
 
 NAMESPACE = "public/default"
 KEY = a_key(NAMESPACE)
@@ -198,18 +196,6 @@ async def test_existing_entries_that_are_damaged_or_of_no_topic_are_counted_and_
     await reading.stop()
 
 
-async def test_a_publish_time_beyond_the_year_9999_is_that_of_its_end_which_answers_and_texts_can_express() -> None:
-    messages = updates(0, 1, 2)
-    for message, at in zip(messages, (1_700_000_000_000_000, 2**64 - 1, LATEST_MS), strict=True):  # microseconds for milliseconds
-        message.published_at = at
-    reading = Reading(FakeReader(*messages), MessageId(7, 2))
-    await reading.until(lambda: bool(reading.caught_up_after))
-    assert [placed.published_at for placed in reading.entries] == [LATEST_MS] * 3
-    assert all("at 9999-12-31T23:59:59" in event_in_words(placed) for placed in reading.entries)
-    ChangeOrigin().publish_time.FromMilliseconds(LATEST_MS)  # raises if it can't be expressed
-    await reading.stop()
-
-
 ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
 NO_ANSWER = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
 REFUSED = LogError(LogState.ADMIN_REFUSED, "401")
@@ -315,14 +301,6 @@ async def test_a_reader_that_gets_nothing_although_there_is_more_is_reopened_whe
     await reading.stop()
 
 
-async def test_entries_repeated_by_reopened_readers_do_not_count_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.05)
-    monkeypatch.setattr(reader, "_STUCK_SECONDS", 0.1)
-    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), successors=[FakeReader(*updates(1)) for _ in range(90)], patience=1.0)
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert len(reading.opened) > 1
-
-
 async def test_a_reader_is_also_reopened_after_the_replay_if_a_known_entry_does_not_arrive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -375,31 +353,6 @@ async def test_a_long_log_is_read_in_slices_between_which_other_tasks_run() -> N
     assert reading.ids == [f"{n}" for n in range(3_000)]
     assert len(reading.batches) > 10
     assert turns > 10
-    await reading.stop()
-
-
-class OneByOne(Reading):
-    """A reader that gets the next entry, on another thread, whenever one was delivered: it never has to wait."""
-
-    def _deliver(self, events: Sequence[Placed]) -> None:
-        super()._deliver(events)
-        if self.caught_up_after and len(self.entries) < 200:
-            self.handle.feed(*updates(len(self.entries)))
-
-
-async def test_an_endless_stream_of_single_entries_lets_other_tasks_run() -> None:
-    reading = OneByOne(FakeReader(*updates(0)), MessageId(7, 0))
-    await reading.until(lambda: bool(reading.caught_up_after))
-    await asyncio.sleep(0.01)
-    reading.handle.feed(*updates(1))
-    turns = 0
-    async with asyncio.timeout(20):
-        while len(reading.entries) < 200:
-            turns += 1
-            await asyncio.sleep(0)
-    assert reading.ids == [f"{n}" for n in range(200)]
-    assert len(reading.batches) == 200
-    assert turns >= 20
     await reading.stop()
 
 
@@ -565,18 +518,6 @@ async def test_a_last_message_that_does_not_come_for_long_is_unreadable_and_coun
     await reading.stop()
 
 
-async def test_a_last_message_that_comes_late_is_read() -> None:
-    second = FakeReader(*updates(2))
-    reading = await caught_up(sent=lambda: True, successors=[second])
-    reading.ledgers = {MessageId(7, entry) for entry in range(4)}
-    reading.reader.end(MessageId(7, 3))
-    await asyncio.sleep(2.5)
-    assert len(reading.opened) == 2 and len(reading.entries) == 3
-    second.feed(updates(3)[0])
-    await reading.until(lambda: reading.ids == ["0", "1", "2", "3"])
-    await reading.stop()
-
-
 async def test_messages_handed_over_out_of_order_are_read_in_order() -> None:
     reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4))])
     reading.ledgers = {MessageId(7, entry) for entry in range(5)}
@@ -584,17 +525,6 @@ async def test_messages_handed_over_out_of_order_are_read_in_order() -> None:
         reading.handle.feed(message)
         await asyncio.sleep(0.1)
     await reading.until(lambda: reading.ids == ["0", "1", "2", "3", "4"])
-    await reading.stop()
-
-
-async def test_messages_that_the_library_reorders_within_its_queue_are_read_in_order() -> None:
-    reading = await caught_up()
-    reading.ledgers = {MessageId(7, entry) for entry in range(6)}
-    await asyncio.sleep(0.05)  # the receiver waits by now
-    reading.handle.misses = 1
-    for message in updates(3, 4, 5):
-        reading.handle.feed(message)
-    await reading.until(lambda: reading.ids == ["0", "1", "2", "3", "4", "5"])
     await reading.stop()
 
 
@@ -606,17 +536,6 @@ async def test_a_message_left_in_the_librarys_queue_is_read_before_caught_up_alt
     handle.feed(updates(2)[0])
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.ids == ["0", "1", "2"] and reading.caught_up_after == [3]
-    await reading.stop()
-
-
-async def test_a_request_about_a_gap_is_repeated_until_it_is_answered() -> None:
-    reading = await caught_up()
-    reading.refusing = True
-    reading.handle.feed(updates(5)[0])
-    await asyncio.sleep(0.2)
-    assert len(reading.entries) == 3
-    reading.refusing = False
-    await reading.until(lambda: len(reading.entries) == 4)
     await reading.stop()
 
 
@@ -752,14 +671,6 @@ async def test_complete_after_follows_from_the_compaction_at_the_opening(opening
 
 def an_end(entry: int, ledger: int = 7) -> MessageId:
     return MessageId(ledger, entry)
-
-
-async def test_an_end_that_was_read_is_returned_without_a_request() -> None:
-    reading = await caught_up()
-    assert reading.reader.end(an_end(2)) == position_of(an_end(2))
-    assert reading.reader.end(an_end(1)) == position_of(an_end(1))
-    assert reading.broker_asked == 0
-    await reading.stop()
 
 
 async def test_the_end_of_a_partition_that_was_never_written_is_its_beginning() -> None:

@@ -11,9 +11,7 @@ import pytest
 
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin import OF_A_KIND, PLACES, Admin
-
-HERE = "acme/orders"
+from topicpolicies_server.logs.pulsar.admin import PLACES, Admin
 
 
 class Broker:
@@ -62,26 +60,6 @@ async def asking(broker: Broker) -> AsyncIterator[Admin]:
         finally:
             broker.answering.set()
             await admin.close()
-
-
-async def _all(admin: Admin, count: int) -> float:
-    """Sends ``count`` requests at once; returns the processor time per request."""
-    began = time.process_time()
-    await asyncio.gather(*(admin.get("a", str(number), seconds=60.0) for number in range(count)))
-    return (time.process_time() - began) / count
-
-
-async def test_the_number_of_concurrent_requests_is_limited_and_waiting_ones_cost_little() -> None:
-    broker = Broker()
-    broker.answering.set()
-    async with asking(broker) as admin:
-        await _all(admin, 50)
-        few = min([await _all(admin, 100) for _ in range(3)])
-        broker.asked.clear()
-        many = await _all(admin, 1_500)
-    assert broker.most <= PLACES
-    assert len(broker.asked) == 1_500
-    assert many < 3 * few, "with the library's own queue it is many times as long"
 
 
 async def test_a_request_without_a_connection_in_time_fails_and_a_cancelled_one_leaves_the_queue() -> None:
@@ -138,17 +116,4 @@ async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -
         hanging += _hang(admin, "bad", 100)
         assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 4.0
         broker.release()
-        await asyncio.gather(*hanging)
-
-
-async def test_the_error_of_a_request_behind_a_hanging_one_names_the_cause() -> None:
-    broker = Broker()
-    broker.hanging.add("bad")
-    async with asking(broker) as admin:
-        hanging = _hang(admin, "bad", OF_A_KIND)
-        await asyncio.sleep(0.1)
-        with pytest.raises(LogError, match="earlier requests of the same kind are not answered"):
-            await _answer_seconds(admin, "bad", 0.2)
-        broker.release()
-        broker.answering.set()
         await asyncio.gather(*hanging)

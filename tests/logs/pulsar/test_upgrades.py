@@ -16,13 +16,12 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_tombstone
 from tests.ports import free_port
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.reasons import LogState, Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Dialect
-from topicpolicies_server.logs.change_log import LogError, Start
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar import log as log_module
 from topicpolicies_server.logs.pulsar.facts import CurrentFacts, PulsarFacts
-from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
 
 NAMESPACE = "public/default"
 OLD, NEW = "4.0.5", "4.0.6"
@@ -115,54 +114,6 @@ async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened
         assert again.facts.dialect is Dialect.PREFIXED
 
 
-async def test_a_log_that_is_opened_while_a_failed_opening_is_closed_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(monkeypatch, PulsarLimits(creation_seconds=60, close_seconds=0.1, facts_seconds=600)) as (_, logs, recorder):
-        closing, release = asyncio.Event(), asyncio.Event()
-
-        class Slow(PulsarNamespaceLog):
-            """A log that fails to start and takes its time to close."""
-
-            async def start(self, start: Start | None = None, *, exists: bool) -> None:
-                if not closing.is_set():
-                    raise LogError(LogState.LOST, "a failure")
-                await super().start(start, exists=exists)
-
-            async def close(self) -> None:
-                await super().close()
-                closing.set()
-                await release.wait()
-
-        monkeypatch.setattr(log_module, "PulsarNamespaceLog", Slow)
-        failing = asyncio.create_task(logs.open(NAMESPACE, Recorder()))
-        await closing.wait()
-        await logs.open(NAMESPACE, recorder)
-        release.set()
-        with pytest.raises(LogError, match="a failure"):
-            await failing
-        with pytest.raises(LogError) as refused:
-            await logs.open(NAMESPACE, Recorder())
-        assert refused.value.reason == Reason.LOG_UNAVAILABLE
-
-
-async def test_a_sink_that_raises_does_not_prevent_other_logs_from_being_lost_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(monkeypatch, PulsarLimits(creation_seconds=0.02, close_seconds=0.1, facts_seconds=0.1)) as (cluster, logs, recorder):
-        cluster.answers["namespaces/public/other"] = {}
-        failing = Recorder()
-
-        def fails(report: str) -> None:
-            if report == "lost":
-                raise ValueError("an unforeseen error")
-
-        failing.then = fails
-        raised: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context.get("exception")))
-        await logs.open("public/other", failing)
-        await logs.open(NAMESPACE, recorder)
-        cluster.answers["brokers/version"] = NEW
-        await eventually(lambda: recorder.losses and failing.losses)
-        assert [type(error) for error in raised] == [ValueError]
-
-
 class Clock:
     """A clock that the test sets."""
 
@@ -199,29 +150,6 @@ async def asked_in(clock: Clock, asked: Asked, seconds: int) -> int:
         clock.now += 1
         await asked.round()
     return asked.questions - before
-
-
-async def test_facts_are_requested_once_a_minute_and_more_often_while_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, asked = Clock(monkeypatch), Asked()
-    await asked.round()
-    assert asked.questions == 0, "nothing is requested before a log is opened"
-    assert await asked.current.get() == await asked.current.get() == asked.facts
-    assert asked.questions == 1
-    assert await asked_in(clock, asked, 120) == 2
-    asked.error = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
-    assert await asked_in(clock, asked, 120) == 13
-    assert asked.reported == []
-    assert await asked.current.get() == asked.facts
-
-
-async def test_brokers_that_alternate_between_versions_cause_at_most_one_report_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, asked = Clock(monkeypatch), Asked()
-    await asked.current.get()
-    for second in range(600):
-        clock.now += 1
-        asked.facts = asked.facts._replace(dialect=(Dialect.PREFIXED, Dialect.SHARED_KEY)[second // 7 % 2])
-        await asked.round()
-    assert 1 < len(asked.reported) <= 11
 
 
 async def test_a_changed_fact_that_only_new_logs_need_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:

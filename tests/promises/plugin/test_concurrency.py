@@ -41,6 +41,7 @@ def test_eight_administrators_and_a_client_lose_nothing(pair: Pair, topic: str) 
         while not done.is_set():
             writes += 1
             pair.api.update(topic, {"message_ttl_in_seconds": writes})
+            done.wait(0.01)
         return writes
 
     with ThreadPoolExecutor(len(_FIELDS) + 1) as threads:
