@@ -81,6 +81,8 @@ class AdminSource:
 
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
+        if (refusal := self._refuses()) is not None:
+            raise refusal
         self._name = (await learn(self._admin, self._service_url)).name
         try:
             settings = await self._ask("brokers", "configuration", "runtime")

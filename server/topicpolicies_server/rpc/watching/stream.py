@@ -94,7 +94,7 @@ class WatchStream:
         self._signalled: dict[Part, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._reconsidered = True
-        """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
+        """Whether permissions may have changed since ``run`` last looked at them."""
         self._woken = asyncio.Event()
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
@@ -147,7 +147,10 @@ class WatchStream:
                     await self._mark(message, lambda part: part.bookmark())
                     timer = loop.call_later(self._interval, self._is_due)
                 await message.send()
-                self._end_if_denied()
+                if self._reconsidered:
+                    self._reconsidered = False
+                    if (denied := self._denied()) is not None:
+                        raise denied
                 if self._signalled:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
@@ -219,17 +222,9 @@ class WatchStream:
             return
         self.signal_all()
         since = self._unread_since()
-        if since is None or self._task is None or self._denied() is None:
-            return
-        if asyncio.get_running_loop().time() >= since + UNREAD_SECONDS:
+        if since is not None and asyncio.get_running_loop().time() >= since + UNREAD_SECONDS and self._denied() is not None:
+            assert self._task is not None, "it runs"
             self._task.cancel()
-
-    def _end_if_denied(self) -> None:
-        if not self._reconsidered:
-            return
-        self._reconsidered = False
-        if (denied := self._denied()) is not None:
-            raise denied
 
     def _denied(self) -> PolicyError | None:
         """Returns PERMISSION_DENIED if the caller may watch none of the namespaces any more; None: it may watch one."""
