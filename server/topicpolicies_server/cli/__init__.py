@@ -2,7 +2,7 @@
 
 - ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
 - ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
-- ``apply``: plan, apply, export; ``revert``; ``broker_client``, with the table ``endpoints``: they by the admin API
+- ``apply``: plan, apply, revert, export; ``broker_client``, with the table ``endpoints``: they by the admin API
 - ``fields``: pulsar-admin's flags of each field; ``assignments``: what ``update`` sets; ``verbs``: the commands of pulsar-admin
 - ``doctor``: the command that looks for what is wrong; ``serve``, ``config``, ``demo``: the commands that run a server or a guard, and show
   their options

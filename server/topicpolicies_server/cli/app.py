@@ -33,7 +33,7 @@ COMMANDS = {
     "watch": ("watch:watch", "Follow topics and namespaces: their documents, then changes."),
     "history": ("history:history", "Show who changed what, and when: the newest event first."),
     "diff": ("history:diff", "Show the settings in which a topic differs between two moments."),
-    "revert": ("revert:revert", "Make the policies of one topic what they were at a moment."),
+    "revert": ("apply:revert", "Make the policies of one topic what they were at a moment."),
     "plan": ("apply:plan", "Show what apply would change, and write nothing."),
     "apply": ("apply:apply", "Change documents to what the file declares."),
     "export": ("apply:export_", "Write a file that declares the present documents."),

@@ -1,4 +1,4 @@
-"""Declared policies: the commands plan, apply and export.
+"""Declared policies: the commands plan, apply and export; and revert, which makes a document what it was in the same way.
 
 A step changes one document that is not as declared: its mask has only the leaves that differ, and the change is made on condition that the
 document still has the version that was read. The server checks all steps; then they are sent in batches, the deletions last.
@@ -24,7 +24,7 @@ from topicpolicies import (
     TopicPoliciesError,
     Violation,
 )
-from topicpolicies.masks import format_path, parse_path
+from topicpolicies.masks import format_path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.v1.history_pb2 import HistoryOutcome
 
@@ -38,11 +38,12 @@ from ..declared.steps import Step, steps, topics_of
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .documents import Scopes
+from .documents import OneScope, Scopes
 from .exits import ExitCode, error_json, exit_code, report, reporting
 from .interrupts import INTERRUPTED, deferring
+from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import Output, ScopeNames, Settings, full_namespace, settings
+from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -231,6 +232,37 @@ def carry_out(
     if failed:
         partly = any(each.version or isinstance(each.error, OutcomeUnknown) for each in planned)
         raise typer.Exit(ExitCode.HALF_DONE if partly else exit_code(failed[0]))
+
+
+def revert(
+    context: typer.Context,
+    topic: Topic,
+    to: Annotated[str, typer.Option("--to", metavar="TIME|VERSION", help="The moment whose document is wanted, as in get --as-of.")],
+    scope: OneScope = ScopeName.LOCAL,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Make the policies of one topic what they were at a moment.
+
+    It lets the server check the change, shows the differences, and asks, if you are at a terminal. The change names only what differs, and
+    is made on condition that the document is still as it was read. If there was no document then, the present one is deleted. Secrets stay
+    as they are now. The server needs a history that reaches back to the moment.
+
+    \b
+    Examples:
+      topicpolicies history public/default/orders
+      topicpolicies revert public/default/orders --to 15
+      topicpolicies revert public/default/orders --to 2h-ago --dry-run
+    """  # noqa: D301 - "\b" keeps the lines
+    chosen = settings(context)
+    moment = parse_moment(to, "--to")
+    with calling(chosen) as client:
+        then = read_at(client, topic, scope.scope, moment)
+        present = client.get(topic, scope=scope.scope)
+        mask = tuple(sorted(paths_between(present.policies, then.policies))) if then.HasField("policies") else ()
+        there = then.HasField("policies"), present.HasField("policies")
+        planned = validated(client, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
+        carry_out(client, chosen, accepted(planned, chosen), "as it was then", yes=yes, dry_run=dry_run)
 
 
 def export_(

@@ -27,12 +27,10 @@ SILENT_SECONDS = 3.0
 _START_SECONDS = 1.0
 """How long a server on this machine may take to begin to listen."""
 _UNCONFIRMED = "topicpolicies-unconfirmed-since"
-_SCHEMES = {
-    "pulsar": "pulsar:// is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here.",
-    "pulsar+ssl": "pulsar+ssl:// is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here.",
-    "http": "http:// is that of brokers' admin API, which serve takes as --admin-url.",
-    "https": "https:// is that of brokers' admin API, which serve takes as --admin-url; TLS is used with --tls.",
-}
+_BROKERS = "is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here."
+_ADMIN_API = "is that of brokers' admin API, which serve takes as --admin-url; TLS is used with --tls."
+_SCHEMES = {"pulsar": _BROKERS, "pulsar+ssl": _BROKERS, "http": _ADMIN_API, "https": _ADMIN_API}
+"""What the schemes of other addresses mean."""
 
 
 @contextmanager
@@ -103,7 +101,8 @@ class Notes:
 def check(chosen: Settings) -> None:
     """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
     server, flags = chosen.server, chosen.tls_flags
-    problem = _SCHEMES.get(server.partition("://")[0], "").format(server) if "://" in server else ""
+    scheme = server.partition("://")[0]
+    problem = f"{scheme}:// {_SCHEMES[scheme].format(server)}" if scheme in _SCHEMES and "://" in server else ""
     if "@" in server and not server.startswith("unix"):
         problem = "it has no name or password."
     if problem:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..config import Address, ConfigError
+from ..config import Address
 from ..config.address import meant_as_url, without_credentials
 from ..config.building import server_config
 from ..config.option import ReadBy
@@ -16,9 +16,8 @@ from ..config.rendering import reference, sample, written_value
 from ..config.sources import OptionValues, Setting
 from ..escaping import printable
 from .configured import configured
-from .exits import ExitCode
 from .rendering import columns
-from .serve import check_tls, report_problems
+from .serve import check_tls, reporting_problems
 from .settings import settings
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
@@ -43,18 +42,14 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
         return
     chosen = settings(context)
     check_tls(chosen.tls_flags, in_force)
-    wrong = None
-    try:
-        server_config(in_force, os.environ)
-    except ConfigError as error:
-        wrong = error
-    if chosen.json:
-        typer.echo(json.dumps(_json(in_force)))
-    else:
-        _show(in_force)
-    if wrong is not None:
-        report_problems(wrong, chosen.output)
-        raise typer.Exit(ExitCode.USAGE)
+    with reporting_problems(chosen.output):
+        try:
+            server_config(in_force, os.environ)
+        finally:
+            if chosen.json:
+                typer.echo(json.dumps(_json(in_force)))
+            else:
+                _show(in_force)
 
 
 def _show(in_force: OptionValues) -> None:

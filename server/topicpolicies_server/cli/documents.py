@@ -157,7 +157,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
     with reporting(chosen.output):
         wanted = parse(assignments or (), unset or ())
     with calling(chosen) as client:
-        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
+        how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         how["exists"] = False if must_not_exist else None
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.update(
@@ -192,7 +192,7 @@ def delete(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with calling(chosen) as client:
-        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only)
+        how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
     show_change(chosen, topic, result, _DELETE_OUTCOMES, include_previous=include_previous)
@@ -255,8 +255,8 @@ def _source(found: EffectivePolicy, path: Path) -> str:
     return "" if setting is None else _SOURCES.get(sources[setting], "")
 
 
-def _how(chosen: Settings, scope: ScopeName, if_version: str, request_id: str, *, validate_only: bool) -> ChangeOptions:
-    """Returns the options that an update and a deletion have in common."""
+def options_of_change(chosen: Settings, scope: ScopeName, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
+    """Returns the options that updates and deletions have in common."""
     return {
         "scope": scope.scope,
         "version": if_version or None,

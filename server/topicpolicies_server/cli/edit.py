@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -18,7 +17,7 @@ from ..declared.rendering import scope_name
 from ..declared.steps import Step, steps
 from . import forms
 from .calls import calling
-from .documents import OneScope, show_change
+from .documents import OneScope, ValidateOnly, options_of_change, show_change
 from .settings import ScopeName, Topic, WrongUsage, settings
 
 _MOST_ATTEMPTS = 10
@@ -34,7 +33,7 @@ def edit(
     context: typer.Context,
     topic: Topic,
     scope: OneScope = ScopeName.LOCAL,
-    dry_run: Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")] = False,
+    dry_run: ValidateOnly = False,
 ) -> None:
     """Edit the policies of one topic in your editor.
 
@@ -52,17 +51,8 @@ def edit(
         if step is None:
             typer.echo("Nothing was changed.", err=True)
             return
-        result = client.update(
-            document.topic,
-            step.values,
-            mask=step.mask,
-            scope=scope.scope,
-            version=document.version,
-            validate_only=dry_run,
-            include_previous=True,
-            actor=chosen.actor,
-            reason=chosen.reason,
-        )
+        how = options_of_change(chosen, scope, document.version, validate_only=dry_run)
+        result = client.update(document.topic, step.values, mask=step.mask, **how)
     show_change(chosen, topic, result, include_previous=True)
 
 

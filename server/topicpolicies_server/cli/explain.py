@@ -18,6 +18,7 @@ from .exits import reporting
 from .fields import FIELDS, Row, complete, paths
 from .rendering import show_columns
 from .settings import settings
+from .verbs import VERBS
 
 
 def explain(
@@ -46,7 +47,7 @@ def explain(
         return
     with reporting(chosen.output):
         try:
-            target = find(_of_pulsar_admin(field))
+            target = find(VERBS.get(field) or VERBS.get(f"set-{field}", field))
         except ValueProblem as problem:
             raise invalid(Violation(field, problem.reason, str(problem))) from None
     told = explanation(format_path(target.path), target.value if target.entry else target.field)
@@ -63,18 +64,6 @@ def explain(
         typer.echo(f"\n{name}:")
         show_columns([(f"  {each}", text) for each, text in rows.items()])
     typer.echo(f"\nexample:\n  {example}")  # in one line, to be copied
-
-
-def _of_pulsar_admin(name: str) -> str:
-    """Returns the field that a command of pulsar-admin sets: of ``set-message-ttl`` or ``message-ttl``; another name as it is."""
-    return next(
-        (
-            each
-            for each, row in FIELDS.items()
-            if row.verb and name in (row.verb, *(f"{action}-{row.verb}" for action in ("set", "get", "remove")))
-        ),
-        name,
-    )
 
 
 def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:

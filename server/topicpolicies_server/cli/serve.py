@@ -145,23 +145,18 @@ def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -
 
 @contextmanager
 def reporting_problems(output: Output) -> Iterator[None]:
-    """Reports all problems of a wrong configuration, and ends the command."""
+    """Reports all problems of a wrong configuration, a line each or as one JSON document, and ends the command."""
     try:
         yield
     except ConfigError as error:
-        report_problems(error, output)
+        if output is Output.JSON:
+            violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
+            told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
+            typer.echo(json.dumps({"error": told}), err=True)
+        else:
+            for problem in error.problems:
+                typer.echo(f"Error: {printable(problem)}", err=True)
         raise typer.Exit(ExitCode.USAGE) from None
-
-
-def report_problems(error: ConfigError, output: Output) -> None:
-    """Reports the problems of a configuration on standard error: a line each, or one JSON document."""
-    if output is Output.JSON:
-        violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
-        told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
-        typer.echo(json.dumps({"error": told}), err=True)
-        return
-    for problem in error.problems:
-        typer.echo(f"Error: {printable(problem)}", err=True)
 
 
 @contextmanager

@@ -103,10 +103,7 @@ def status_of(chosen: Settings, service: str) -> str:
 def version(context: typer.Context) -> None:
     """Show the version of this program."""
     chosen = settings(context)
-    try:
-        found = metadata.version("topicpolicies")
-    except metadata.PackageNotFoundError:
-        found = "0+unknown"
+    found = metadata.version("topicpolicies")
     if chosen.for_programs:
         chosen.show({"version": found})
     else:

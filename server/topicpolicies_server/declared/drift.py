@@ -79,7 +79,8 @@ class Drift:
         self._registry = registry
         self._cluster = cluster
         self._path = path
-        self._declared = declared
+        self._declared = self._read = declared
+        """What is compared, and what was read last, which may be newer."""
         self._enforce = enforce
         self._topics: dict[str, tuple[float, frozenset[str]]] = {}
         """By namespace: when the cluster was asked for its topics, in seconds of the loop's clock, and what it answered."""
@@ -99,7 +100,7 @@ class Drift:
 
     def constraints_of(self, topic: str) -> list[Constraint]:
         """Returns what changes of a topic may make of it."""
-        bounds = [bound for declared in self._declared for bound in declared.bounds if bound.covers(topic)]
+        bounds = [bound for declared in self._read for bound in declared.bounds if bound.covers(topic)]
         return [constraint for bound in bounds for constraint in bound.constraints]
 
     def start(self, reloader: Reloader) -> None:
@@ -108,10 +109,16 @@ class Drift:
         self._task.start()
 
     def _take(self, declared: Sequence[Declared]) -> None:
-        self._declared = declared
+        self._read = declared
+
+    def _adopt(self) -> None:
+        """Compares with what was read last from now on."""
+        if self._read is self._declared:
+            return
+        self._declared = self._read
         self._seen.clear()
         self._drifted.clear()
-        for name in self._held.keys() - {name for each in declared for name in _namespaces(each)}:
+        for name in self._held.keys() - {name for each in self._declared for name in _namespaces(each)}:
             self._held.pop(name).release(self)
 
     async def stop(self) -> None:
@@ -122,6 +129,7 @@ class Drift:
 
     async def _run(self) -> None:
         while True:
+            self._adopt()
             for number, declared in enumerate(self._declared):
                 for name in _namespaces(declared):
                     try:
