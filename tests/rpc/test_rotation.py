@@ -121,7 +121,7 @@ async def test_certificates_and_the_keys_of_tokens_are_replaced_under_load_witho
     made, authority, files = KINDS[kind], Authority(tmp_path / "authority"), Files(tmp_path / "server")
     keys, roles = tmp_path / "keys", tmp_path / "roles.toml"
     keys.write_bytes(made.file([0]))
-    roles.write_text('superusers = ["admin"]\n')
+    roles.write_text('superusers = ["owner"]\n')
     files.put(authority.issue("server-0"))
     config = ServerConfig(
         log=EmbeddedLogConfig(path=None),
