@@ -38,14 +38,19 @@ async def work(plan: Plan, worker: int, together: Together) -> list[Record]:
     async with grpc.aio.insecure_channel(plan.address, options=_OPTIONS) as channel:
         context = WorkerContext(plan, worker, channel)
         await asyncio.wait_for(channel.channel_ready(), 60)
-        callers = [Caller(context, number) for number in range(plan.scenario.clients)]
-
-        async def load() -> None:
+        callers, watchers = [Caller(context, number) for number in range(plan.scenario.clients)], list(_watchers(context))
+        async with asyncio.TaskGroup() as group:
+            watching = [group.create_task(watcher.run()) for watcher in watchers]
+            await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _PATIENCE_SECONDS)
             await together()
             operations = range(worker, plan.scenario.operations, plan.workers)
             await make(operations, [caller.call for caller in callers], plan.scenario.batch, plan.rate)
-
-        await _beside_watchers(context, callers, load, together)
+            await together()
+            await _final_reads(context, callers)
+            for watcher in watchers:
+                watcher.drain()
+            await asyncio.wait_for(asyncio.gather(*watching), _PATIENCE_SECONDS)
+        await together()
         return context.records
 
 
@@ -69,21 +74,6 @@ async def make(operations: Iterable[int], calls: Sequence[Call], batch: int = 1,
             await call(mine, intended)
 
     await asyncio.gather(*map(client, calls))
-
-
-async def _beside_watchers(context: WorkerContext, callers: list[Caller], load: Callable[[], Awaitable[None]], together: Together) -> None:
-    watchers = list(_watchers(context))
-
-    async with asyncio.TaskGroup() as group:
-        watching = [group.create_task(watcher.run()) for watcher in watchers]
-        await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _PATIENCE_SECONDS)
-        await load()
-        await together()
-        await _final_reads(context, callers)
-        for watcher in watchers:
-            watcher.drain()
-        await asyncio.wait_for(asyncio.gather(*watching), _PATIENCE_SECONDS)
-    await together()
 
 
 def _watchers(context: WorkerContext) -> Iterator[Watcher]:
