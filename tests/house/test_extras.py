@@ -41,7 +41,7 @@ class Installed:
 
     def start(self, *arguments: str, program: str = "topicpolicies") -> subprocess.Popen[str]:
         """Starts a command."""
-        command = [self.programs / program, *arguments]
+        command = [str(self.programs / program), *arguments]
         return subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *arguments: str, program: str = "topicpolicies") -> tuple[int, str]:
@@ -87,8 +87,8 @@ def test_every_command_runs_or_names_the_extra_that_it_needs(wheels: Path, tmp_p
     assert installed.run("explain", "retention_policies")[0] == 0
     assert installed.run("config")[0] == 0
     if extra == "cli":
-        for command in (("serve",), ("demo", "--once"), ("serve", *_PULSAR), ("guard", *_PULSAR, "public/default")):
-            installed.needs("server", *command)
+        for arguments in (("serve",), ("demo", "--once"), ("serve", *_PULSAR), ("guard", *_PULSAR, "public/default")):
+            installed.needs("server", *arguments)
     if extra != "telemetry":
         installed.needs("telemetry", "serve", "--otlp-endpoint", "http://127.0.0.1:1")
     if extra != "cli":
