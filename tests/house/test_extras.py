@@ -87,8 +87,8 @@ def test_every_command_runs_or_names_the_extra_that_it_needs(wheels: Path, tmp_p
     assert installed.run("explain", "retention_policies")[0] == 0
     assert installed.run("config")[0] == 0
     if extra == "cli":
-        for needing in (("serve",), ("demo", "--once"), ("serve", *_PULSAR), ("guard", *_PULSAR, "public/default")):
-            installed.needs("server", *needing)
+        for arguments in (("serve",), ("demo", "--once"), ("serve", *_PULSAR), ("guard", *_PULSAR, "public/default")):
+            installed.needs("server", *arguments)
     if extra != "telemetry":
         installed.needs("telemetry", "serve", "--otlp-endpoint", "http://127.0.0.1:1")
     if extra != "cli":

@@ -112,6 +112,11 @@ class Writer(logging.Handler):
         """Makes no lock: the end of a process would wait for it."""
         self.lock = None
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Writes a record. The library's own method needs a lock since Python 3.13."""
+        self.emit(record)
+        return True
+
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a record. A line that can't be written is lost: there is no other place to report that."""
         left = f"{self.format(record)}\n".encode(errors="backslashreplace")
