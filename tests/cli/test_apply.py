@@ -403,3 +403,18 @@ def test_files_of_several_owners_are_not_applied_together(recorded: Terminal, tm
     code, error = recorded.failing("plan", str(tmp_path))
     assert code == 2
     assert [each["reason"] for each in error["violations"]] == ["SEVERAL_OWNERS"]
+
+
+def test_plan_and_diff_have_terraforms_exit_codes_if_asked(recorded: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "policies.yaml"
+    path.write_text(f"version: 1\npolicies:\n  - topic: {ORDERS}\n    set: {{max_producer_per_topic: 5}}\n")
+    plan = ("plan", str(path), "--detailed-exitcode")
+    first = recorded.json("update", ORDERS, "max_producer_per_topic=4")["version"]
+    assert recorded.run(*plan).exit_code == 2
+    assert recorded.run("diff", ORDERS, first, "--detailed-exitcode").exit_code == 0
+    assert recorded.run("apply", str(path)).exit_code == 0
+    assert recorded.run(*plan).exit_code == 0
+    assert recorded.run("diff", ORDERS, first, "--detailed-exitcode").exit_code == 2
+    assert recorded.run("diff", ORDERS, "999999", "--detailed-exitcode").exit_code == 1
+    path.write_text("version: 2\n")
+    assert recorded.run(*plan).exit_code == 1

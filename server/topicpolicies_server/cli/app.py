@@ -233,7 +233,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
             "-o",
             variable="OUTPUT",
             case_sensitive=False,
-            told="Columns for people; JSON or YAML for programs; name: the topics alone.",
+            told="Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone.",
         ),
     ] = Output.TABLE,
     timeout: Annotated[

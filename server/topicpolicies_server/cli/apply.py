@@ -39,7 +39,7 @@ from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
-from .exits import ExitCode, error_json, exit_code, report, reporting
+from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report, reporting
 from .interrupts import INTERRUPTED, deferring
 from .moments import parse_moment, read_at
 from .rendering import show_differences
@@ -146,13 +146,14 @@ def plan(
     more: MoreFiles = None,
     prune: Prune = False,
     topics: Topics = None,
+    detailed: DetailedExitCode = False,
     admin_url: AdminUrl = None,
     admin_token: AdminToken = None,
 ) -> None:
     """Show what apply would change, and write nothing.
 
-    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is, 2 if the file is wrong or the
-    server refuses a part of it.
+    The server also checks each change. Ends with exit code 0 if there is nothing to change, 7 if there is (2 with --detailed-exitcode),
+    2 if the file is wrong or the server refuses a part of it (1 with --detailed-exitcode).
 
     \b
     Examples:
@@ -162,12 +163,13 @@ def plan(
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-    with _client(chosen, admin_url, admin_token) as client:
-        planned = _plan(client, chosen, declared, topics, prune=prune)
-    _show_plan(chosen, planned, "as declared")
-    if planned:
-        raise typer.Exit(ExitCode.DIFFERENT)
+    with exit_codes(detailed=detailed):
+        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
+        with _client(chosen, admin_url, admin_token) as client:
+            planned = _plan(client, chosen, declared, topics, prune=prune)
+        _show_plan(chosen, planned, "as declared")
+        if planned:
+            raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def apply(  # noqa: PLR0913, PLR0917 - options

@@ -26,7 +26,13 @@ from .serve import reporting_problems, starting
 from .settings import Output, settings
 
 TOPIC = "persistent://public/default/demo"
-_SETTINGS = ("max_producer_per_topic", "max_consumer_per_topic", "max_unacked_messages_on_consumer", "message_ttl_in_seconds")
+_SETTINGS = (
+    "max_producer_per_topic",
+    "max_consumer_per_topic",
+    "max_subscriptions_per_topic",
+    "max_unacked_messages_on_consumer",
+    "message_ttl_in_seconds",
+)
 
 _Made: TypeAlias = tuple[ChangeResult, str, int]
 """An acknowledged update: its answer, and the setting and value that it requested."""
@@ -41,7 +47,7 @@ def demo(
 ) -> None:
     """Show a server at work: many clients, one topic, no lost update.
 
-    It starts a server on an embedded log that is deleted at the end; no broker is needed. The clients change the same four settings of one
+    It starts a server on an embedded log that is deleted at the end; no broker is needed. The clients change the same five settings of one
     topic while a watch follows. It shows the proof that no update was lost. Then it serves on, so that you can try the other commands.
 
     \b

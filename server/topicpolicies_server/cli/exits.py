@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -82,6 +82,22 @@ def exit_code(error: TopicPoliciesError) -> ExitCode:
     from topicpolicies import OutcomeUnknown  # noqa: PLC0415
 
     return ExitCode.OUTCOME_UNKNOWN if isinstance(error, OutcomeUnknown) else _CODES.get(error.code.name, ExitCode.ERROR)
+
+
+DetailedExitCode = Annotated[
+    bool, typer.Option("--detailed-exitcode", help="Exit codes as terraform has them: 0 no differences, 1 an error, 2 differences.")
+]
+
+
+@contextmanager
+def exit_codes(*, detailed: bool) -> Iterator[None]:
+    """Has the body end with terraform's exit codes if ``detailed``: 0 no differences, 1 an error, 2 differences."""
+    try:
+        yield
+    except typer.Exit as ended:
+        if not detailed or not ended.exit_code:
+            raise
+        raise typer.Exit(2 if ended.exit_code == ExitCode.DIFFERENT else 1) from None
 
 
 @contextmanager

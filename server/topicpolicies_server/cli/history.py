@@ -16,7 +16,7 @@ from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
 from .events import gap_line, line, show_entry
-from .exits import ExitCode
+from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences
 from .settings import ScopeName, ScopeNames, Settings, Topic, settings
@@ -114,10 +114,11 @@ def diff(
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
     scope: OneScope = ScopeName.LOCAL,
+    detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
 
-    Ends with exit code 7 if there are any. A moment is a version, as history and get show them, or a time:
+    Ends with exit code 7 if there are any (2 with --detailed-exitcode). A moment is a version, as history and get show them, or a time:
     2026-03-01T12:00, 2h-ago, now.
 
     \b
@@ -128,23 +129,24 @@ def diff(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with calling(chosen) as client:
-        first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-    found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
-    created = second.HasField("policies")
-    appeared = first.HasField("policies") is not created
-    if chosen.for_programs:
-        told = {"a": forms.of_message(first), "b": forms.of_message(second)}
-        chosen.show(told | {"differences": [difference.json() for difference in found]})
-    else:
-        typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-        if appeared:
-            typer.echo("the document was " + ("created" if created else "deleted"))
-        elif not found:
-            typer.echo("no differences", err=True)
-        show_differences(found)
-    if found or appeared:
-        raise typer.Exit(ExitCode.DIFFERENT)
+    with exit_codes(detailed=detailed):
+        with calling(chosen) as client:
+            first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+        found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
+        created = second.HasField("policies")
+        appeared = first.HasField("policies") is not created
+        if chosen.for_programs:
+            told = {"a": forms.of_message(first), "b": forms.of_message(second)}
+            chosen.show(told | {"differences": [difference.json() for difference in found]})
+        else:
+            typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
+            if appeared:
+                typer.echo("the document was " + ("created" if created else "deleted"))
+            elif not found:
+                typer.echo("no differences", err=True)
+            show_differences(found)
+        if found or appeared:
+            raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:

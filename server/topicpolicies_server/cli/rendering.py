@@ -32,9 +32,9 @@ def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
         yield f"\n{margin}".join([first.rstrip(), *last] if below else [(first + "".join(last[:1])).rstrip(), *last[1:]])
 
 
-def show_columns(rows: Iterable[Sequence[str]]) -> None:
-    """Prints rows in columns, on a terminal folded to its width."""
-    for line in columns(rows, terminal_width()):
+def show_columns(rows: Iterable[Sequence[str]], *, wide: bool = False) -> None:
+    """Prints rows in columns, on a terminal folded to its width unless ``wide``."""
+    for line in columns(rows, 0 if wide else terminal_width()):
         typer.echo(line)
 
 

@@ -30,6 +30,8 @@ class Output(enum.Enum):
 
     TABLE = "table"
     """Text for people."""
+    WIDE = "wide"
+    """Text for people, in which no line is folded, however narrow the terminal is."""
     JSON = "json"
     """JSON for programs: one document; of ``watch`` and ``history`` one per line."""
     YAML = "yaml"
