@@ -302,8 +302,7 @@ async def test_an_unrequested_cancellation_of_a_check_is_logged_like_any_failure
     assert len(logged) == 1
 
 
-async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks_module, "_PLACE_SECONDS", 0.05, raising=False)
+async def test_slow_checks_do_not_delay_the_checks_of_other_logs() -> None:
     slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
     checks = checks_of(lambda: [*slow, *others], every_seconds=0.01)
     checks.start()
@@ -311,26 +310,6 @@ async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: py
     assert [log.most_inside for log in slow] == [1] * 20
     await checks.stop()
     assert [log.inside for log in slow] == [0] * 20
-
-
-async def test_at_most_four_logs_are_checked_at_once() -> None:
-    inside = most = 0
-
-    class Counting(FakeLog):
-        async def check(self) -> None:
-            nonlocal inside, most
-            inside += 1
-            most = max(most, inside)
-            await asyncio.sleep(0.001)
-            inside -= 1
-            self.visits += 1
-
-    logs = [Counting() for _ in range(20)]
-    checks = checks_of(lambda: logs, every_seconds=0.01)
-    checks.start()
-    await eventually(lambda: all(log.visits > 3 for log in logs))
-    await checks.stop()
-    assert most == 4
 
 
 async def test_periodic_checks_take_turns_at_a_limited_rate_and_urgent_checks_do_not_wait(

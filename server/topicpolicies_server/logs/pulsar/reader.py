@@ -266,10 +266,6 @@ class LogReader:
             return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
 
-    async def _name_slow_rates(self) -> None:
-        if told := await self._access.topics.throttled(self.layout.namespace, self._access.facts.dialect):
-            _log.warning("%s Until then changes are seen late, and may time out.", told)
-
     async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
         """Connects the readers and begins to read; returns whether the log is read from ``start`` on.
 
@@ -311,7 +307,6 @@ class LogReader:
         self._behind = len(readers)
         self.checked = self._connected = time.monotonic()
         self._tasks = [self._owned.begin(self._run(reader), "reading it") for reader in readers]
-        self._tasks.append(self._owned.begin(self._name_slow_rates(), "asking for rates"))
         return resumed is not None
 
     async def _created(self, layout: Layout) -> list[str]:

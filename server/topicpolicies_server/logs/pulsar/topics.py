@@ -213,13 +213,6 @@ class Topics:
             return True  # taken for a message, because its headers may not be read
         return headers is not None and _MARKER not in headers
 
-    async def throttled(self, namespace: str, dialect: Dialect) -> str:
-        """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
-        try:
-            return throttling(namespace, await self._policies(namespace), dialect)
-        except (LogError, ValueError, TypeError, AttributeError):
-            return ""
-
     async def _policies(self, namespace: str) -> Any:
         """Returns a namespace's own policies. One that is being deleted counts as gone, because brokers create no topics in it."""
         policies = await self._admin.get("namespaces", *namespace.split("/"))
