@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any, cast
 
 import pytest
@@ -72,9 +73,9 @@ def test_an_acknowledged_event_is_not_decoded_when_it_is_read_and_equals_the_dec
 
 
 def test_an_acknowledged_event_in_a_schema_of_other_families_equals_the_decoded_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, beside = (Reading(monkeypatch, Codec(newer_schema())) for _ in range(2))
+    reading, beside = (Reading(monkeypatch, Codec(json.dumps(newer_schema()))) for _ in range(2))
     reading.entries.keep([placed(0)])
-    message = a_message(0, an_event(0), codec=Codec(newer_schema()))
+    message = a_message(0, an_event(0), codec=Codec(json.dumps(newer_schema())))
     ours, decoded = reading.read(message), beside.read(message)
     assert ours == decoded
     assert ours is not None and ours.event is not None and ours.event.known is not None

@@ -225,8 +225,7 @@ async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_other
     assert slow.inside == 0
 
 
-async def test_slow_checks_do_not_delay_the_checks_of_other_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks_module, "_PLACE_SECONDS", 0.05, raising=False)
+async def test_slow_checks_do_not_delay_the_checks_of_other_logs() -> None:
     slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
     checks = checks_of(lambda: [*slow, *others], every_seconds=0.01)
     checks.start()

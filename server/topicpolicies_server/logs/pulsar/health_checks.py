@@ -1,8 +1,8 @@
 """What is done from time to time for the open logs: each is checked, and the facts about the cluster are requested again.
 
-Looks at connections are made in the task of the rounds itself. A check that asks brokers is a task of its own, at most one per log; the log
-that has been due longest is first, and at most ``_PER_SECOND`` checks are begun in a second, for each is a few requests. A check that fails
-is logged if the log was well before.
+Looks at connections are made in the task of the rounds itself. A check that asks brokers is a task of its own, at most one per log. The log
+that has been due longest is first, and at most ``_PER_SECOND`` checks are begun in a second, for each is a few requests; how many of those
+are in flight, ``admin`` bounds. A check that fails is logged if the log was well before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from weakref import WeakSet
 
 from ...tasks import RestartedTask, TaskSet, asked_to_end
@@ -19,9 +20,6 @@ from .namespace_log import PulsarNamespaceLog
 
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = 4
-_PLACE_SECONDS = 1.0
-"""How long a check keeps the next one waiting."""
 _PER_SECOND = 30
 """Checks begun per second, for all logs together."""
 _CONNECTION_CHECK_SECONDS = 0.08
@@ -38,7 +36,6 @@ class HealthChecks:
         self._logs = logs
         self._facts = facts
         self._every = every_seconds
-        self._places = asyncio.Semaphore(_AT_ONCE)
         self._checking: set[PulsarNamespaceLog] = set()
         self._troubled: WeakSet[PulsarNamespaceLog] = WeakSet()
         """Logs of which a look or a check has failed since the last check that did not."""
@@ -76,7 +73,8 @@ class HealthChecks:
                 allowed -= 1
                 log = logs[number]
                 self._checking.add(log)
-                self._checks.begin(self._in_turn(log), "waiting for its turn")
+                check = self._checks.begin(self._check(log), "a check")
+                check.add_done_callback(partial(self._ended, log))
 
     def _look(self, log: PulsarNamespaceLog, *, whole: bool) -> float:
         """Looks at a log; returns when it is to be checked, if ``whole``, in monotonic seconds."""
@@ -90,11 +88,9 @@ class HealthChecks:
             self._note_failure(log, error)
         return float("inf")
 
-    async def _in_turn(self, log: PulsarNamespaceLog) -> None:
-        async with self._places:
-            check = self._checks.begin(self._check(log), "a check")
-            check.add_done_callback(lambda _: self._checking.discard(log))
-            await asyncio.wait({check}, timeout=_PLACE_SECONDS)
+    def _ended(self, log: PulsarNamespaceLog, check: object) -> None:
+        del check
+        self._checking.discard(log)
 
     async def _check(self, log: PulsarNamespaceLog) -> None:
         try:

@@ -34,7 +34,6 @@ import asyncio
 import logging
 import math
 import threading
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -67,14 +66,9 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _REFUSED_SECONDS = 30.0
 """How long requests may be refused before reading gives up: a token may have expired, and its replacement may be on its way."""
-_SLICE_SECONDS = 0.005
-"""How long entries may be delivered before other tasks get a turn of the event loop, when many entries come at once."""
-_FEW = 16
-"""A batch of fewer entries does not end such a slice by itself."""
-_IN_A_ROW = 8
-"""This many batches in a row end a slice, however small they are: under load, this process's own entries come one by one."""
 _AT_A_TIME = 32
-"""How many entries are delivered at once: whoever takes them folds them at once, for some two milliseconds, and that is part of a slice."""
+"""How many entries are delivered before other tasks get a turn of the event loop: whoever takes them folds them at once, for some two
+milliseconds."""
 
 _Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
 _T = TypeVar("_T")
@@ -222,7 +216,6 @@ class PartitionReader:
         self._heard = self._opened = 0.0
         """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
         self._asked = False
-        self._batches_in_a_row = 0
 
     @property
     def connected(self) -> bool:
@@ -377,9 +370,7 @@ class PartitionReader:
     async def _hand_over(self, batch: Iterable[Received], *, sure: bool = False) -> None:
         """Delivers messages; of those after a gap, only once it is known that nothing was missed there. ``sure``: nothing is missing."""
         placed: list[Placed] = []
-        came = 0
-        entries, ready, clock = self.entries, self.entries.ready, time.perf_counter
-        until = clock() + _SLICE_SECONDS
+        entries, ready = self.entries, self.entries.ready
         for place, message in batch:
             if place < self._floor:
                 continue
@@ -399,22 +390,13 @@ class PartitionReader:
                 if not sure:
                     self.complete_upto = max(self.complete_upto, place)
                 placed.append(entry)
-                came += 1
-            if len(placed) >= _AT_A_TIME:
+            if len(placed) == _AT_A_TIME:
                 self._deliver(placed)
                 placed = []
-            if clock() > until:
-                if placed:
-                    self._deliver(placed)
-                    placed = []
                 await asyncio.sleep(0)
-                until = clock() + _SLICE_SECONDS
         if placed:
             self._deliver(placed)
-        self._batches_in_a_row += 1
-        if came >= _FEW or self._batches_in_a_row >= _IN_A_ROW:
-            self._batches_in_a_row = 0
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     def _follows(self, place: MessageId) -> bool:
         upto = self.complete_upto

@@ -31,8 +31,7 @@ _log = logging.getLogger(__name__)
 NOT_REGISTERED = -1
 """The version of a schema that the topic does not have, and of messages that carry none."""
 _CODECS = 32
-"""For how many schemas codecs are cached, for all logs of the process together, including the codecs' own caches of topics and
-documents."""
+"""For how many schemas codecs are cached, for all logs of the process together, with what the codecs cache."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
 _MARKER = "X-Pulsar-marker-type"

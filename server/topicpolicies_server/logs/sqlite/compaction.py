@@ -55,21 +55,18 @@ class Compaction:
     """The most bytes of such events of a namespace, roughly."""
     deletions_ms: int = 86_400_000
     """Tombstones are kept for this long (milliseconds), so that a key's versions go on growing when the key comes back."""
-    interval_seconds: float = 60.0
-    """How often compaction is considered; 12 times as often for a namespace in which 2 * ``retained`` events, or ``retained_bytes``, came
-    since its last compaction."""
+    interval_seconds: float = 15.0
+    """How often compaction is considered."""
     minimum: int = 1_000
     """A namespace is not compacted while fewer of its events than this, or fewer than it has keys, can be superseded."""
     pause_seconds: float = 0.005
     """The pause between two steps."""
 
 
-def is_due(namespace: NamespaceRecord, settings: Compaction, *, in_turn: bool) -> bool:
-    """Whether so much may be superseded that a namespace is compacted; ``in_turn``: at the end of the interval."""
-    if namespace.bytes_since >= settings.retained_bytes:
-        return True
+def is_due(namespace: NamespaceRecord, settings: Compaction) -> bool:
+    """Whether so much may be superseded that a namespace is compacted."""
     superseded = namespace.committed - namespace.considered
-    return superseded >= max(settings.minimum, namespace.kept) and (in_turn or superseded >= 2 * settings.retained)
+    return namespace.bytes_since >= settings.retained_bytes or superseded >= max(settings.minimum, namespace.kept)
 
 
 class Done(NamedTuple):

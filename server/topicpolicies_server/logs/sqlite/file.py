@@ -63,7 +63,6 @@ AUTOCHECKPOINT_PAGES = 32_000
 """Pages in the write-ahead log after which SQLite checkpoints by itself; the writer does so long before."""
 ROW_BITS = 40
 """How many low bits of a place are the row number; the bits above are the namespace's id."""
-MAX_NAMESPACE_ID = (1 << (63 - ROW_BITS)) - 1
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: they hold the interpreter's lock, and so the event loop, for some 2 ms."""
 
@@ -196,8 +195,6 @@ def add_namespace(connection: sqlite3.Connection, name: str) -> int:
     if known is not None:
         return int(known[0])
     (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM namespaces").fetchone()
-    if number > MAX_NAMESPACE_ID:
-        raise OverflowError(f"a file holds {MAX_NAMESPACE_ID} namespaces at most")
     _store(connection, number, name, 0, 0)
     return int(number)
 
@@ -522,8 +519,6 @@ def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[Id
     if lost:
         sqlite_file.check_pages(connection)  # rows may seem to be missing because pages are damaged: a new life does not repair that
         base = max(found.base, high_water.highest, said.highest if said is not None else 0) + LEAP
-        if base + LEAP >= 1 << ROW_BITS:
-            raise Damaged("it was restored so often that it has no row numbers left")
         found = Identity(uuid.uuid4().hex, base)
         with transaction(connection):
             for row in present:  # above the floor there were no gaps

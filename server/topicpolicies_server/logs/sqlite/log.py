@@ -35,10 +35,6 @@ IN_FLIGHT_BYTES = 128 << 20
 CLOSE_SECONDS = 10.0
 """The default time that closing waits for pending commits."""
 
-_TURNS = 12
-"""Parts of the compaction's interval: after each part namespaces with many superseded events are compacted, after the last one all are
-considered."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -437,12 +433,10 @@ class SqliteLog:
             return done.deleted
 
     async def _compact_for_ever(self) -> None:
-        turn = 0
         while True:
-            await asyncio.sleep(self._compaction.interval_seconds / _TURNS)
-            turn = (turn + 1) % _TURNS
+            await asyncio.sleep(self._compaction.interval_seconds)
             for name, namespace in list(self._namespaces.items()):
-                if not compacting.is_due(namespace, self._compaction, in_turn=not turn):
+                if not compacting.is_due(namespace, self._compaction):
                     continue
                 try:
                     deleted = await self.compact(name)
