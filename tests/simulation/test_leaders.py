@@ -293,7 +293,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     assert watched.complete_as_of_ms <= cut_at, "it has not read what the other leader wrote"
     stale = await former.update(setting(topic, 1))
     assert (stale.outcome, stale.version) == (service_pb2.CHANGE_OUTCOME_UNCHANGED, first.version), "no event is needed"
-    assert await refusal(former, setting(topic, 1, second.version)) == ("PRECONDITION_FAILED", ""), "it has not read that version"
+    assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "it has not read that version"
     assert await refusal(former, setting(topic, 3)) == ("OUTCOME_UNKNOWN", "")
     for channel in channels:
         channel.release()

@@ -19,6 +19,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from ..checkpoints import Restored
+from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
@@ -137,6 +138,12 @@ class Namespace:
         Raises:
             PolicyError: as ``submit`` reports it.
         """
+        if request.version and not (self._common.context.sole_writer or self.updates.led_elsewhere or self._common.read_only):
+            try:
+                await self._come_up_to(request)
+            except PolicyError as error:
+                self._common.activity.updated(request, error)
+                raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
         if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
             self._asked.set()
@@ -389,6 +396,24 @@ class Namespace:
             yield
         finally:
             self._callers -= 1
+
+    async def _come_up_to(self, request: Request) -> None:
+        """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
+
+        On a log that others write too no request waits here: a conflict is confirmed, so a version that is in the log is met, and one that
+        is not, because it is another log's, is a conflict at once. Requests of a batch don't wait: later ones would overtake them.
+
+        Raises:
+            PolicyError: the view does not get there in time, so whether there is a conflict is not known here.
+        """
+        try:
+            async with asyncio.timeout(self._common.limits.update_timeout_seconds):
+                view, _ = await self._until_ready()
+                if not self.updates.shared():
+                    with self._waiting():
+                        await self._progress.reached(view, request.key, request.version)
+        except TimeoutError:
+            raise not_in_time(request) from None
 
     # --- the coroutine --------------------------------------------------------------------------------------------------
 

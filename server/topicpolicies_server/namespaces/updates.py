@@ -63,7 +63,7 @@ class Updates:
         self._closed: PolicyError | None = None
         self.sequencer = Sequencer(
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
-            self._shared,
+            self.shared,
             most_in_flight=limits.max_in_flight_per_key,
             most_waiting=limits.max_waiting_per_key,
         )
@@ -194,6 +194,12 @@ class Updates:
     # --- who may append -------------------------------------------------------------------------------------------
 
     @property
+    def led_elsewhere(self) -> bool:
+        """Whether it is known that another process writes the log."""
+        leadership = self._leadership
+        return not leadership.leads and leadership.leader != ""
+
+    @property
     def _leadership(self) -> Leadership:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
         return self._log.leadership if self._serves and self._log is not None else _NOT_KNOWN
@@ -261,7 +267,7 @@ class Updates:
         self.sequencer.confirmed(requests, why_not)
         self._perform()
 
-    def _shared(self) -> bool:
+    def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
         return not self._common.context.sole_writer and (self._log is None or self._log.shared)
 
