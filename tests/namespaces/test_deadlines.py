@@ -37,6 +37,7 @@ def test_waiting_requests_expire_in_their_time_whatever_happens_to_others() -> N
 
         def note(request: Request, answer: Result | PolicyError) -> None:
             assert isinstance(answer, PolicyError) and answer.reason == "NOT_APPENDED"
+            assert "because its namespace has not been read yet" in answer.message
             ended[request] = bench.loop.time()
 
         began = bench.loop.time()

@@ -71,6 +71,7 @@ async def test_a_change_that_waits_for_its_namespace_ends_with_not_appended(stub
     with slow_to_open(monkeypatch):
         refusal = await refused(stub.UpdatePolicy(UPDATE, timeout=2.0))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "NOT_APPENDED")
+    assert "because its namespace has not been read yet" in refusal.message
 
 
 @pytest.mark.parametrize("named", ["persistent", "short", "list"])

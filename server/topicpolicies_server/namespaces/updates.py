@@ -296,7 +296,7 @@ class Updates:
         elif self._serves and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))
         else:
-            self._settle(request, not_in_time(request))
+            self._settle(request, not_in_time(request, read=self._serves))
 
     def _withdraw(self, request: Request) -> bool:
         """Withdraws a request that is not waited for any more. Returns whether it is certain not to be applied."""

@@ -121,10 +121,11 @@ class Servicer:
         problem = self._readiness.problem
         if problem is not None:
             return _within(problem.reason, problem.message)
-        if request is not None and request.submitted:
-            return not_in_time(request)
         served = self.registry.find(namespace) if namespace else None
-        if namespace and (served is None or served.phase is not Phase.READY):
+        unread = bool(namespace) and (served is None or served.phase is not Phase.READY)
+        if request is not None and request.submitted:
+            return not_in_time(request, read=not unread)
+        if unread:
             why = f" ({served.problem})" if served is not None and served.problem else ""
             return _within(Reason.TIMEOUT, f"{namespace} has not been read yet{why}.", Kind.DEADLINE_EXCEEDED)
         if namespace and at_least:

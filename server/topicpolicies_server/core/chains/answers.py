@@ -119,9 +119,10 @@ def not_appended(request: Request) -> PolicyError:
     return _not_applied(request, f"The change log did not accept this update of {request.key.topic}, and others have followed: try again.")
 
 
-def not_in_time(request: Request) -> PolicyError:
-    """UNAVAILABLE: the request's time is over, and it is certainly not applied."""
-    return _not_applied(request, f"{request.key.topic} could not be changed in time, and nothing was changed: try again.")
+def not_in_time(request: Request, *, read: bool = True) -> PolicyError:
+    """UNAVAILABLE: the request's time is over, and it is certainly not applied. ``read``: its namespace has been read."""
+    why = "" if read else ", because its namespace has not been read yet"
+    return _not_applied(request, f"{request.key.topic} could not be changed in time{why}, and nothing was changed: try again.")
 
 
 def not_confirmed(request: Request, why: str) -> PolicyError:
