@@ -18,7 +18,7 @@ from .building import history_beside
 from .callers import AuthenticationConfig, AuthorizationConfig, OidcConfig, TokenConfig
 from .insecure import insecure
 from .limits import Limits
-from .logs import EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig, Writer
+from .logs import RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig, Writer
 from .server import (
     AccessLogConfig,
     CheckpointsConfig,
@@ -35,6 +35,7 @@ from .server import (
 __all__ = [
     "DEFAULT_LISTEN",
     "DEFAULT_PORT",
+    "RECALLED_ENTRIES",
     "AccessLogConfig",
     "Address",
     "AuthenticationConfig",

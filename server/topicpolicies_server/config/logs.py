@@ -14,6 +14,7 @@ from .option import ReadBy, option
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
+RECALLED_ENTRIES = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,8 @@ class PulsarLogConfig:
     oauth2: OAuth2Config | None = None
     writer: Writer = option(Writer.SHARED, read_by=ReadBy.SERVE)
     """Who writes Pulsar's log: all sidecars and brokers, or one sidecar at a time."""
+    recalled_entries: int = option(RECALLED_ENTRIES, least=0, most=1_000_000)
+    """The newest entries of each partition of Pulsar's log that are read as they were before compaction."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""

@@ -32,7 +32,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...core.errors import Kind, PolicyError
-from ...core.names import PolicyKey, Scope, TopicName, parse_topic
+from ...core.names import DOMAINS, PolicyKey, Scope, TopicName, parse_topic
 from ...core.policies.documents import FIELDS, setting_of, varint
 from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import Reason
@@ -241,10 +241,17 @@ def _text(text: str) -> bytes:
 
 
 def _key_of(message_key: str) -> tuple[TopicName, Scope]:
+    full = message_key.removeprefix(GLOBAL_PREFIX)
     try:
-        name = parse_topic(message_key.removeprefix(GLOBAL_PREFIX))
-    except PolicyError as error:  # without the key: equal problems are logged once
-        raise ValueError("its key is not the name of a topic, or of a domain that is not supported") from error
+        name = parse_topic(full)
+    except PolicyError as error:  # without the name: there may be many, and equal problems are logged once
+        domain, separator, _ = full.partition("://")
+        why = (
+            f'its topic is of the domain "{domain}", which is not supported'
+            if separator and domain not in DOMAINS
+            else "its key is not a topic"
+        )
+        raise ValueError(why) from error
     return name, Scope.GLOBAL if message_key.startswith(GLOBAL_PREFIX) else Scope.LOCAL
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...config import RECALLED_ENTRIES
 from .admin import Admin
 from .client import PulsarClient
 from .facts import PulsarFacts
@@ -24,7 +25,7 @@ class PulsarLimits:
     """How long a producer may be unused before it is closed, as brokers do with theirs."""
     received: int = 1_000
     """How many messages of a partition the library may have received that were not taken yet."""
-    recalled: int = 5_000
+    recalled: int = RECALLED_ENTRIES
     """How many entries of a partition before its last compaction an opening reads as they were written, if they still stand."""
     stuck_seconds: float = 30.0
     """How long nothing may come during the initial replay."""

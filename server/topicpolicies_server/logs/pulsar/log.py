@@ -233,6 +233,6 @@ def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[],
         config.admin_url,
         token=identity_of(config),
         tls=tls_of(config),
-        limits=PulsarLimits(in_flight=limits.max_in_flight_per_namespace),
+        limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
         advertised=advertised if exclusive else None,
     )
