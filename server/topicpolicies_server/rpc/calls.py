@@ -49,8 +49,9 @@ LAST_SECONDS = 1.0
 """Seconds that a call which is ended may take to write what it is writing, and to send its status."""
 _ELSEWHERE_SECONDS = 0.5
 """After how many seconds a call that a stopping server refuses may be repeated: by then its connection is closed."""
-_REFUSING_SECONDS = 0.1
-"""For how many seconds a stopping server refuses calls with a reason before gRPC accepts no more."""
+_QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.45
+"""A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more.
+Calls that it has refused must find no open connection when they are repeated."""
 _LOOK_SECONDS = 0.02
 """Seconds between two looks at the calls that are left, while the server stops."""
 _EARLY = 0.1
@@ -282,6 +283,8 @@ class Calls:
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
         self._stops = False
+        self._refused = 0
+        """How many calls were refused because the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -370,7 +373,10 @@ class Calls:
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
-        await asyncio.sleep(_REFUSING_SECONDS)
+        over, refused = time.monotonic() + _MOST_REFUSING_SECONDS, -1
+        while refused != self._refused and time.monotonic() < over:
+            refused = self._refused
+            await asyncio.sleep(_QUIET_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Returns when only endless calls, and calls whose peers do not read, are in progress, or after so many seconds."""
@@ -385,7 +391,7 @@ class Calls:
         """Ends every call in progress; returns when each has sent its status, or after a while."""
         for call in list(self._calls):
             call.end(stopping())
-        await self._until(LAST_SECONDS + _REFUSING_SECONDS, lambda: not self._calls)
+        await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
 
     async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
         over = time.monotonic() + seconds
@@ -394,6 +400,7 @@ class Calls:
 
     def _register(self, call: Call) -> None:
         if self._stops:
+            self._refused += 1
             raise stopping(_ELSEWHERE_SECONDS)
         if len(self._calls) >= self._most:
             problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
