@@ -141,7 +141,7 @@ class LedgeredLog(MemoryLog):
 
 
 def resumes_from(start: Start, stored: LedgeredNamespace, states: Sequence[State]) -> bool:
-    """Whether reading resumes at ``start``, by the rules of ``logs/pulsar/reading/reader``."""
+    """Whether reading resumes at ``start``, by the rules of ``logs/pulsar/reader``."""
     if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
         return False
     try:

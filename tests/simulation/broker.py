@@ -1,7 +1,7 @@
 """Brokers as writers and readers of a namespace's log: they read it with a delay, show the last document, and write whole documents.
 
 There are two kinds. Brokers of 4.2.4 chain the updates of a topic: each is computed from the document that the broker shows once it has
-read the update before. Brokers of 4.0.0 compute every update from what their cache holds at that time (PULSAR.md, "Two kinds of writers").
+read the update before. Brokers of 4.0.0 compute every update from what their cache holds at that time (docs/writers.md).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def _bounded(default: float, least: float, most: float, *, serving: bool = False
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Every limit of a server. The names include the units; ``bounds`` returns the bounds."""
+    """Every limit of a server. The names include the units."""
 
     max_message_bytes: int = _bounded(4 << 20, 64 << 10, 64 << 20, serving=True)
     """The largest request that is accepted."""

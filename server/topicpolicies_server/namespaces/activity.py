@@ -1,6 +1,6 @@
 """What happens in a server's namespaces: counters, the durations of the stages of a change, and doubtful events and repairs in words.
 
-The counters are plain numbers that belong to the event loop, because some of them change with every event. ``metrics/`` exports them.
+The counters are plain numbers that belong to the event loop, because some of them change with every event. ``ops/metrics`` exports them.
 
 A change has these stages; one that is not applied does not end the last:
 

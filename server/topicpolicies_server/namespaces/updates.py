@@ -53,7 +53,7 @@ class Updates:
         self.last_used = self._loop.time()
         """When the last one was answered, in seconds of the loop's clock."""
         self.arrivals: dict[Request, None] = {}
-        """The requests that have only arrived (ARRIVED above), in order."""
+        """The requests that have only arrived, in order."""
         self._found: dict[str, FoundEvent] = {}
         """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
         self.leads = False

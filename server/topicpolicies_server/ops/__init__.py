@@ -1,1 +1,1 @@
-"""What operators see of a process: ``log`` has its lines, ``metrics`` and ``http`` its metrics and probes, ``tracing`` its spans."""
+"""What operators see of a process: ``log`` has its lines, ``metrics`` and ``http`` its metrics and probes."""

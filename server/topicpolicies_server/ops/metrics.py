@@ -85,7 +85,7 @@ def _durations(name: str, what: str, label: str, histograms: Mapping[str, Histog
 
 
 class Counted(Protocol):
-    """What is counted of a call (``rpc.call.Call``)."""
+    """What is counted of a call (``rpc.calls.Call``)."""
 
     method: str
     error: PolicyError | None

@@ -16,7 +16,7 @@ The methods:
 - ``servicer``: the methods of both services, and why a call has no answer when its deadline is near
 - ``requests``, ``problems``: reads and validates the requests that change documents
 - ``answers``: serializes answers, with or without what the caller may not see
-- ``batches``: BatchUpdatePolicies
+- ``batches``: BatchUpdatePolicies; ``forwarding``: sends changes to the sidecar that leads their namespace
 - ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
 - ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies, and the tokens of pages
 - ``histories``: the history's requests and answers

@@ -12,7 +12,7 @@ import pulsar
 from pulsar.schema import BytesSchema
 
 LEADER = "topicpolicies/"
-"""The beginning of a leader's producer name, ``topicpolicies/CLUSTER/TERM/ADDRESS``."""
+"""The beginning of a leader's producer name, ``topicpolicies/CLUSTER/ID/ADDRESS``."""
 
 
 class Intruder(NamedTuple):

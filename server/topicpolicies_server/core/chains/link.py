@@ -35,7 +35,7 @@ from .request import Request
 
 
 class State(enum.Enum):
-    """The state of a link's event; the table above has the transitions."""
+    """The state of a link's event; ``TRANSITIONS`` says how it changes."""
 
     __hash__ = object.__hash__  # Enum's own hashes the name: too slow for a lookup with every event
     UNDER_WAY = enum.auto()
@@ -102,7 +102,7 @@ class Link:
     event: Event
     event_id: str
     carried: Remembered
-    """The request as later events carry it (``event.carried``) while its version is not known."""
+    """The request as later events carry it (``Stamp.remembered``) while its version is not known."""
     state: State = State.UNDER_WAY
 
     def on(self, report: EventReport) -> State:
