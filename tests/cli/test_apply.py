@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
+from tests.access.signing import SECRET, token
 from tests.cli.conftest import Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
@@ -21,6 +22,8 @@ from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies import Client
 from topicpolicies_server.cli import apply
 from topicpolicies_server.cli.app import app
+from topicpolicies_server.config import AuthenticationConfig, AuthorizationConfig
+from topicpolicies_server.config.callers import TokenConfig
 
 NAMESPACE = "public/a"
 ORDERS = f"persistent://{NAMESPACE}/orders"
@@ -395,6 +398,23 @@ def test_what_another_owner_declared_is_not_changed_unless_forced(recorded: Term
     assert recorded.failing("apply", declare("payments", "max_producer_per_topic: 5"))[0] == 3, "it is platform's now"
     recorded.json("delete", ORDERS)
     assert recorded.run("apply", declare("payments", "max_producer_per_topic: 5")).exit_code == 0, "a deletion ends all ownership"
+
+
+def test_without_the_permission_to_read_the_history_a_file_is_planned_and_applied_with_a_note(tmp_path: Path) -> None:
+    key, roles, declared, caller = (tmp_path / each for each in ("secret.key", "roles.toml", "policies.yaml", "token"))
+    key.write_bytes(SECRET)
+    caller.write_text(token(sub="team"))
+    roles.write_text('[[grants]]\nroles = ["team"]\nnamespaces = ["*"]\npermissions = ["change"]\n')
+    tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    with running(tmp_path, authentication=tokens, authorization=AuthorizationConfig(file=roles)) as address:
+        terminal = Terminal(address)
+        terminal.environment["TOPICPOLICIES_TOKEN_FILE"] = str(caller)
+        for value in (1, 2):
+            declared.write_text(f"version: 1\npolicies:\n  - topic: {ORDERS}\n    set: {{max_producer_per_topic: {value}}}\n")
+            planned, applied = terminal.run("plan", str(declared)), terminal.run("apply", str(declared))
+            assert (planned.exit_code, applied.exit_code) == (7, 0), applied.stderr
+            note = f"You may not read the history of {NAMESPACE}, so it is not known what other owners have declared.\n"
+            assert [note in each.stderr for each in (planned, applied)] == [value == 2] * 2, "a value that is there may be another owner's"
 
 
 def test_files_of_several_owners_are_not_applied_together(recorded: Terminal, tmp_path: Path) -> None:

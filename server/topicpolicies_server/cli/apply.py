@@ -20,6 +20,7 @@ from topicpolicies import (
     Client,
     FailedPrecondition,
     OutcomeUnknown,
+    PermissionDenied,
     PreconditionFailed,
     TopicPoliciesError,
     Violation,
@@ -310,7 +311,11 @@ def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None
 
 def _show_notes(client: Client | BrokerClient, chosen: Settings) -> None:
     for note in () if isinstance(client, Client) else client.notes:
-        typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
+        _show_note(note, chosen)
+
+
+def _show_note(note: str, chosen: Settings) -> None:
+    typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
 
 
 def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
@@ -336,7 +341,7 @@ def _plan(
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
     _show_notes(client, chosen)
     if not force and isinstance(client, Client):
-        _check_owners(client, planned, declared.owner)
+        _check_owners(client, chosen, planned, declared.owner)
     return accepted(planned, chosen)
 
 
@@ -349,23 +354,31 @@ def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
     return planned
 
 
-def _check_owners(client: Client, planned: Sequence[Step], owner: str) -> None:
+def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], owner: str) -> None:
     """Gives each step that would change what another owner declared an error, as far as the server's history tells."""
-    try:
-        for step in planned:
-            present = step.document.policies
-            paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
-            others = owned_by_others(paths, owner, _declaring(client, step)) if paths else {}
-            if step.error is None and others:
-                violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
-                told = ", ".join(f"{path} by {other}" for path, other in others.items())
-                message = f"Others have declared {told}; --force changes it all the same."
-                step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
-    except FailedPrecondition as error:
-        if error.reason != "HISTORY_OFF":
-            raise
-        if owner:
-            typer.echo("The server keeps no history, so it is not known what other owners have declared.", err=True)
+    unknown: dict[str, str] = {}
+    for step in planned:
+        present, namespace = step.document.policies, namespace_of(step.document.topic)
+        paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
+        if not paths or namespace in unknown:
+            continue
+        try:
+            others = owned_by_others(paths, owner, _declaring(client, step))
+        except PermissionDenied:
+            unknown[namespace] = f"You may not read the history of {namespace}"
+            continue
+        except FailedPrecondition as error:
+            if error.reason != "HISTORY_OFF":
+                raise
+            unknown = {namespace: "The server keeps no history"} if owner else {}
+            break
+        if step.error is None and others:
+            violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
+            told = ", ".join(f"{path} by {other}" for path, other in others.items())
+            message = f"Others have declared {told}; --force changes it all the same."
+            step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
+    for why in unknown.values():
+        _show_note(f"{why}, so it is not known what other owners have declared.", chosen)
 
 
 def _declaring(client: Client, step: Step) -> Iterator[Declaring]:
