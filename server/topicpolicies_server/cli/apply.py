@@ -374,8 +374,8 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
             break
         if step.error is None and others:
             violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
-            told = ", ".join(f"{path} by {other}" for path, other in others.items())
-            message = f"Others have declared {told}; --force changes it all the same."
+            told = ", ".join(f"{other} declared {path}" for path, other in others.items())
+            message = f"{told}; --force changes it all the same."
             step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
     for why in unknown.values():
         _show_note(f"{why}, so it is not known what other owners have declared.", chosen)
