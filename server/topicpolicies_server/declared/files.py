@@ -117,15 +117,19 @@ class Declared(NamedTuple):
 def load(paths: Iterable[FilePath]) -> Declared:
     """Reads files of one owner, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
 
+    Files that declare no policies may have another owner, or none.
+
     Raises:
         InvalidArgument: files are wrong, or of several owners; the error has all problems, each with its line.
         OSError: a file can't be read.
     """
     found = by_owner(paths)
-    if len(found) > 1:
-        told = f"The files have several owners ({', '.join(each.owner or 'none' for each in found)}): give those of one owner at a time."
+    owners = [each for each in found if each.declarations] or found
+    if len(owners) > 1:
+        told = f"The files have several owners ({', '.join(each.owner or 'none' for each in owners)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
-    return found[0]
+    namespaces = tuple(dict.fromkeys(namespace for each in found for namespace in each.namespaces))
+    return owners[0]._replace(namespaces=namespaces, bounds=tuple(bound for each in found for bound in each.bounds))
 
 
 def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
