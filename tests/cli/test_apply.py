@@ -149,7 +149,9 @@ def test_patterns_also_match_topics_of_the_given_list(workspace: Workspace, tmp_
     workspace.declare("{pattern: public/a/orders-*, set: {max_producer_per_topic: 2}}")
     listed = tmp_path / "topics"
     listed.write_text('persistent://public/a/orders-1-partition-0\n"persistent://public/a/orders-1-partition-1"\n\npublic/a/invoices\n')
-    assert workspace.run("plan").exit_code == 0
+    planned = workspace.run("plan")
+    assert (planned.exit_code, "persistent://public/a/orders-* matches no topic that is known.\n" in planned.stderr) == (0, True)
+    assert "matches no" not in workspace.run("plan", "--topics", str(listed)).stderr
     assert [each["topic"] for each in workspace.json("apply", "--topics", str(listed))["done"]] == [topic("orders-1")]
     listed.write_text("nonsense\n")
     assert workspace.run("plan", "--topics", str(listed)).exit_code == 2
@@ -367,10 +369,11 @@ def test_an_interrupted_apply_reports_as_json_what_was_done_failed_and_not_sent(
 
 def test_the_example_of_the_documentation_can_be_planned_and_applied(terminal: Terminal) -> None:
     example = str(Path(__file__).parents[2] / "docs" / "policies.yaml")
+    note = "persistent://public/default/orders-* matches no topic that is known.\n"
     planned = terminal.run("plan", "-f", example)
-    assert (planned.exit_code, planned.stderr) == (7, "1 document is not as declared.\n")
+    assert (planned.exit_code, planned.stderr) == (7, f"{note}1 document is not as declared.\n")
     applied = terminal.run("apply", "-f", example)
-    assert (applied.exit_code, applied.stderr) == (0, "1 document is not as declared.\n1 document changed\n")
+    assert (applied.exit_code, applied.stderr) == (0, f"{note}1 document is not as declared.\n1 document changed\n")
     assert terminal.run("plan", "-f", example).exit_code == 0
 
 

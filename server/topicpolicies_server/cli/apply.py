@@ -340,6 +340,9 @@ def _plan(
         documents[topic, scope] = client.get(topic, scope=scope)
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
     _show_notes(client, chosen)
+    matched = {each.topic for found in by_key.values() for each in found}
+    for pattern in dict.fromkeys(each.topic for each in declared.declarations if each.topic not in matched):
+        _show_note(f"{pattern} matches no topic that is known.", chosen)
     if not force and isinstance(client, Client):
         _check_owners(client, chosen, planned, declared.owner)
     return accepted(planned, chosen)
