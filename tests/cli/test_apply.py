@@ -153,8 +153,15 @@ def test_patterns_also_match_topics_of_the_given_list(workspace: Workspace, tmp_
     assert (planned.exit_code, "persistent://public/a/orders-* matches no topic that is known.\n" in planned.stderr) == (0, True)
     assert "matches no" not in workspace.run("plan", "--topics", str(listed)).stderr
     assert [each["topic"] for each in workspace.json("apply", "--topics", str(listed))["done"]] == [topic("orders-1")]
-    listed.write_text("nonsense\n")
+    listed.write_text("a/nonsense\n")
     assert workspace.run("plan", "--topics", str(listed)).exit_code == 2
+
+
+def test_a_name_alone_is_a_topic_of_public_default_in_files_too(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.declare("{topic: orders, set: {max_producer_per_topic: 2}}", "{pattern: bills-*, set: {max_producer_per_topic: 3}}")
+    (tmp_path / "topics").write_text("bills-1\n")
+    done = workspace.json("apply", "--topics", str(tmp_path / "topics"))["done"]
+    assert [each["topic"] for each in done] == [f"persistent://public/default/{name}" for name in ("bills-1", "orders")]
 
 
 def test_prune_clears_settings_and_deletes_documents_that_are_not_declared(workspace: Workspace) -> None:

@@ -44,7 +44,7 @@ from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes
 from .interrupts import INTERRUPTED, deferring
 from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
+from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, full_topic, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -400,7 +400,7 @@ def _listed(path: FilePath | None) -> Iterator[str]:
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if name := line.strip().strip('"'):
             try:
-                yield str(parse_topic(name))
+                yield str(parse_topic(full_topic(name)))
             except PolicyError as error:
                 raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
 

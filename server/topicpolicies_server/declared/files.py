@@ -306,7 +306,8 @@ class _Parser:
         text = _text(value)
         try:
             text.encode()
-            return str(check(text))
+            alone = check is parse_topic and isinstance(value, str) and text and "/" not in text
+            return str(check(f"public/default/{text}" if alone else text))
         except PolicyError as error:
             self._wrong(node, key, "MALFORMED_NAME", error.message)
         except UnicodeEncodeError:
