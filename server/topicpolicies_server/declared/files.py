@@ -24,7 +24,7 @@ from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace, parse_topic
 from .rendering import lines
-from .values import find, structured
+from .values import find, structured, with_unit
 
 VERSION = 1
 STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
@@ -258,9 +258,9 @@ class _Parser:
         if not isinstance(fields, Mapping):
             self._wrong(entry, "fields", "WRONG_TYPE", "fields: is a mapping of fields to min:, max: or allowed:.")
             return Bound(pattern, ())
-        return Bound(pattern, tuple(found for name in fields if (found := self._constraint(fields, name)) is not None))
+        return Bound(pattern, tuple(found for name in fields if (found := self._constraint(fields, name, pattern)) is not None))
 
-    def _constraint(self, fields: Mapping[Any, Any], name: Any) -> Constraint | None:
+    def _constraint(self, fields: Mapping[Any, Any], name: Any, pattern: str) -> Constraint | None:
         bounds = fields[name]
         if not isinstance(bounds, Mapping) or not bounds:
             self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: is a mapping of min:, max: or allowed:.")
@@ -280,7 +280,7 @@ class _Parser:
                 self._wrong(fields, name, "WRONG_VALUE", f"{_text(name)}: min: is above max:, so no value is allowed.")
             choices = self._list(bounds, "allowed")
             allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
-            return Constraint(target.path, least, most, allowed, ", ".join(map(str, choices)))
+            return Constraint(target.path, pattern, with_unit, least, most, allowed, ", ".join(map(str, choices)))
         except ValueProblem as problem:
             self._wrong(fields, name, problem.reason, str(problem))
             return None
