@@ -243,14 +243,13 @@ def test_the_problems_of_all_files_of_a_folder_are_reported_together(tmp_path: P
 
 
 def test_a_file_of_constraints_has_no_owner_that_contradicts_others(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(
-        f"version: 1\nowner: payments\npolicies:\n  - {{topic: {TOPIC}, set: {{max_producer_per_topic: 1}}}}\n"
-    )
+    declared = f"policies:\n  - {{topic: {TOPIC}, set: {{max_producer_per_topic: 1}}}}\n"
+    (tmp_path / "a.yaml").write_text(f"version: 1\nowner: payments\n{declared}")
     constraints = "constraints:\n  - {pattern: public/a/*, fields: {max_producer_per_topic: {max: 9}}}\n"
     (tmp_path / "b.yaml").write_text(f"version: 1\n{constraints}")
     found = load([tmp_path])
     assert (found.owner, len(found.declarations), len(found.bounds)) == ("payments", 1, 1)
-    (tmp_path / "b.yaml").write_text(f"version: 1\n{policies}")
+    (tmp_path / "b.yaml").write_text(f"version: 1\n{declared}")
     with pytest.raises(InvalidArgument, match="several owners"):
         load([tmp_path])
 
