@@ -188,9 +188,10 @@ def apply(  # noqa: PLR0913, PLR0917 - options
     """Change documents to what the file declares.
 
     It makes one change for each document that differs. It lets the server check all changes, shows the differences, and asks, if you are at
-    a terminal; without one, as in a script or a pipe, it does not ask. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was
-    read. If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0
-    if all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
+    a terminal; without one, as in a script or a pipe, it does not ask. Then it sends the updates, in batches, and after them the deletions,
+    each on condition that the document is still as it was read. If one fails, it sends nothing more, and shows what was done and what was
+    not; run it again to complete it. Ends with exit code 0 if all is as declared, 8 if only a part was done, otherwise with the code of the
+    failed change.
 
     \b
     Examples:
