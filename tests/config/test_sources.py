@@ -234,12 +234,13 @@ def test_an_empty_pulsar_option_does_not_change_the_path_of_the_embedded_log(tmp
 def test_both_logs_are_refused_whatever_sources_name_them(tmp_path: Path) -> None:
     there = {"TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
     file = written(tmp_path, f'data = "{tmp_path}/p.db"')
-    for named, sources in {
+    sources: dict[str, dict[str, Any]] = {
         "--data": {"flags": BROKERS | {"data": tmp_path / "p.db"}, "environment": there},
         "TOPICPOLICIES_DATA": {"flags": BROKERS, "environment": there},
         f"data ({file})": {"flags": BROKERS, "file": file},
-    }.items():
-        assert problems(**sources) == (f"{named} goes with the embedded log, not with --pulsar: there is one change log.",)
+    }
+    for named, given in sources.items():
+        assert problems(**given) == (f"{named} goes with the embedded log, not with --pulsar: there is one change log.",)
 
 
 def test_options_that_go_with_others_are_refused_without_these(tmp_path: Path) -> None:
