@@ -239,8 +239,8 @@ def test_both_logs_are_refused_whatever_sources_name_them(tmp_path: Path) -> Non
         "TOPICPOLICIES_DATA": {"flags": BROKERS, "environment": there},
         f"data ({file})": {"flags": BROKERS, "file": file},
     }
-    for named, given in sources.items():
-        assert problems(**given) == (f"{named} goes with the embedded log, not with --pulsar: there is one change log.",)
+    for named, source in sources.items():
+        assert problems(**source) == (f"{named} goes with the embedded log, not with --pulsar: there is one change log.",)
 
 
 def test_options_that_go_with_others_are_refused_without_these(tmp_path: Path) -> None:
