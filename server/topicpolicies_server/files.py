@@ -218,7 +218,7 @@ class Reloader:
             if at_request or problem != source.problem:
                 self.failures += 1
                 placed = problem if any(str(path) in problem for path in source.files) else f"{source.names}: {problem}"
-                _LOG.warning("%s: %s; the former content stays in force", source.name, placed)
+                _LOG.warning("%s: %s; the former content stays in force", source.name, placed.removesuffix("."))
         elif changed:
             source.present = value
             _LOG.info("%s: read again from %s, and in force", source.name, source.names)

@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
+from tests.access.signing import SECRET, token
 from tests.cli.conftest import Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
@@ -21,6 +22,8 @@ from tests.client.statuses import BROKEN, Code, Refusal
 from topicpolicies import Client
 from topicpolicies_server.cli import apply
 from topicpolicies_server.cli.app import app
+from topicpolicies_server.config import AuthenticationConfig, AuthorizationConfig
+from topicpolicies_server.config.callers import TokenConfig
 
 NAMESPACE = "public/a"
 ORDERS = f"persistent://{NAMESPACE}/orders"
@@ -146,10 +149,19 @@ def test_patterns_also_match_topics_of_the_given_list(workspace: Workspace, tmp_
     workspace.declare("{pattern: public/a/orders-*, set: {max_producer_per_topic: 2}}")
     listed = tmp_path / "topics"
     listed.write_text('persistent://public/a/orders-1-partition-0\n"persistent://public/a/orders-1-partition-1"\n\npublic/a/invoices\n')
-    assert workspace.run("plan").exit_code == 0
+    planned = workspace.run("plan")
+    assert (planned.exit_code, "persistent://public/a/orders-* matches no topic that is known.\n" in planned.stderr) == (0, True)
+    assert "matches no" not in workspace.run("plan", "--topics", str(listed)).stderr
     assert [each["topic"] for each in workspace.json("apply", "--topics", str(listed))["done"]] == [topic("orders-1")]
-    listed.write_text("nonsense\n")
+    listed.write_text("a/nonsense\n")
     assert workspace.run("plan", "--topics", str(listed)).exit_code == 2
+
+
+def test_a_name_alone_is_a_topic_of_public_default_in_files_too(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.declare("{topic: orders, set: {max_producer_per_topic: 2}}", "{pattern: bills-*, set: {max_producer_per_topic: 3}}")
+    (tmp_path / "topics").write_text("bills-1\n")
+    done = workspace.json("apply", "--topics", str(tmp_path / "topics"))["done"]
+    assert [each["topic"] for each in done] == [f"persistent://public/default/{name}" for name in ("bills-1", "orders")]
 
 
 def test_prune_clears_settings_and_deletes_documents_that_are_not_declared(workspace: Workspace) -> None:
@@ -364,10 +376,11 @@ def test_an_interrupted_apply_reports_as_json_what_was_done_failed_and_not_sent(
 
 def test_the_example_of_the_documentation_can_be_planned_and_applied(terminal: Terminal) -> None:
     example = str(Path(__file__).parents[2] / "docs" / "policies.yaml")
+    note = "persistent://public/default/orders-* matches no topic that is known.\n"
     planned = terminal.run("plan", "-f", example)
-    assert (planned.exit_code, planned.stderr) == (7, "1 document is not as declared.\n")
+    assert (planned.exit_code, planned.stderr) == (7, f"{note}1 document is not as declared.\n")
     applied = terminal.run("apply", "-f", example)
-    assert (applied.exit_code, applied.stderr) == (0, "1 document is not as declared.\n1 document changed\n")
+    assert (applied.exit_code, applied.stderr) == (0, f"{note}1 document is not as declared.\n1 document changed\n")
     assert terminal.run("plan", "-f", example).exit_code == 0
 
 
@@ -388,13 +401,30 @@ def test_what_another_owner_declared_is_not_changed_unless_forced(recorded: Term
         (refused,) = error["refused"]
         assert refused["error"]["reason"] == "OWNED_BY_OTHER"
         assert [each["field"] for each in refused["error"]["violations"]] == ["max_producer_per_topic"]
-        assert "payments" in recorded.run("apply", other).stderr
+        assert "payments declared max_producer_per_topic; --force" in recorded.run("apply", other).stderr
         assert "message_ttl_in_seconds" not in recorded.json("get", ORDERS)["policies"], "a part was applied"
     assert recorded.run("apply", declare("platform", "message_ttl_in_seconds: 60")).exit_code == 0, "this is nobody's"
     assert recorded.run("apply", declare("platform", "max_producer_per_topic: 7"), "--force").exit_code == 0
     assert recorded.failing("apply", declare("payments", "max_producer_per_topic: 5"))[0] == 3, "it is platform's now"
     recorded.json("delete", ORDERS)
     assert recorded.run("apply", declare("payments", "max_producer_per_topic: 5")).exit_code == 0, "a deletion ends all ownership"
+
+
+def test_without_the_permission_to_read_the_history_a_file_is_planned_and_applied_with_a_note(tmp_path: Path) -> None:
+    key, roles, declared, caller = (tmp_path / each for each in ("secret.key", "roles.toml", "policies.yaml", "token"))
+    key.write_bytes(SECRET)
+    caller.write_text(token(sub="team"))
+    roles.write_text('[[grants]]\nroles = ["team"]\nnamespaces = ["*"]\npermissions = ["change"]\n')
+    tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    with running(tmp_path, authentication=tokens, authorization=AuthorizationConfig(file=roles)) as address:
+        terminal = Terminal(address)
+        terminal.environment["TOPICPOLICIES_TOKEN_FILE"] = str(caller)
+        for value in (1, 2):
+            declared.write_text(f"version: 1\npolicies:\n  - topic: {ORDERS}\n    set: {{max_producer_per_topic: {value}}}\n")
+            planned, applied = terminal.run("plan", str(declared)), terminal.run("apply", str(declared))
+            assert (planned.exit_code, applied.exit_code) == (7, 0), applied.stderr
+            note = f"You may not read the history of {NAMESPACE}, so it is not known what other owners have declared.\n"
+            assert [note in each.stderr for each in (planned, applied)] == [value == 2] * 2, "a value that is there may be another owner's"
 
 
 def test_files_of_several_owners_are_not_applied_together(recorded: Terminal, tmp_path: Path) -> None:

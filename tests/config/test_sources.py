@@ -233,10 +233,14 @@ def test_an_empty_pulsar_option_does_not_change_the_path_of_the_embedded_log(tmp
 
 def test_both_logs_are_refused_whatever_sources_name_them(tmp_path: Path) -> None:
     there = {"TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
-    for flags in (BROKERS | {"data": tmp_path / "p.db"}, BROKERS):
-        assert problems(flags=flags, environment=there) == (
-            "--data goes with the embedded log, not with --pulsar: there is one change log.",
-        )
+    file = written(tmp_path, f'data = "{tmp_path}/p.db"')
+    sources: dict[str, dict[str, Any]] = {
+        "--data": {"flags": BROKERS | {"data": tmp_path / "p.db"}, "environment": there},
+        "TOPICPOLICIES_DATA": {"flags": BROKERS, "environment": there},
+        f"data ({file})": {"flags": BROKERS, "file": file},
+    }
+    for named, source in sources.items():
+        assert problems(**source) == (f"{named} goes with the embedded log, not with --pulsar: there is one change log.",)
 
 
 def test_options_that_go_with_others_are_refused_without_these(tmp_path: Path) -> None:
@@ -245,10 +249,10 @@ def test_options_that_go_with_others_are_refused_without_these(tmp_path: Path) -
         "--cluster-file goes with the embedded log, not with --pulsar: there is one change log.",
     )
     key = {"TOPICPOLICIES_TOKEN_SECRET_KEY": str(tmp_path / "none")}
-    assert problems(environment=key) == ("--token-secret-key goes with --authentication-providers token.",)
+    assert problems(environment=key) == ("TOPICPOLICIES_TOKEN_SECRET_KEY goes with --authentication-providers token.",)
     off = {"TOPICPOLICIES_NO_HISTORY": "true", "TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
     assert made(environment=off).history is None
-    assert problems(flags={"history": tmp_path / "h.db"}, environment=off) == ("--history goes without --no-history.",)
+    assert problems(flags={"history": tmp_path / "h.db"}, environment=off) == ("--history goes without TOPICPOLICIES_NO_HISTORY.",)
 
 
 def test_a_password_in_a_url_is_not_shown_in_errors() -> None:

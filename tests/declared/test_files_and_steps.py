@@ -240,3 +240,29 @@ def test_the_problems_of_all_files_of_a_folder_are_reported_together(tmp_path: P
         ("c.yaml:4", "WRONG_TYPE"),
         ("d.yaml:4", "WRONG_VALUE"),
     ]
+
+
+def test_a_file_of_constraints_has_no_owner_that_contradicts_others(tmp_path: Path) -> None:
+    declared = f"policies:\n  - {{topic: {TOPIC}, set: {{max_producer_per_topic: 1}}}}\n"
+    (tmp_path / "a.yaml").write_text(f"version: 1\nowner: payments\n{declared}")
+    constraints = "constraints:\n  - {pattern: public/a/*, fields: {max_producer_per_topic: {max: 9}}}\n"
+    (tmp_path / "b.yaml").write_text(f"version: 1\n{constraints}")
+    found = load([tmp_path])
+    assert (found.owner, len(found.declarations), len(found.bounds)) == ("payments", 1, 1)
+    (tmp_path / "b.yaml").write_text(f"version: 1\n{declared}")
+    with pytest.raises(InvalidArgument, match="several owners"):
+        load([tmp_path])
+
+
+def test_what_breaks_a_constraint_is_told_with_units_and_with_the_pattern() -> None:
+    fields = (
+        "{retention_policies.retention_size_in_mb: {max: 10G}, message_ttl_in_seconds: {min: 1h}, replication_clusters: {allowed: [a]}}"
+    )
+    (bound,) = parse(f"version: 1\nconstraints:\n  - {{pattern: public/a/*, fields: {fields}}}\n", "file.yaml").bounds
+    size, time, clusters = bound.constraints
+    this = "a constraint of the declared policies of this server, for persistent://public/a/*,"
+    assert size.problem(20_480) == (
+        f"retention_policies.retention_size_in_mb is 20G, and {this} allows at most 10G: give no more than that."
+    )
+    assert time.problem(60) == f"message_ttl_in_seconds is 1m, and {this} wants at least 1h: give no less than that."
+    assert clusters.problem(["b"]) == f"replication_clusters has a value that {this} does not allow: choose of a."

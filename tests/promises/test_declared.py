@@ -74,6 +74,7 @@ async def test_drift_is_told_with_who_changed_what_and_counted_until_it_is_over(
         await until(lambda: metric(metrics, drifted) == 0, "the file was read again")
         path.write_text("version: 2\n")
         await until(lambda: "stays in force" in server.printed, "a file that is wrong is told of")
+        assert ".; the former content stays in force" not in server.printed
         await api.update(ORDERS, {"max_producer_per_topic": 7})
         await until(lambda: metric(metrics, drifted) == 1, "what was declared before stays in force")
         assert metric(metrics, "topicpolicies_files_unusable") == 1

@@ -20,6 +20,7 @@ from topicpolicies import (
     Client,
     FailedPrecondition,
     OutcomeUnknown,
+    PermissionDenied,
     PreconditionFailed,
     TopicPoliciesError,
     Violation,
@@ -43,7 +44,7 @@ from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes
 from .interrupts import INTERRUPTED, deferring
 from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
+from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, full_topic, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -187,9 +188,10 @@ def apply(  # noqa: PLR0913, PLR0917 - options
     """Change documents to what the file declares.
 
     It makes one change for each document that differs. It lets the server check all changes, shows the differences, and asks, if you are at
-    a terminal. Then it sends the updates, in batches, and after them the deletions, each on condition that the document is still as it was
-    read. If one fails, it sends nothing more, and shows what was done and what was not; run it again to complete it. Ends with exit code 0
-    if all is as declared, 8 if only a part was done, otherwise with the code of the failed change.
+    a terminal; without one, as in a script or a pipe, it does not ask. Then it sends the updates, in batches, and after them the deletions,
+    each on condition that the document is still as it was read. If one fails, it sends nothing more, and shows what was done and what was
+    not; run it again to complete it. Ends with exit code 0 if all is as declared, 8 if only a part was done, otherwise with the code of the
+    failed change.
 
     \b
     Examples:
@@ -310,7 +312,11 @@ def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None
 
 def _show_notes(client: Client | BrokerClient, chosen: Settings) -> None:
     for note in () if isinstance(client, Client) else client.notes:
-        typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
+        _show_note(note, chosen)
+
+
+def _show_note(note: str, chosen: Settings) -> None:
+    typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
 
 
 def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
@@ -335,8 +341,11 @@ def _plan(
         documents[topic, scope] = client.get(topic, scope=scope)
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
     _show_notes(client, chosen)
+    matched = {each.topic for found in by_key.values() for each in found}
+    for pattern in dict.fromkeys(each.topic for each in declared.declarations if each.topic not in matched):
+        _show_note(f"{pattern} matches no topic that is known.", chosen)
     if not force and isinstance(client, Client):
-        _check_owners(client, planned, declared.owner)
+        _check_owners(client, chosen, planned, declared.owner)
     return accepted(planned, chosen)
 
 
@@ -349,23 +358,31 @@ def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
     return planned
 
 
-def _check_owners(client: Client, planned: Sequence[Step], owner: str) -> None:
+def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], owner: str) -> None:
     """Gives each step that would change what another owner declared an error, as far as the server's history tells."""
-    try:
-        for step in planned:
-            present = step.document.policies
-            paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
-            others = owned_by_others(paths, owner, _declaring(client, step)) if paths else {}
-            if step.error is None and others:
-                violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
-                told = ", ".join(f"{path} by {other}" for path, other in others.items())
-                message = f"Others have declared {told}; --force changes it all the same."
-                step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
-    except FailedPrecondition as error:
-        if error.reason != "HISTORY_OFF":
-            raise
-        if owner:
-            typer.echo("The server keeps no history, so it is not known what other owners have declared.", err=True)
+    unknown: dict[str, str] = {}
+    for step in planned:
+        present, namespace = step.document.policies, namespace_of(step.document.topic)
+        paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
+        if not paths or namespace in unknown:
+            continue
+        try:
+            others = owned_by_others(paths, owner, _declaring(client, step))
+        except PermissionDenied:
+            unknown[namespace] = f"You may not read the history of {namespace}"
+            continue
+        except FailedPrecondition as error:
+            if error.reason != "HISTORY_OFF":
+                raise
+            unknown = {namespace: "The server keeps no history"} if owner else {}
+            break
+        if step.error is None and others:
+            violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
+            told = ", ".join(f"{other} declared {path}" for path, other in others.items())
+            message = f"{told}; --force changes it all the same."
+            step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
+    for why in unknown.values():
+        _show_note(f"{why}, so it is not known what other owners have declared.", chosen)
 
 
 def _declaring(client: Client, step: Step) -> Iterator[Declaring]:
@@ -384,7 +401,7 @@ def _listed(path: FilePath | None) -> Iterator[str]:
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if name := line.strip().strip('"'):
             try:
-                yield str(parse_topic(name))
+                yield str(parse_topic(full_topic(name)))
             except PolicyError as error:
                 raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
 

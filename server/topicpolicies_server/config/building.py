@@ -128,12 +128,13 @@ def _contradicts(in_force: OptionValues) -> bool:
     """Finds options that go with others which are not set. Returns whether options of callers are among them."""
     values = {name: setting.value for name, setting in in_force.settings.items()}
     if values["pulsar"]:
-        in_force.contradicted(_names(EmbeddedLogConfig), "with the embedded log, not with --pulsar: there is one change log")
+        pulsar = in_force.settings["pulsar"].named
+        in_force.contradicted(_names(EmbeddedLogConfig), f"with the embedded log, not with {pulsar}: there is one change log")
     else:
         in_force.contradicted(_names(PulsarLogConfig), "with --pulsar")
     for name in ("history", "checkpoints"):
         if values[f"no_{name}"]:
-            in_force.contradicted([name], f"without --no-{name}")
+            in_force.contradicted([name], f"without {in_force.settings[f'no_{name}'].named}")
     ways = values["authentication_providers"]
     assert isinstance(ways, tuple), "an option that is a list"
     unknown = [each for each in ways if each not in PROVIDERS]

@@ -78,6 +78,13 @@ class Setting(NamedTuple):
         """Whether the value was set, and is not the default."""
         return self.source > Source.DEFAULT
 
+    @property
+    def named(self) -> str:
+        """The option as its source names it: the flag, the variable, or the name in the file; of a default the flag."""
+        if self.source is Source.FILE:
+            return f"{self.option.name} ({self.where})"
+        return self.where or self.option.flag
+
 
 @dataclass(slots=True)
 class OptionValues:
@@ -107,7 +114,7 @@ class OptionValues:
         ``needed``: what they go with, or without, for the sentence.
         """
         settings = [self.settings[name] for name in names]
-        wrong = [each.option.flag for each in settings if each.given and each.value != each.option.default]
+        wrong = [each.named for each in settings if each.given and each.value != each.option.default]
         if wrong:
             self.problems.append(f"{', '.join(wrong)} {'goes' if len(wrong) == 1 else 'go'} {needed}.")
         return bool(wrong)

@@ -24,7 +24,7 @@ from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
 from ..core.names import parse_namespace, parse_topic
 from .rendering import lines
-from .values import find, structured
+from .values import find, structured, with_unit
 
 VERSION = 1
 STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
@@ -117,15 +117,19 @@ class Declared(NamedTuple):
 def load(paths: Iterable[FilePath]) -> Declared:
     """Reads files of one owner, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
 
+    Files that declare no policies may have another owner, or none.
+
     Raises:
         InvalidArgument: files are wrong, or of several owners; the error has all problems, each with its line.
         OSError: a file can't be read.
     """
     found = by_owner(paths)
-    if len(found) > 1:
-        told = f"The files have several owners ({', '.join(each.owner or 'none' for each in found)}): give those of one owner at a time."
+    owners = [each for each in found if each.declarations] or found
+    if len(owners) > 1:
+        told = f"The files have several owners ({', '.join(each.owner or 'none' for each in owners)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
-    return found[0]
+    namespaces = tuple(dict.fromkeys(namespace for each in found for namespace in each.namespaces))
+    return owners[0]._replace(namespaces=namespaces, bounds=tuple(bound for each in found for bound in each.bounds))
 
 
 def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
@@ -254,9 +258,9 @@ class _Parser:
         if not isinstance(fields, Mapping):
             self._wrong(entry, "fields", "WRONG_TYPE", "fields: is a mapping of fields to min:, max: or allowed:.")
             return Bound(pattern, ())
-        return Bound(pattern, tuple(found for name in fields if (found := self._constraint(fields, name)) is not None))
+        return Bound(pattern, tuple(found for name in fields if (found := self._constraint(fields, name, pattern)) is not None))
 
-    def _constraint(self, fields: Mapping[Any, Any], name: Any) -> Constraint | None:
+    def _constraint(self, fields: Mapping[Any, Any], name: Any, pattern: str) -> Constraint | None:
         bounds = fields[name]
         if not isinstance(bounds, Mapping) or not bounds:
             self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: is a mapping of min:, max: or allowed:.")
@@ -276,7 +280,7 @@ class _Parser:
                 self._wrong(fields, name, "WRONG_VALUE", f"{_text(name)}: min: is above max:, so no value is allowed.")
             choices = self._list(bounds, "allowed")
             allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
-            return Constraint(target.path, least, most, allowed, ", ".join(map(str, choices)))
+            return Constraint(target.path, pattern, with_unit, least, most, allowed, ", ".join(map(str, choices)))
         except ValueProblem as problem:
             self._wrong(fields, name, problem.reason, str(problem))
             return None
@@ -302,7 +306,8 @@ class _Parser:
         text = _text(value)
         try:
             text.encode()
-            return str(check(text))
+            alone = check is parse_topic and isinstance(value, str) and text and "/" not in text
+            return str(check(f"public/default/{text}" if alone else text))
         except PolicyError as error:
             self._wrong(node, key, "MALFORMED_NAME", error.message)
         except UnicodeEncodeError:

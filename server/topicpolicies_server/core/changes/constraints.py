@@ -6,7 +6,7 @@ stay, and so may the absence of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from topicpolicies.masks import Path, format_path
@@ -22,6 +22,10 @@ class Constraint(NamedTuple):
     """What the value of one path may be, where there is one."""
 
     path: Path
+    topics: str
+    """A topic's full name, or a pattern of full names, that it is for."""
+    with_unit: Callable[[Any, str], str]
+    """Returns the number of a field, by the field's name, as people write it."""
     least: float | None = None
     """The least number; None: any."""
     most: float | None = None
@@ -33,13 +37,16 @@ class Constraint(NamedTuple):
 
     def problem(self, value: Any) -> str:
         """Returns what is wrong with a value, and what to do; empty: nothing."""
-        name = format_path(self.path)
+        name, field = format_path(self.path), self.path[-1]
+        this = f"a constraint of the declared policies of this server, for {self.topics},"
         if self.least is not None and value < self.least:
-            return f"{name} is {value}, and here it is at least {self.least}: give no less than that."
+            least = self.with_unit(self.least, field)
+            return f"{name} is {self.with_unit(value, field)}, and {this} wants at least {least}: give no less than that."
         if self.most is not None and (value > self.most or value < 0):
-            return f"{name} is {value}, and here it is at most {self.most}: give no more than that."
+            most = self.with_unit(self.most, field)
+            return f"{name} is {self.with_unit(value, field)}, and {this} allows at most {most}: give no more than that."
         if self.allowed is not None and not self.allowed.issuperset([value] if isinstance(value, (str, int)) else value):
-            return f"{name} has a value that is not allowed here: choose of {self.choice}."
+            return f"{name} has a value that {this} does not allow: choose of {self.choice}."
         return ""
 
 
