@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from asyncio import Runner
 from contextlib import closing
@@ -63,7 +62,7 @@ def doctor(
     named = list(dict.fromkeys([*map(full_namespace, namespaces or []), *([scratch] if scratch.count("/") == 1 else [])]))
     if wrong := next((each for each in named if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
-    run = Doctor(silent=chosen.json)
+    run = Doctor(silent=chosen.for_programs)
     if not pre:
         with calling(chosen, listening=False) as client:
             check_server(run, chosen, client, named, scratch)
@@ -73,8 +72,8 @@ def doctor(
         with reporting(chosen.output), Runner() as runner, closing(Brokers(config.log, runner)) as brokers:
             brokers.check(run, named)
     counts = run.counts
-    if chosen.json:
-        typer.echo(json.dumps({"well": not counts["failed"], "counts": counts, "checks": run.findings}))
+    if chosen.for_programs:
+        chosen.show({"well": not counts["failed"], "counts": counts, "checks": run.findings})
     else:
         typer.echo(f"\n{len(run.findings)} checks: {', '.join(f'{counts[level]} {level}' for level in LEVELS[:3])}.")
     if counts["failed"]:
