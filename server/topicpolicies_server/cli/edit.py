@@ -15,8 +15,8 @@ from topicpolicies import InvalidArgument, PolicyDocument, TopicPoliciesError
 
 from ..declared.files import Declaration, parse_policies
 from ..declared.rendering import scope_name
-from ..escaping import printable
 from ..declared.steps import Step, steps
+from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, ValidateOnly, options_of_change, show_change
