@@ -175,7 +175,7 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         nonlocal running
         running = True
 
-    refused = next((f"{each}: {why}" for each in addresses if each is not None and (why := _refusal(each))), "")
+    refused = next((f"{each}: {why}" for each in addresses if each is not None and (why := refusal(each))), "")
     try:
         if not refused:
             yield started
@@ -199,7 +199,7 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
     raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
 
 
-def _refusal(address: Address) -> str:
+def refusal(address: Address) -> str:
     """Returns why an address can't be listened on, found out by trial, because gRPC's error does not say why; empty: it can be."""
     if address.path:
         return _refusal_of_socket(address.path)
