@@ -67,7 +67,7 @@ def doctor(
     if not pre:
         with calling(chosen, listening=False) as client:
             check_server(run, chosen, client, named, scratch)
-    if config is not None and pre and isinstance(config.log, EmbeddedLogConfig):
+    if config is not None and pre and isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
         listen, data = config.listen, config.log.path
         run.check("listen", "the server can listen", "Name another address with --listen.", lambda: _free(listen))
         run.check("data", "the log's folder can be written", "Name a file of the embedded log with --data.", lambda: _writable(data))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .. import files
 from ..config import Address, ConfigError, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
 from ..config.building import guard_config, server_config
 from ..config.option import ReadBy
@@ -64,6 +65,8 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     check_tls(chosen.tls_flags, in_force)
     with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
+        if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
+            _check_cluster_file(config.log.cluster_file)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
@@ -94,6 +97,15 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
     with reporting_problems(output):
         config = guard_config(in_force)
     run(config, output)
+
+
+def _check_cluster_file(path: Path) -> None:
+    from ..cluster.file import parse  # noqa: PLC0415 - most servers have none
+
+    try:
+        parse(files.read(path).decode())
+    except (OSError, ValueError) as error:
+        raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
 
 
 def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
