@@ -109,7 +109,7 @@ def test_get_shows_a_table_of_the_settings(terminal: Terminal) -> None:
         ["max_producer_per_topic", "5"],
         [f"{rate}.dispatch_throttling_rate_in_byte", "-1"],
         [f"{rate}.dispatch_throttling_rate_in_msg", "9"],
-        [f"{rate}.rate_period_in_second", "1"],
+        [f"{rate}.rate_period_in_second", "1s"],
         [f"{rate}.relative_to_publish_rate", "false"],
     ]
 
