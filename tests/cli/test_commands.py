@@ -109,7 +109,7 @@ def test_get_shows_a_table_of_the_settings(terminal: Terminal) -> None:
         ["max_producer_per_topic", "5"],
         [f"{rate}.dispatch_throttling_rate_in_byte", "-1"],
         [f"{rate}.dispatch_throttling_rate_in_msg", "9"],
-        [f"{rate}.rate_period_in_second", "1"],
+        [f"{rate}.rate_period_in_second", "1s"],
         [f"{rate}.relative_to_publish_rate", "false"],
     ]
 
@@ -360,8 +360,11 @@ def test_a_bare_name_is_a_topic_of_public_default_or_a_namespace_of_public(recor
 def test_times_and_sizes_are_shown_with_units_to_people_and_as_numbers_to_programs(terminal: Terminal) -> None:
     terminal.json("update", TOPIC, "message_ttl_in_seconds=5400")
     changed = terminal.run("update", TOPIC, "message_ttl_in_seconds=3h", "max_message_size=1000")
-    assert "message_ttl_in_seconds  90m -> 3h" in changed.stdout and "max_message_size        unset -> 1000" in changed.stdout
+    assert "message_ttl_in_seconds  90m -> 3h" in changed.stdout and "max_message_size        unset -> 1000B" in changed.stdout
     assert "message_ttl_in_seconds  3h" in terminal.run("get", TOPIC).stdout
+    sizes = "retention_policies.retention_size_in_mb=1536"
+    terminal.run("update", f"{A}/raw", "message_ttl_in_seconds=90", "retention_policies.retention_time_in_minutes=90", sizes)
+    assert [line.split()[-1] for line in terminal.run("get", f"{A}/raw").stdout.splitlines()[1:]] == ["90s", "1536M", "90m"]
     assert terminal.json("get", TOPIC)["policies"] == {"message_ttl_in_seconds": 10800, "max_message_size": 1000}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app
@@ -115,3 +116,9 @@ def test_the_help_is_at_most_80_columns_wide_and_names_every_option_that_the_com
             "tls_key",
             "guard",
         )
+
+
+def test_the_options_are_yaml_too(home: Path) -> None:
+    shown = run(home, "--output", "yaml")
+    assert shown.stdout.startswith("---\noptions:\n")
+    assert YAML(typ="safe").load(shown.stdout) == json.loads(run(home, "--output", "json").stdout)

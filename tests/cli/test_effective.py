@@ -58,7 +58,7 @@ def rows(result: Result) -> dict[str, tuple[str, str]]:
 def test_every_value_is_shown_with_its_source(server: str) -> None:
     shown = rows(run(server, "effective", TOPIC))
     assert shown["max_producer_per_topic"] == ("5", "topic, local")
-    assert shown["max_message_size"] == ("800", "topic, global")
+    assert shown["max_message_size"] == ("800B", "topic, global")
     assert shown["max_consumer_per_topic"] == ("6", "namespace")
     assert shown["max_unacked_messages_on_consumer"] == ("50000", "broker")
     assert shown["retention_policies.retention_size_in_mb"] == ("0", "broker")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -151,6 +152,9 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
     editor.write_text('#!/bin/sh\necho "max_producer: 3" >> "$1"\n')
     ended = terminal.run("edit", TOPIC)  # an editor that never corrects the text is not started for ever
     assert ended.exit_code == 2 and "max_producer" in ended.stderr
+    kept = Path(ended.stderr.splitlines()[0].removeprefix("What you wrote is kept in ").removesuffix("."))
+    assert kept.read_text().endswith("max_producer: 3\n")
+    shutil.rmtree(kept.parent)
 
 
 def test_apply_takes_a_folder_and_a_dry_run_writes_nothing(terminal: Terminal, tmp_path: Path) -> None:

@@ -119,6 +119,10 @@ def test_a_text_that_is_neither_a_version_nor_a_time_is_refused_with_the_valid_f
         code, error = recorded.failing("get", TOPIC, "--as-of", moment)
         assert (code, error["reason"]) == (2, "USAGE"), moment
         assert f'"{moment}" is neither a time nor a version' in error["message"] and "7d-ago" in error["message"]
+    for moment in ("1d", "7d"):
+        for command in (("get", TOPIC, "--as-of", moment), ("diff", TOPIC, moment), ("revert", TOPIC, "--to", moment, "--yes")):
+            _, error = recorded.failing(*command)
+            assert error["message"].endswith(f"for a time write {moment}-ago."), (moment, error)
 
 
 def test_where_topic_policies_are_disabled_the_history_is_told_to_stand_still_and_the_log_not_to_be_broken(tmp_path: Path) -> None:

@@ -103,9 +103,10 @@ async def test_a_missing_or_invalid_file_is_an_error(path: Path) -> None:
         ("cluster = " + "[" * 100_000, "nested too deep"),
         ("clusters = 5", "clusters is not a table"),
         ("cluster_name = 'us'", "cluster_name"),
-        ("[broker]\nmaxMessageSize = 'many'", "many"),
-        ("[namespaces]\n'a/b' = 5", "wrong kind"),
-        ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "wrong kind"),
+        ("[broker]\nmaxMessageSize = 'many'", "broker.maxMessageSize takes a whole number, not 'many'"),
+        ("[broker]\nmaxProducersPerTopic = [5]\nmaxMessageSize = 'many'", "maxProducersPerTopic takes .*; broker.maxMessageSize takes"),
+        ("[namespaces]\n'a/b' = 5", "takes a table, not 5"),
+        ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "max_producers_per_topic takes a whole number, not 'many'"),
     ],
 )
 def test_the_error_names_what_is_invalid_in_a_file(text: str, complaint: str) -> None:

@@ -171,6 +171,8 @@ def _service(client: Client, server: str) -> str:
     except TopicPoliciesError as error:
         if error.code is StatusCode.UNIMPLEMENTED:
             raise Problem(f"it is another gRPC service ({error.message})") from None
+        if error.code is StatusCode.UNAUTHENTICATED:
+            raise Problem(message_of(error, server), "Give it a token that the server accepts: --token-file FILE.") from None
         raise Problem("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, server)) from None
     log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
     return f"version {info.version}, log {log.lower()}, writers {writers.lower()}"

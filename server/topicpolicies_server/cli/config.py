@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated, Any
 
@@ -46,8 +45,8 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
         try:
             server_config(in_force, os.environ)
         finally:
-            if chosen.json:
-                typer.echo(json.dumps(_json(in_force)))
+            if chosen.for_programs:
+                chosen.show(_json(in_force))
             else:
                 _show(in_force)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import shutil
@@ -23,7 +22,7 @@ from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, TopicPoli
 from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from .exits import ExitCode, reporting
 from .serve import reporting_problems, starting
-from .settings import Output, settings
+from .settings import Settings, settings
 
 TOPIC = "persistent://public/default/demo"
 _SETTINGS = (
@@ -55,10 +54,10 @@ def demo(
       topicpolicies demo
       topicpolicies demo --once --clients 200 --updates 20 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    output = settings(context).output
+    chosen = settings(context)
     with tempfile.TemporaryDirectory(prefix="topicpolicies-demo-") as folder:
         log, history = EmbeddedLogConfig(path=Path(folder) / "demo.db"), HistoryConfig(path=Path(folder) / "history.db")
-        with reporting_problems(output):
+        with reporting_problems(chosen.output):
             config = ServerConfig(log=log, listen=parse_address(listen), history=history)
 
         async def run() -> list[str]:
@@ -67,12 +66,12 @@ def demo(
             async with Server(config) as server:
                 started()
                 report = await _run(server.address, clients, updates)
-                _show(report, clients, output)
+                _show(report, clients, chosen)
                 if not once:
                     await _serve_on(server.address)
             return report["problems"]  # type: ignore[no-any-return]
 
-        with reporting(output), starting("the demo", output, config.listen) as started:
+        with reporting(chosen.output), starting("the demo", chosen.output, config.listen) as started:
             problems = asyncio.run(run())
     if problems:
         raise typer.Exit(ExitCode.ERROR)
@@ -124,9 +123,9 @@ def _problems(version: str, made: Sequence[_Made], watched: Sequence[str]) -> li
     return found
 
 
-def _show(report: dict[str, Any], clients: int, output: Output) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps(report))
+def _show(report: dict[str, Any], clients: int, chosen: Settings) -> None:
+    if chosen.for_programs:
+        chosen.show(report)
         return
     per_second = report["updates"] / report["seconds"]
     typer.echo(

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 from asyncio import Runner
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..config import PulsarLogConfig, ServerConfig
+from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, ServerConfig
 from ..config.building import server_config
 from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from .calls import calling
-from .checks import LEVELS, Doctor, check_server
+from .checks import LEVELS, Doctor, Problem, check_server
 from .configured import configured
 from .exits import ExitCode, reporting
-from .serve import reporting_problems
+from .serve import refusal, reporting_problems
 from .settings import Settings, full_namespace, settings
 
 _SOURCES = ("pulsar", "data", "admin_url")
@@ -63,22 +63,39 @@ def doctor(
     named = list(dict.fromkeys([*map(full_namespace, namespaces or []), *([scratch] if scratch.count("/") == 1 else [])]))
     if wrong := next((each for each in named if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
-    run = Doctor(silent=chosen.json)
+    run = Doctor(silent=chosen.for_programs)
     if not pre:
         with calling(chosen, listening=False) as client:
             check_server(run, chosen, client, named, scratch)
+    if config is not None and pre and isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
+        listen, data = config.listen, config.log.path
+        run.check("listen", "the server can listen", "Name another address with --listen.", lambda: _free(listen))
+        run.check("data", "the log's folder can be written", "Name a file of the embedded log with --data.", lambda: _writable(data))
     if config is not None and isinstance(config.log, PulsarLogConfig):
         from .broker_checks import Brokers  # noqa: PLC0415 - what clients have no use for need not be installed
 
         with reporting(chosen.output), Runner() as runner, closing(Brokers(config.log, runner)) as brokers:
             brokers.check(run, named)
     counts = run.counts
-    if chosen.json:
-        typer.echo(json.dumps({"well": not counts["failed"], "counts": counts, "checks": run.findings}))
+    if chosen.for_programs:
+        chosen.show({"well": not counts["failed"], "counts": counts, "checks": run.findings})
     else:
         typer.echo(f"\n{len(run.findings)} checks: {', '.join(f'{counts[level]} {level}' for level in LEVELS[:3])}.")
     if counts["failed"]:
         raise typer.Exit(ExitCode.UNWELL)
+
+
+def _free(address: Address) -> str:
+    if why := refusal(address):
+        raise Problem(f"{address}: {why}")
+    return str(address)
+
+
+def _writable(path: Path) -> str:
+    folder = next(each for each in path.absolute().parents if each.exists())  # serve makes the data folder
+    if not os.access(path if path.exists() else folder, os.W_OK) or not os.access(folder, os.W_OK):
+        raise Problem(f"{path} can't be written")
+    return str(path)
 
 
 def _of_config(chosen: Settings, config: ServerConfig) -> Settings:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import typer
 
-from topicpolicies import InvalidArgument, PolicyDocument
+from topicpolicies import InvalidArgument, PolicyDocument, TopicPoliciesError
 
 from ..declared.files import Declaration, parse_policies
 from ..declared.rendering import scope_name
 from ..declared.steps import Step, steps
+from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, ValidateOnly, options_of_change, show_change
@@ -38,6 +40,7 @@ def edit(
     """Edit the policies of one topic in your editor.
 
     The editor is that of $VISUAL or $EDITOR. The change is made on condition that nobody has changed the document meanwhile.
+    After an error what you have written is kept, in a file that is named.
 
     \b
     Examples:
@@ -47,22 +50,33 @@ def edit(
     chosen = settings(context)
     with calling(chosen) as client:
         document = client.get(topic, scope=scope.scope)
-        step = _edited(document)
-        if step is None:
-            typer.echo("Nothing was changed.", err=True)
-            return
-        how = options_of_change(chosen, scope, document.version, validate_only=dry_run)
-        result = client.update(document.topic, step.values, mask=step.mask, **how)
+        file = Path(tempfile.mkdtemp(prefix="topicpolicies-")) / "policies.yaml"
+        kept = False
+        try:
+            step = _edited(document, file)
+            if step is None:
+                typer.echo("Nothing was changed.", err=True)
+                return
+            how = options_of_change(chosen, scope, document.version, validate_only=dry_run)
+            result = client.update(document.topic, step.values, mask=step.mask, **how)
+        except TopicPoliciesError:
+            kept = True
+            note = f"What you wrote is kept in {printable(str(file))}."
+            typer.echo(forms.dumps({"note": note}) if chosen.json else note, err=True)
+            raise
+        finally:
+            if not kept:
+                shutil.rmtree(file.parent)
     show_change(chosen, topic, result, include_previous=True)
 
 
-def _edited(document: PolicyDocument) -> Step | None:
+def _edited(document: PolicyDocument, file: Path) -> Step | None:
     """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times."""
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = forms.plain(document.policies)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
     for left in reversed(range(_MOST_ATTEMPTS)):
-        last, text = text, _in_editor(text)
+        last, text = text, _in_editor(text, file)
         if text == before or not text.strip():
             return None
         try:
@@ -80,16 +94,14 @@ def _edited(document: PolicyDocument) -> Step | None:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _in_editor(text: str) -> str:
-    """Returns a text as the user's editor leaves it."""
+def _in_editor(text: str, file: Path) -> str:
+    """Returns a text as the user's editor leaves it in a file."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "policies.yaml"
-        file.write_text(text, encoding="utf-8")
-        try:
-            ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
-        except OSError as error:
-            raise WrongUsage(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
-        if ended:
-            raise WrongUsage(f"The editor {editor} ended with {ended}; nothing was changed.")
-        return file.read_text(encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    try:
+        ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
+    except OSError as error:
+        raise WrongUsage(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
+    if ended:
+        raise WrongUsage(f"The editor {editor} ended with {ended}; nothing was changed.")
+    return file.read_text(encoding="utf-8")

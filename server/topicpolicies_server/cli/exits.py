@@ -139,7 +139,8 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     else:
         typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
         for violation in error.violations:
-            typer.echo(printable(f"  - {violation.field}: {violation.description}"), err=True)
+            told = violation.description.removeprefix(f"{violation.field}: ")
+            typer.echo(printable(f"  - {violation.field}: {told}"), err=True)
 
 
 def message_of(error: TopicPoliciesError, server: str) -> str:

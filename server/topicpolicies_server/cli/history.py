@@ -61,12 +61,15 @@ def history(  # noqa: PLR0913 - options
     chosen = settings(context)
     topics, namespaces = sort_targets([target])
     if follow_on:
-        if topics or since or until or by is not None or oldest_first or scope is not ScopeNames.BOTH:
+        if topics:
+            raise typer.BadParameter("It shows every event of a namespace: name a namespace.", param_hint="--follow")
+        if since or until or by is not None or oldest_first or scope is not ScopeNames.BOTH:
             raise typer.BadParameter("It shows every event of a namespace: leave out what chooses some.", param_hint="--follow")
         _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
         return
     if resume_file is not None or until_synced:
-        raise typer.BadParameter("--resume-file and --until-synced go with --follow.", param_hint="--follow")
+        option = "--until-synced" if until_synced else "--resume-file"
+        raise typer.BadParameter("It goes with --follow.", param_hint=option)
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import typer
 
-from topicpolicies import Client, PolicyDocument, Scope
+from topicpolicies import Client, InvalidArgument, OutOfRange, PolicyDocument, Scope
 
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or None: now."""
@@ -38,8 +38,18 @@ def parse_moment(text: str, option: str) -> Moment:
 
 
 def read_at(client: Client, topic: str, scope: Scope.ValueType, moment: Moment) -> PolicyDocument:
-    """Reads a document as it was at a moment, or as it is now."""
-    return client.get(topic, scope=scope) if moment is None else client.as_of(topic, moment, scope=scope)
+    """Reads a document as it was at a moment, or as it is now.
+
+    A text such as ``1d`` is a version; if there is none of this name, the error says how a time is written.
+    """
+    if moment is None:
+        return client.get(topic, scope=scope)
+    try:
+        return client.as_of(topic, moment, scope=scope)
+    except (InvalidArgument, OutOfRange) as error:
+        if isinstance(moment, str) and re.fullmatch(r"[0-9]+d", moment, re.IGNORECASE):
+            error.message += f" {moment} was taken as a version; for a time write {moment}-ago."
+        raise
 
 
 def _time(text: str) -> datetime | None:

@@ -16,20 +16,29 @@ _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
-    """Yields rows as text in which the cells of a column begin alike.
+    """Yields rows as text in which the cells of a column begin alike, but for rows that are too long for that.
 
     ``room``: the width to which the last cell is folded; below the others, if those take more than half of it. 0: nothing is folded.
     """
     whole = list(rows)
-    widths = [max(map(_width, cells)) for cells in zip(*(row[:-1] for row in whole), strict=True)]
-    indent = sum(widths) + 2 * len(widths)
-    fits = not room or all(indent + _width(row[-1]) <= room for row in whole)
-    below = not fits and indent > room // 2
-    margin = " " * (4 if below else indent)
+    widths, longest = [0] * (len(whole[0]) - 1 if whole else 0), 0
+    for row in sorted(whole, key=lambda row: sum(map(_width, row[:-1]))):
+        wider = [max(width, _width(cell)) for cell, width in zip(row[:-1], widths, strict=True)]
+        last, indent = max(longest, _width(row[-1])), sum(wider) + 2 * len(wider)
+        if not room or indent + last <= room or indent <= room // 2:
+            widths, longest = wider, last
     for row in whole:
-        first = "".join(cell + " " * (width - _width(cell) + 2) for cell, width in zip(row[:-1], widths, strict=True))
-        last = [row[-1]] if fits else textwrap.wrap(row[-1], max(1, room - len(margin)), break_long_words=False, break_on_hyphens=False)
-        yield f"\n{margin}".join([first.rstrip(), *last] if below else [(first + "".join(last[:1])).rstrip(), *last[1:]])
+        first = "".join(cell + " " * (max(0, width - _width(cell)) + 2) for cell, width in zip(row[:-1], widths, strict=True))
+        if room and _width(first) + _width(row[-1]) > room and _width(first) > room // 2:
+            first = "".join(f"{cell}  " for cell in row[:-1])
+        indent = _width(first)
+        if not room or indent + _width(row[-1]) <= room:
+            yield (first + row[-1]).rstrip()
+            continue
+        below = indent > room // 2
+        margin = " " * (4 if below else indent)
+        folded = textwrap.wrap(row[-1], max(1, room - len(margin)), break_long_words=False, break_on_hyphens=False)
+        yield f"\n{margin}".join([first.rstrip(), *folded] if below else [(first + "".join(folded[:1])).rstrip(), *folded[1:]])
 
 
 def show_columns(rows: Iterable[Sequence[str]], *, wide: bool = False) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .. import files
 from ..config import Address, ConfigError, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
 from ..config.building import guard_config, server_config
 from ..config.option import ReadBy
@@ -64,6 +65,8 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     check_tls(chosen.tls_flags, in_force)
     with reporting_problems(chosen.output):
         config = server_config(in_force, os.environ)
+        if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
+            _check_cluster_file(config.log.cluster_file)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
@@ -94,6 +97,15 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
     with reporting_problems(output):
         config = guard_config(in_force)
     run(config, output)
+
+
+def _check_cluster_file(path: Path) -> None:
+    from ..cluster.file import parse  # noqa: PLC0415 - most servers have none
+
+    try:
+        parse(files.read(path).decode())
+    except (OSError, ValueError) as error:
+        raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
 
 
 def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
@@ -175,7 +187,7 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
         nonlocal running
         running = True
 
-    refused = next((f"{each}: {why}" for each in addresses if each is not None and (why := _refusal(each))), "")
+    refused = next((f"{each}: {why}" for each in addresses if each is not None and (why := refusal(each))), "")
     try:
         if not refused:
             yield started
@@ -199,7 +211,7 @@ def starting(what: str, output: Output, *addresses: Address | None, form: LogFor
     raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
 
 
-def _refusal(address: Address) -> str:
+def refusal(address: Address) -> str:
     """Returns why an address can't be listened on, found out by trial, because gRPC's error does not say why; empty: it can be."""
     if address.path:
         return _refusal_of_socket(address.path)

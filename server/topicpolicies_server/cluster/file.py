@@ -37,11 +37,12 @@ from topicpolicies.names import namespace_of
 from .. import files
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from .brokers import cluster_facts
+from .brokers import DEFAULTS, cluster_facts
 from .levels import namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
 
 
 class _Contents(NamedTuple):
@@ -117,10 +118,33 @@ def parse(text: str) -> _Contents:
     for name in _TABLES:
         if not isinstance(document.get(name, {}), dict):
             raise ValueError(f"{name} is not a table")
+    _check(document)
     try:
         return _contents(document)
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"something in it is of the wrong kind ({error})") from error
+
+
+def _check(document: Mapping[str, Any]) -> None:
+    """Names every setting of the broker and of namespaces that has a wrong value."""
+    wrong: list[str] = []
+    for key, value in document.get("broker", {}).items():
+        try:
+            cluster_facts("", {key: value})
+        except (TypeError, ValueError, AttributeError):
+            wrong.append(f"broker.{key} takes {_KINDS.get(type(DEFAULTS.get(key)), 'another value')}, not {value!r}")
+    for namespace, policies in document.get("namespaces", {}).items():
+        if not isinstance(policies, dict):
+            wrong.append(f'namespaces."{namespace}" takes a table, not {policies!r}')
+            continue
+        for key, value in policies.items():
+            try:
+                namespace_level({key: value}, str(document.get("cluster", "")))
+            except (TypeError, ValueError, AttributeError, KeyError) as error:
+                takes = "a whole number" if "integer" in str(error) else "another value"
+                wrong.append(f'namespaces."{namespace}".{key} takes {takes}, not {value!r}')
+    if wrong:
+        raise ValueError("; ".join(wrong))
 
 
 def _contents(document: Mapping[str, Any]) -> _Contents:

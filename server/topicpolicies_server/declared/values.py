@@ -168,10 +168,10 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
 def with_unit(value: int, name: str) -> str:
     """Returns the number of a field in the greatest unit of which it is a whole number: ``number`` reads 5400 seconds as 90m.
 
-    Days are the greatest unit of time. What is no whole number of a unit greater than the field's own has none, as zero and less.
+    Days are the greatest unit of time. Zero and less have no unit.
     """
     own, units = _UNITS.get(unit_of(name), (1, {}))
-    greater = [each for each, size in units.items() if size > own and value * own % size == 0 and each not in ("w", "y")]
-    if value <= 0 or not greater:
+    whole = [each for each, size in units.items() if size >= own and value * own % size == 0 and each not in ("w", "y")]
+    if value <= 0 or not whole:
         return str(value)
-    return f"{value * own // units[greater[-1]]}{greater[-1].upper() if units is _SIZES else greater[-1]}"
+    return f"{value * own // units[whole[-1]]}{whole[-1].upper() if units is _SIZES else whole[-1]}"

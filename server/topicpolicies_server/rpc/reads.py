@@ -115,8 +115,8 @@ async def effective_policy(
         raise PolicyError(
             Kind.FAILED_PRECONDITION,
             Reason.LEVELS_UNKNOWN,
-            f"This server does not know the policies of {topic.namespace} and of the brokers: configure them (serve --cluster-file), or"
-            " read the documents.",
+            f"This server does not know the policies of {topic.namespace} and of the brokers: give serve a --cluster-file"
+            f' that has [broker] and [namespaces."{topic.namespace}"], or read the documents.',
         )
     heads: dict[Scope, Head | None] = dict.fromkeys(Scope)
     if not levels.disabled:
