@@ -74,7 +74,7 @@ def test_plan_shows_the_differences_and_writes_nothing(workspace: Workspace) -> 
     assert result.exit_code == 7
     rows = [line.split() for line in result.stdout.splitlines() if line[:1] in "+-~"]
     assert [[sign, name, was, is_] for sign, name, was, _, is_ in rows] == [
-        ["+", "compaction_threshold", "unset", "9"],
+        ["+", "compaction_threshold", "unset", "9B"],
         ["~", "max_producer_per_topic", "1", "2"],
         ["-", "message_ttl_in_seconds", "1m", "unset"],
     ]

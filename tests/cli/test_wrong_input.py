@@ -98,7 +98,7 @@ def test_a_single_problem_of_a_file_is_reported_with_its_line(terminal: Terminal
     file.write_text("version: 1\npolicies: [\n")
     assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: one.yaml:3: ")
     topics = tmp_path / "topics"
-    topics.write_text("public/a/t\npublic\n")
+    topics.write_text("public/a/t\npublic/t\n")
     file.write_text("version: 1\npolicies: []\n")
     assert terminal.run("plan", "-f", str(file), "--topics", str(topics)).stderr.startswith("Error: topics:2: ")
 
