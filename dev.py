@@ -230,7 +230,7 @@ def install(profile: str) -> None:
     installed = STAMP.read_text() if STAMP.is_file() and PYTHON.exists() else ""
     if installed in {wanted(profile), wanted("dev")}:  # `dev` contains all of `server`, in the same versions
         return
-    print(f"== installing requirements/{profile}.txt into .venv", flush=True)
+    print(f"== installing requirements/{profile}.txt into .venv", file=sys.stderr, flush=True)
     run(sys.executable, "-m", "venv", "--clear", VENV, must=True)
     pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
     run(*pip, "--require-hashes", "--only-binary=:all:", f"--requirement={REQUIREMENTS / 'build.txt'}", must=True)
