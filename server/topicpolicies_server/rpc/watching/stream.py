@@ -5,19 +5,20 @@ other one. All records that are there at that moment go into one message, bounde
 parts that have signalled that they may have something are looked at: a change in one of a thousand namespaces costs the same as in one of
 two.
 
-The caller's permissions are checked every second while the stream is open. How long it may go on after a permission was withdrawn: until
-that is noticed (a file: ``files.LOOK_SECONDS``; brokers: ``authorization_cache_seconds``), plus ``LOOK_SECONDS`` and ``ASK_SECONDS``.
+The callers' permissions are checked every second while their streams are open, those of all streams by one task. How long a stream may go
+on after a permission was withdrawn: until that is noticed (a file: ``files.LOOK_SECONDS``; brokers: ``authorization_cache_seconds``), plus
+``LOOK_SECONDS`` and ``ASK_SECONDS``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from ...access import Permission
 from ...core.errors import Kind, PolicyError, too_much
 from ...core.reasons import Reason
-from ...tasks import TaskSet
+from ...tasks import RestartedTask, TaskSet
 from .. import errors
 from ..answers import Wire
 from ..calls import Call
@@ -31,7 +32,7 @@ TURN = 50
 UNREAD_SECONDS = 10.0
 """Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
 LOOK_SECONDS = 1.0
-"""Seconds between two checks of the caller's permissions."""
+"""Seconds between two checks of permissions."""
 ASK_SECONDS = 3.0
 """Seconds that brokers may take to answer such a check."""
 _CHECKED = 1_000
@@ -99,6 +100,10 @@ class WatchStream:
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
+        self._permit_of: PermitOf | None = None
+        """Returns the caller's permit in a namespace; None: no permission is checked, or the stream has not begun, or has ended."""
+        self._asks = False
+        """Whether answers about the caller's permissions are awaited."""
         self._unread_since: Callable[[], float | None] = lambda: None
         """Returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits."""
 
@@ -127,11 +132,10 @@ class WatchStream:
         self._task, self._unread_since = asyncio.current_task(), unread_since
         message = _Message(write)
         loop = asyncio.get_running_loop()
-        timer, checking = loop.call_later(self._interval, self._is_due), None
+        timer = loop.call_later(self._interval, self._is_due)
         try:
             await self._begin(permit_of)
-            if permit_of is not None:
-                checking = loop.create_task(self._check_permits(permit_of), name="the permissions of a watch")
+            self._permit_of = permit_of
             while True:
                 more = await self._take(message)
                 if self._stops and not more:
@@ -158,8 +162,7 @@ class WatchStream:
                 self._woken.clear()
         finally:
             timer.cancel()
-            if checking is not None:
-                checking.cancel()
+            self._permit_of = None
 
     async def _begin(self, permit_of: PermitOf | None) -> None:
         wires: dict[str, Wire] = {}
@@ -184,31 +187,37 @@ class WatchStream:
         part = self._part_of(name, wake, wire)
         return part
 
-    async def _check_permits(self, permit_of: PermitOf) -> None:
-        """Checks every second what the caller may watch.
+    def check_permits(self, asking: TaskSet) -> Iterator[None]:
+        """Checks what the caller may watch, a namespace after each step; answers that are not at hand are awaited in ``asking``.
 
         A namespace that it may not watch, or for which that is not known, sends the status FAILED and nothing else until it is permitted
         again, and then goes on where it stood. The stream ends if the caller may not watch any of them (``_denied``). A client that does
         not read can't receive that status, so its stream is cancelled once a message has waited for ``UNREAD_SECONDS``.
         """
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            asking: list[Awaitable[None]] = []
-            for number, part in enumerate(self._parts, 1):
-                try:
-                    permit = permit_of(part.name)
-                    if isinstance(permit, Permit):
-                        self._reconsidered |= part.learn(None, permit.wire)
-                    else:
-                        asking.append(self._ask(part, permit))
-                except Exception as error:  # noqa: BLE001 (it becomes a refusal)
-                    self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
-                if not number % _CHECKED:
-                    await asyncio.sleep(0)
-            self._reconsider()
-            if asking:
-                await asyncio.gather(*asking)
-                self._reconsider()
+        late: list[Awaitable[None]] = []
+        for part in self._parts:
+            if self._asks or self._permit_of is None:
+                return
+            try:
+                permit = self._permit_of(part.name)
+                if isinstance(permit, Permit):
+                    self._reconsidered |= part.learn(None, permit.wire)
+                else:
+                    late.append(self._ask(part, permit))
+            except Exception as error:  # noqa: BLE001 (it becomes a refusal)
+                self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
+            yield
+        self._reconsider()
+        if late:
+            self._asks = True
+            asking.begin(self._await_permits(late), "the permissions of a watch")
+
+    async def _await_permits(self, late: Iterable[Awaitable[None]]) -> None:
+        try:
+            await asyncio.gather(*late)
+        finally:
+            self._asks = False
+        self._reconsider()
 
     async def _ask(self, part: Part, permit: Awaitable[Permit]) -> None:
         try:
@@ -218,7 +227,7 @@ class WatchStream:
             self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
 
     def _reconsider(self) -> None:
-        if not self._reconsidered:
+        if not self._reconsidered or self._permit_of is None:
             return
         self.signal_all()
         since = self._unread_since()
@@ -335,6 +344,8 @@ class WatchStreams:
         self._stops = False
         self._closing = TaskSet("watches")
         """The tasks in which ended streams release their watchers and namespaces."""
+        self._asking = TaskSet("the permissions of watches")
+        self._checking = RestartedTask("checking the permissions of watches", self._check_permits)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -351,7 +362,17 @@ class WatchStreams:
 
     async def closed(self) -> None:
         """Returns when every ended stream has released its watchers and namespaces."""
+        self._checking.cancel()
+        await self._asking.close()
         await self._closing.close(cancel=False)
+
+    async def _check_permits(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            checks = (each for stream in list(self._open) for each in stream.check_permits(self._asking))
+            for number, _ in enumerate(checks, 1):
+                if not number % _CHECKED:
+                    await asyncio.sleep(0)
 
     async def run(
         self,
@@ -385,8 +406,11 @@ class WatchStreams:
             if self._permits.grants is None:
                 await stream.run(call.write)
             else:
+                self._checking.start()
                 await stream.run(call.write, lambda name: self._permits.permit(call.caller, name, permissions), call.unread_since)
         finally:
             self._open.pop(stream, None)
+            if not self._open:
+                self._checking.cancel()
             closing = self._closing.begin(stream.close(), "releasing the source of a stream")
             await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release
