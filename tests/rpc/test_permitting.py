@@ -27,20 +27,13 @@ SLOW, FAST = "persistent://slow/space/t", "persistent://fast/space/t"
 
 
 @pytest.fixture
-async def asking(slow: Slow) -> AsyncIterator[Server]:
+async def server(slow: Slow) -> AsyncIterator[Server]:
     """Yields a server that asks the slow authority."""
     assert slow.asked == 0
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server:
         server.calls.identify = believe
         yield server
-
-
-@pytest.fixture
-async def stub(asking: Server) -> AsyncIterator[AsyncStub]:
-    """Yields a stub of its service."""
-    async with grpc.aio.insecure_channel(asking.address) as channel:
-        yield async_stub(channel)
 
 
 def change(topic: str, value: int) -> service_pb2.UpdatePolicyRequest:
@@ -129,9 +122,9 @@ async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_w
 
 
 async def test_a_call_whose_deadline_is_near_before_its_permission_is_known_learns_nothing_of_the_namespace(
-    asking: Server, stub: AsyncStub
+    server: Server, stub: AsyncStub
 ) -> None:
-    await asking.registry.get("slow/space").ready()
+    await server.registry.get("slow/space").ready()
     how: dict[str, Any] = {"timeout": 2.0, "metadata": of("admin")}
 
     async def refusals_in(namespace: str) -> set[tuple[grpc.StatusCode, str, str]]:

@@ -107,13 +107,6 @@ async def server(table: Table, tmp_path: Path) -> AsyncIterator[Server]:
         yield running
 
 
-@pytest.fixture
-async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """Yields a stub of the service."""
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        yield async_stub(channel)
-
-
 async def update(stub: AsyncStub, value: int, namespace: str = ONE) -> None:
     """Changes the topic of a namespace as the superuser."""
     policies = pb.TopicPolicies(max_producer_per_topic=value)

@@ -31,7 +31,7 @@ from topicpolicies.v1.history_pb2 import HistoryOutcome
 
 from ..core.changes import masks
 from ..core.errors import PolicyError
-from ..core.names import parse_topic
+from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declared, load, name_of, read_text, wrong
 from ..declared.owners import Declaring, declaring, owned_by_others
 from ..declared.rendering import policies_of
@@ -44,7 +44,7 @@ from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes
 from .interrupts import INTERRUPTED, deferring
 from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, full_topic, settings
+from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient

@@ -16,10 +16,11 @@ from topicpolicies.v1.service_pb2 import LogKind, WriterMode
 from topicpolicies.values import enum_name
 
 from ..core.errors import PolicyError
+from ..core.names import full_topic
 from ..escaping import printable
 from .exits import message_of
 from .server import status_of
-from .settings import Settings, full_topic
+from .settings import Settings
 
 _T = TypeVar("_T")
 LEVELS = ("failed", "warning", "skipped", "ok")

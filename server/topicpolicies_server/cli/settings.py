@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.names import full_topic
 from ..escaping import printable
 
 if TYPE_CHECKING:
@@ -73,11 +74,6 @@ class WrongUsage(typer.BadParameter):
     def format_message(self) -> str:
         """Returns the message."""
         return self.message
-
-
-def full_topic(text: str) -> str:
-    """Returns a topic's name with its tenant and namespace, as Pulsar's ``TopicName`` does: ``orders`` is one of public/default."""
-    return f"persistent://public/default/{text}" if text and "/" not in text else text
 
 
 Topic = Annotated[

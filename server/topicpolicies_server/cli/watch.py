@@ -15,13 +15,14 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchEvent, WatchMode
 
+from ..core.names import full_topic
 from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
 from .documents import Scopes
 from .events import line
 from .interrupts import deferring
-from .settings import ScopeNames, full_topic, settings
+from .settings import ScopeNames, settings
 
 
 class ModeName(enum.Enum):

@@ -74,6 +74,11 @@ class TopicName(NamedTuple):
         return f"{self.domain}://{self.tenant}/{self.namespace_part}/{self.local}"
 
 
+def full_topic(text: str) -> str:
+    """Returns a topic's name with its tenant and namespace, as Pulsar's ``TopicName`` does: ``orders`` is one of public/default."""
+    return f"persistent://public/default/{text}" if text and "/" not in text else text
+
+
 def parse_topic(text: str, field: str = "topic") -> TopicName:
     """Reads ``persistent://tenant/namespace/topic``, with or without the domain; a partition's suffix is dropped.
 

@@ -22,7 +22,7 @@ from topicpolicies.values import ValueProblem, assign, scalar
 
 from ..core.changes.constraints import Constraint
 from ..core.errors import PolicyError
-from ..core.names import parse_namespace, parse_topic
+from ..core.names import full_topic, parse_namespace, parse_topic
 from .rendering import lines
 from .values import find, structured, with_unit
 
@@ -306,8 +306,7 @@ class _Parser:
         text = _text(value)
         try:
             text.encode()
-            alone = check is parse_topic and isinstance(value, str) and text and "/" not in text
-            return str(check(f"public/default/{text}" if alone else text))
+            return str(check(full_topic(text) if check is parse_topic and isinstance(value, str) else text))
         except PolicyError as error:
             self._wrong(node, key, "MALFORMED_NAME", error.message)
         except UnicodeEncodeError:

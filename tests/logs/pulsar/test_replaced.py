@@ -180,7 +180,7 @@ async def test_a_log_that_was_created_and_compacted_before_it_was_found_is_lost_
             await log.trouble()
         await eventually(lambda: bool(listening.losses))
         assert [loss.reason for loss in listening.losses] == [Reason.LOG_UNAVAILABLE]
-        assert (listening.entries, log.exists) == ([], False)
+        assert (listening.entries, log.connected) == ([], ())
         assert all(reader.closed for reader in broker.readers)
         log, listening = reading(broker)
         await log.start()

@@ -69,11 +69,6 @@ class LogReader:
         return self._identity(self._creations)
 
     @property
-    def exists(self) -> bool:
-        """Whether the log exists, as far as is known."""
-        return bool(self._readers)
-
-    @property
     def connected(self) -> tuple[bool, ...]:
         """By partition: whether its reader has its connection now; empty: the log does not exist. May be called in any thread."""
         return tuple(reader.connected for reader in self._readers)
