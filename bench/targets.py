@@ -103,7 +103,6 @@ def embedded(*options: str) -> Iterator[Program]:
 class Target(NamedTuple):
     """A sidecar, ready to be called."""
 
-    name: str
     address: str
     namespace: str
     program: Program | None = None
@@ -114,11 +113,11 @@ class Target(NamedTuple):
 def sqlite() -> Iterator[Target]:
     """Runs a sidecar on a new embedded log."""
     with embedded() as program:
-        yield Target("sqlite", program.address, "public/default", program)
+        yield Target(program.address, "public/default", program)
 
 
 @contextlib.contextmanager
-def pulsar(service_url: str, admin_url: str, options: Sequence[str] = ("--allow-missing-topics",)) -> Iterator[Target]:
+def pulsar(service_url: str = "", admin_url: str = "", options: Sequence[str] = ("--allow-missing-topics",)) -> Iterator[Target]:
     """Runs a sidecar on Pulsar, in a new namespace of the tenant ``public``. Without URLs a broker is started too.
 
     ``options``: further options of the sidecar.
@@ -129,7 +128,7 @@ def pulsar(service_url: str, admin_url: str, options: Sequence[str] = ("--allow-
             service_url, admin_url = broker.service_url, broker.admin_url
         namespace = new_namespace(admin_url)
         program = stack.enter_context(running(*SERVE, "--pulsar", service_url, "--admin-url", admin_url, *options))
-        yield Target("pulsar", program.address, namespace, program)
+        yield Target(program.address, namespace, program)
 
 
 def new_namespace(admin_url: str) -> str:

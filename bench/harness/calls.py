@@ -1,4 +1,4 @@
-"""The calls of a worker's clients, each of which becomes a record; of a batch, each of its updates."""
+"""The calls of a worker's clients, each of which becomes a record."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import grpc
 
 from tests.simulation.traffic import Traffic, Wish
 from tests.validators.records import Key
-from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status
+from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
@@ -52,21 +51,16 @@ class Caller:
         clients = plan.scenario.clients
         self._traffic = Traffic(self._chance, plan.scenario.deletes, context.worker * clients + number, clients * plan.workers)
 
-    async def call(self, operations: Sequence[int], intended: float | None = None) -> None:
-        """Makes the next operations, in one call.
-
-        Args:
-            operations: their numbers; several only if the plan says so.
-            intended: when the call should begin, at a given rate.
-        """
+    async def call(self, operation: int) -> None:
+        """Makes the operation with this number."""
         plan = self._context.plan
-        phase = plan.phase(operations[0])
+        phase = plan.phase(operation)
         if self._chance.random() < plan.scenario.reads:
             topic = self._topic()
             at_least = self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else ""
-            await self.read(topic, phase, intended, at_least=at_least)
+            await self.read(topic, phase, at_least=at_least)
         else:
-            await self._change([self._wish() for _ in operations], phase, intended)
+            await self._change(self._wish(), phase)
 
     def _topic(self) -> str:
         plan = self._context.plan
@@ -78,78 +72,56 @@ class Caller:
             draft = self._traffic.draft()
         return Wish(Key(self._topic()), draft, uuid.uuid4().hex)
 
-    async def _change(self, wishes: Sequence[Wish], phase: str, intended: float | None) -> None:
-        """Sends changes, and repeats those whose outcome is not known until an answer says what became of them."""
+    async def _change(self, wish: Wish, phase: str) -> None:
+        """Sends a change, and repeats it until an answer says what became of it."""
         impatient = self._chance.random() < self._context.plan.scenario.impatient
-        unknown = await self._send(wishes, phase, self._chance.uniform(*_IMPATIENT) if impatient else _TIMEOUT, intended)
+        settled = await self._send(wish, phase, self._chance.uniform(*_IMPATIENT) if impatient else _TIMEOUT)
         for repeat in range(_REPEATS):
-            if not unknown:
+            if settled:
                 return
             await asyncio.sleep(0.1 if repeat else 0)
-            unknown = await self._send(unknown, "settle", _TIMEOUT)
+            settled = await self._send(wish, "settle", _TIMEOUT)
 
-    async def _send(self, wishes: Sequence[Wish], phase: str, timeout: float, intended: float | None = None) -> list[Wish]:
-        """Sends changes once, in one call. Returns those whose outcome is not known then."""
-        context = self._context
-        batch = wishes[0].request_id if len(wishes) > 1 else ""
-        start = time.time()
-        results: Sequence[service_pb2.ChangeResult | TopicPoliciesError]
+    async def _send(self, wish: Wish, phase: str, timeout: float) -> bool:
+        """Sends a change once. Returns whether its outcome is known then."""
+        context, edit, topic = self._context, wish.draft.edit, wish.key.topic
+        record = Record(
+            "delete" if edit.delete else "update", phase, context.worker, self._name, time.time(), topic=topic, scope=wish.key.scope,
+            edit=edit_text(edit), request_id=wish.request_id,
+        )  # fmt: skip
         try:
-            results = await self._results(wishes, timeout)
-        except grpc.aio.AioRpcError as error:
-            results = [from_rpc_error(error)] * len(wishes)
-        end, unknown = time.time(), []
-        for sequence, (wish, result) in enumerate(zip(wishes, results, strict=True)):
-            edit, topic = wish.draft.edit, wish.key.topic
-            kind = "delete" if edit.delete else "update"
-            record = Record(
-                kind, phase, context.worker, self._name, start, intended, topic=topic, scope=wish.key.scope, edit=edit_text(edit),
-                request_id=wish.request_id, stream=batch, sequence=sequence,
-            )  # fmt: skip
-            if isinstance(result, TopicPoliciesError):
-                record = _refused(record, result, end)
-                if record.end is None or record.code in _UNKNOWN:
-                    unknown.append(wish)
+            if edit.delete:
+                result = await self._stub.DeletePolicy(wish.delete(), timeout=timeout)
             else:
-                record = record._replace(
-                    end=end, version=result.version, previous=result.previous_version, document=policies_of(result.document),
-                    outcome=int(result.outcome), repeated=result.replayed,
-                )  # fmt: skip
-                context.known_versions[topic] = max(context.known_versions.get(topic, ""), result.version)
-            context.records.append(record)
-        return unknown
+                result = await self._stub.UpdatePolicy(wish.update(), timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            record = _refused(record, error)
+        else:
+            record = record._replace(
+                end=time.time(), version=result.version, previous=result.previous_version, document=policies_of(result.document),
+                outcome=int(result.outcome), repeated=result.replayed,
+            )  # fmt: skip
+            context.known_versions[topic] = max(context.known_versions.get(topic, ""), result.version)
+        context.records.append(record)
+        return record.end is not None and record.code not in _UNKNOWN
 
-    async def _results(self, wishes: Sequence[Wish], timeout: float) -> list[service_pb2.ChangeResult | TopicPoliciesError]:
-        first = wishes[0]
-        if len(wishes) == 1 and first.draft.edit.delete:
-            return [await self._stub.DeletePolicy(first.delete(), timeout=timeout)]
-        if len(wishes) == 1:
-            return [await self._stub.UpdatePolicy(first.update(), timeout=timeout)]
-        request = service_pb2.BatchUpdatePoliciesRequest(changes=[wish.change() for wish in wishes])
-        response = await self._stub.BatchUpdatePolicies(request, timeout=timeout)
-        return [
-            from_status(each.error.code, each.error.message, each.error.details) if each.HasField("error") else each.success
-            for each in response.results
-        ]
-
-    async def read(self, topic: str, phase: str, intended: float | None = None, *, at_least: str = "", final: bool = False) -> None:
+    async def read(self, topic: str, phase: str, *, at_least: str = "", final: bool = False) -> None:
         """Reads a document."""
         context = self._context
         request = service_pb2.GetPolicyRequest(topic=topic, at_least_version=at_least)
-        record = Record(
-            "read", phase, context.worker, self._name, time.time(), intended, topic=topic, at_least=at_least, final=final
-        )  # fmt: skip
+        record = Record("read", phase, context.worker, self._name, time.time(), topic=topic, at_least=at_least, final=final)
         try:
             document = await self._stub.GetPolicy(request, timeout=_TIMEOUT)
             record = record._replace(end=time.time(), version=document.version, document=policies_of(document))
         except grpc.aio.AioRpcError as error:
-            record = _refused(record, from_rpc_error(error), time.time())
+            record = _refused(record, error)
         context.records.append(record)
 
 
-def _refused(record: Record, error: TopicPoliciesError, now: float) -> Record:
+def _refused(record: Record, error: grpc.aio.AioRpcError) -> Record:
     """Returns the record of a call that ended with an error; it has no ``end`` if the service did not answer."""
-    return record._replace(end=now if error.reason else None, code=error.code.name, reason=error.reason)
+    said = from_rpc_error(error)
+    return record._replace(end=time.time() if said.reason else None, code=said.code.name, reason=said.reason)
 
 
 def policies_of(document: policies_pb2.PolicyDocument) -> bytes | None:

@@ -137,7 +137,5 @@ def _update(record: Record, skew: float) -> Update:
         **_call(record, skew),
         request_id=record.request_id,
         edit=edit_of(record.edit),
-        batch=record.stream,
-        sequence=record.sequence,
         answer=answer,
     )

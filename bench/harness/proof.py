@@ -20,13 +20,10 @@ from tests.validators import ALONE, VALIDATORS, Validator
 from tests.validators.timeline import Timeline
 
 from .histories import history_of
-from .records import rows, schema_of
+from .records import CALLS, rows, schema_of
 
-_CALLS = ("update", "delete", "read")
 _WATCHES = ("watch", "change", "bookmark", "status")
 _PROMISES = (*VALIDATORS, *ALONE)
-_EXAMPLES = 5
-"""How many examples of each promise and shard are kept; the others are only counted."""
 _MOST_CHARACTERS = 2_000
 
 
@@ -39,7 +36,8 @@ class Verdict:
     about: str
     broken: int
     """How often the promise was broken; several shards may count the same breach of a bookmark."""
-    examples: list[str]
+    example: str
+    """Empty if it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class _Judged(NamedTuple):
 
     promise: str
     broken: int
-    examples: Sequence[str]
+    example: str
     calls: int
     deliveries: int
     keys: int
@@ -83,7 +81,7 @@ def prove(records: DataFrame, shards: int, parts: int = 1, skew: float = 0.0) ->
     """
     everywhere = F.sequence(F.lit(0), F.lit(shards - 1))
     shard = F.when(F.col("topic") == "", everywhere).otherwise(F.array(F.pmod(F.hash("topic"), F.lit(shards))))
-    dealt = records.filter(F.col("kind").isin(*_CALLS, *_WATCHES)).select("*", F.explode(shard).alias("shard"))
+    dealt = records.filter(F.col("kind").isin(*CALLS, *_WATCHES)).select("*", F.explode(shard).alias("shard"))
     divided = dealt.withColumn("part", F.explode(F.sequence(F.lit(0), F.lit(parts - 1))))
 
     def judge(table: pa.Table) -> pa.Table:
@@ -100,16 +98,15 @@ def _judge(table: pa.Table, promises: Sequence[Validator], skew: float) -> pa.Ta
     records = list(rows(table))
     history = history_of(records, skew)
     timeline = Timeline(history)
-    calls, deliveries = (sum(record.kind in kinds for record in records) for kinds in (_CALLS, ("change",)))
+    calls, deliveries = (sum(record.kind in kinds for record in records) for kinds in (CALLS, ("change",)))
     judged = []
     for validate in promises:
         broken = [str(error) for error in validate(history, timeline)]
-        examples = [text[:_MOST_CHARACTERS] for text in broken[:_EXAMPLES]]
-        judged.append(_Judged(validate.__name__, len(broken), examples, calls, deliveries, len(timeline.heads)))
+        example = broken[0][:_MOST_CHARACTERS] if broken else ""
+        judged.append(_Judged(validate.__name__, len(broken), example, calls, deliveries, len(timeline.heads)))
     return pa.Table.from_pylist([each._asdict() for each in judged], schema=_SCHEMA)
 
 
 def _verdict(promise: Validator, judged: list[Row]) -> Verdict:
     about = (promise.__doc__ or "").partition("\n")[0]
-    examples = dict.fromkeys(example for row in judged for example in row.examples)
-    return Verdict(promise.__name__, about, sum(row.broken for row in judged), list(examples)[:_EXAMPLES])
+    return Verdict(promise.__name__, about, sum(row.broken for row in judged), max(row.example for row in judged))

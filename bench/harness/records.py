@@ -15,6 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from tests.validators.documents import Edit
 
+CALLS = ("update", "delete", "read")
+"""The kinds of records that are calls."""
 _BATCH = 20_000
 
 
@@ -22,14 +24,12 @@ class Record(NamedTuple):
     """One row."""
 
     kind: str
-    """Calls: update, delete, read. Watches: watch (a stream as a whole), change, bookmark, status."""
+    """One of ``CALLS``, or of a watch: watch (a stream as a whole), change, bookmark, status."""
     phase: str
     worker: int
     client: str
     start: float
     """When the call was sent, the stream opened, or the message arrived."""
-    intended: float | None = None
-    """When the call should have been sent, at a given rate."""
     end: float | None = None
     """When the answer came or the stream ended; null if no answer came."""
     code: str = "OK"
@@ -51,7 +51,7 @@ class Record(NamedTuple):
     final: bool = False
     """Whether a read was made at the end, after all updates."""
     stream: str = ""
-    """The watch, or the batch, to which the record belongs."""
+    """The watch to which the record belongs."""
     sequence: int = 0
     """The record's place in its stream."""
     every: bool = False

@@ -20,8 +20,6 @@ class Scenario:
     topics: int
     clients: int = 32
     """Calls in flight per worker."""
-    batch: int = 1
-    """How many updates each call has."""
     reads: float = 0.0
     """The share of operations that are reads; half of them name the version that they must reach."""
     deletes: float = 0.0
@@ -37,7 +35,6 @@ class Scenario:
 
 _ALL = (
     Scenario(name="hot-key", about="everybody changes one document", topics=1, impatient=0.002, watchers=4),
-    Scenario(name="many-keys", about="updates of a thousand topics", topics=1_000, impatient=0.002, watchers=4),
     Scenario(
         name="mixed",
         about="updates, deletions, reads, and watchers that come and go",
@@ -57,7 +54,6 @@ _ALL = (
         watchers=1_000,
         bookmark_seconds=5,
     ),
-    Scenario(name="bulk", about="updates over BatchUpdatePolicies", topics=1_000, clients=16, batch=64, watchers=2),
 )
 SCENARIOS = {each.name: each for each in _ALL}
 
@@ -74,8 +70,6 @@ class Plan:
     prefix: str = field(default_factory=lambda: f"load-{token_hex(3)}")
     """How the topics' local names begin; each run has its own topics."""
     seed: int = 1
-    rate: float = 0.0
-    """How many operations begin each second, all workers together; 0: as many as are answered."""
 
     def topic(self, number: int) -> str:
         """Returns a topic's full name."""

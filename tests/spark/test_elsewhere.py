@@ -20,12 +20,11 @@ _SECONDS = 300
 
 def test_the_load_harness_runs_on_a_cluster_and_every_promise_holds(tmp_path: Path) -> None:
     with cluster(tmp_path) as master:
-        command = [sys.executable, "-m", "bench.harness", "mixed", "--operations", "1500", "--output", "json"]
+        command = [sys.executable, "-m", "bench.harness", "mixed", "--operations", "1500"]
         command += ["--master", master, "--workers", "2"]
-        ran = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, timeout=_SECONDS, check=True)
-        (report,) = json.loads(ran.stdout)["runs"]
+        ran = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, timeout=_SECONDS, text=True, check=True)
         executors = list((tmp_path / "work").glob("app-*/*"))
-    assert report["proof"]["holds"] and report["proof"]["calls"] >= 1500
+    assert "every promise holds" in ran.stdout and "\nJudged: 1," in ran.stdout
     assert executors, "the load ran on the cluster's worker"
 
 

@@ -23,9 +23,7 @@ EDIT = edit_text(Edit(sets={"max_producer_per_topic": 1}))
     [
         (("--workers", "4"), "local[2] runs 2: --workers 2, or --master local[4]"),
         (("--operations", "0"), "0 is not a number from 1 on"),
-        (("--target", "nowhere"), "no such target: nowhere"),
         (("--target", "running"), "needs --address HOST:PORT and --namespace"),
-        (("--pulsar", "pulsar://b:1"), "--admin-url"),
     ],
 )
 def test_what_can_not_be_done_is_refused(options: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:

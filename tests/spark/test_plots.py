@@ -7,7 +7,7 @@ import re
 import matplotlib as mpl
 import pytest
 
-from topicpolicies_spark.plots import PALETTE, Bar, Line, bars, lines
+from topicpolicies_spark.plots import PALETTE, Bar, bars
 
 BLUE, ORANGE = PALETTE[:2]
 
@@ -42,8 +42,6 @@ def test_a_name_is_text_and_as_long_as_there_is_room(name: str, text: str) -> No
 
 def test_nothing_is_drawn_of_nothing() -> None:
     assert bars("rates", []) == ""
-    assert lines("latencies", [Line("a", [], BLUE)], "x", "y") == ""
-    assert lines("latencies", [Line("a", [(1, 0)], BLUE)], "x", "y", y_scale="log") == "", "a logarithmic axis has no 0"
 
 
 def test_the_parts_of_a_bar_and_bars_beyond_twice_their_target_end_where_they_should() -> None:
@@ -53,11 +51,3 @@ def test_the_parts_of_a_bar_and_bars_beyond_twice_their_target_end_where_they_sh
     (far, half), (left, _) = ends, begins
     assert far - left == pytest.approx(4 * (half - left))
     assert "2 or more" in _texts(drawn) and "wanted" in _texts(drawn)
-
-
-@pytest.mark.parametrize(("low", "high"), [(31.9, 71.1), (0.4, 3_000), (9_000, 2_000_000)])
-def test_a_logarithmic_axis_has_labels_between_its_points_and_a_scale_of_quantiles_at_them(low: float, high: float) -> None:
-    drawn = lines("latencies", [Line("a", [(0.5, low), (0.999, high)], BLUE)], "x", "y", "logit", "log")
-    first, last, x, *labels, y, title, name = _texts(drawn)
-    assert (first, last, x, y, title, name) == ("0.5", "0.999", "x", "y", "latencies", "a")
-    assert sum(low < float(label.replace(",", "")) < high for label in labels) >= 3

@@ -10,7 +10,7 @@ from topicpolicies_server.escaping import printable
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:64rem;padding:0 1rem;color:#222;background:#fff}
-h1{font-size:1.6rem}h2{margin-top:2.5rem;border-bottom:1px solid #ccc}strong{color:#b3261e}
+h1{font-size:1.6rem}h2{margin-top:2.5rem;border-bottom:1px solid #ccc}
 svg{display:block;width:100%;height:auto;margin:1rem 0}svg text{font-family:system-ui,sans-serif!important}
 table{border-collapse:collapse;margin:1rem 0}th,td{padding:.2rem .8rem .2rem 0;text-align:left;border-bottom:1px solid #e4e4e4}
 th{vertical-align:bottom}td{vertical-align:top;overflow-wrap:anywhere}time{white-space:nowrap}
@@ -60,11 +60,6 @@ def marked(name: str, colour: str) -> Html:
 def listed(texts: Iterable[str]) -> Html:
     """Returns texts below each other."""
     return Html("<br>".join(map(_html, texts)))
-
-
-def alarm(text: str) -> Html:
-    """Returns a text that nobody may overlook."""
-    return Html(f"<strong>{_html(text)}</strong>")
 
 
 def _kind(cell: object) -> str:

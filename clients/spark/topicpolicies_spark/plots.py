@@ -9,16 +9,15 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from topicpolicies_server.escaping import printable
 
@@ -29,8 +28,6 @@ PALETTE = [to_hex(colormaps["tab10"](number)) for number in range(10) if number 
 OTHERS = "#a0a0a0"
 """The colour of all that has no colour of its own."""
 _LONGEST = 34
-_MOST_MARKERS = 40
-"""A line of one point, or of a few far apart, is hardly seen without."""
 _settings = rc_context(
     {
         "axes.axisbelow": True,
@@ -54,15 +51,6 @@ class Bar(NamedTuple):
     name: str
     parts: Sequence[tuple[float, str]]
     text: str
-
-
-class Line(NamedTuple):
-    """One curve."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    colour: str
-    dashed: bool = False
 
 
 @_settings
@@ -90,43 +78,6 @@ def bars(title: str, rows: Sequence[Bar], legend: Sequence[tuple[str, str]] = ()
     if target:
         axes.axvline(1, color="black", linestyle="--", linewidth=1)
     return _svg(axes, [(name, Patch(color=colour)) for name, colour in legend])
-
-
-@_settings
-def lines(
-    title: str,
-    curves: Iterable[Line],
-    x_title: str,
-    y_title: str,
-    x_scale: Literal["linear", "log", "logit"] = "linear",
-    y_scale: Literal["linear", "log"] = "linear",
-) -> Html:
-    """Draws curves over common axes, a linear vertical one from 0 on. Returns nothing if there is no point; a logarithmic axis has no 0.
-
-    A horizontal axis that is not linear has its labels where the points are: ``logit`` is for shares below 1, such as quantiles.
-    """
-    shown = [each._replace(points=[(x, y) for x, y in each.points if y > 0 or y_scale == "linear"]) for each in curves]
-    shown = [each for each in shown if each.points]
-    if not shown:
-        return Html()
-    axes = _axes(title)
-    drawn: list[Line2D] = []
-    for each in shown:
-        style = ("o" if len(each.points) <= _MOST_MARKERS else "") + ("--" if each.dashed else "-")
-        drawn += axes.plot(*zip(*each.points, strict=True), style, color=each.colour, markersize=3, clip_on=False)
-    axes.grid(axis="y")
-    axes.set(xlabel=x_title, ylabel=y_title, xscale=x_scale, yscale=y_scale)
-    if x_scale != "linear":
-        axes.xaxis.set_major_locator(FixedLocator(sorted({x for each in shown for x, _ in each.points})))
-        axes.xaxis.set_minor_locator(NullLocator())
-    if y_scale == "log":
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_ylim(bottom=0)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(StrMethodFormatter("{x:,.9g}"))
-    return _svg(axes, [(each.name, line) for each, line in zip(shown, drawn, strict=True)])
 
 
 @_settings
@@ -162,7 +113,7 @@ def _axes(title: str, height: float = 3.6) -> Axes:
     return axes
 
 
-def _svg(axes: Axes, legend: Sequence[tuple[str, Patch | Line2D]]) -> Html:
+def _svg(axes: Axes, legend: Sequence[tuple[str, Patch]]) -> Html:
     figure, title, file = axes.get_figure(root=True), axes.get_title("left"), io.StringIO()
     assert figure is not None
     with rc_context({"svg.hashsalt": title}), warnings.catch_warnings():
