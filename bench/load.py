@@ -15,8 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import grpc
 import httpx
@@ -35,7 +34,6 @@ TOPICS = BATCH * IN_FLIGHT
 """So many that batches in flight have no topic in common."""
 _NUMBERS = itertools.count(1)
 """Of all updates, so that each has a new value."""
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Sample(NamedTuple):
@@ -115,10 +113,10 @@ def _updates(namespace: str, topics: int) -> Iterator[service_pb2.UpdatePolicyRe
         yield request
 
 
-def update_calls(channel: grpc.aio.Channel, namespace: str, topics: int, metadata: Metadata = ()) -> Calls:
+def update_calls(channel: grpc.aio.Channel, namespace: str, topics: int) -> Calls:
     """Returns updates of one setting, each with a new value and a new request id, over this many topics in turn."""
     update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}UpdatePolicy")
-    return prepared(partial(update, metadata=metadata), (each.SerializeToString() for each in _updates(namespace, topics)))
+    return prepared(update, (each.SerializeToString() for each in _updates(namespace, topics)))
 
 
 def batches(namespace: str, topics: int) -> Iterator[bytes]:
@@ -129,10 +127,10 @@ def batches(namespace: str, topics: int) -> Iterator[bytes]:
         yield service_pb2.BatchUpdatePoliciesRequest(changes=changes).SerializeToString()
 
 
-def batch_calls(channel: grpc.aio.Channel, namespace: str, topics: int = TOPICS, metadata: Metadata = ()) -> Calls:
+def batch_calls(channel: grpc.aio.Channel, namespace: str, topics: int = TOPICS) -> Calls:
     """Returns batches of such updates."""
     update: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE}BatchUpdatePolicies")
-    return prepared(partial(update, metadata=metadata), batches(namespace, topics), 1_000)
+    return prepared(update, batches(namespace, topics), 1_000)
 
 
 async def fill(address: str, namespace: str, topics: int, updates: int = 0) -> int:

@@ -4,5 +4,4 @@ python3 dev.py bench figures                    all of them; needs JDK 17 and Ma
 python3 dev.py bench figures --only updates     one group, or several
 python3 dev.py bench figures --topics 1000000   another size of large namespaces
 python3 dev.py bench figures --quick            very small amounts, which only try out the measurement
-python3 dev.py bench figures --output json      for programs
 """

@@ -21,15 +21,9 @@ from bench.load import BATCH, IN_FLIGHT, Calls, batch_calls, closed_loop, update
 from bench.targets import Program, embedded
 from topicpolicies.v1 import service_pb2
 
-from .figure import Figure, Measured, Scale, in_rounds
+from .figure import Figure, Scale, in_rounds
 from .watching import NAMESPACE, Watch, next_message, parsed, synced, watches
 
-_WHAT, _BESIDE = "{crowd:,} watchers, {silent:,} more never reading", "the same without those"
-FIGURES = (
-    Figure("crowd-delay", f"delay of {_WHAT}, p50", _BESIDE, "ms", at_most=1.1),
-    Figure("crowd-tail", f"delay of {_WHAT}, p99", _BESIDE, "ms", at_most=1.1),
-    Figure("crowd-memory", f"memory with {_WHAT}", _BESIDE, "MB"),
-)
 _CHANNELS = 8
 _CHANGES = 3
 """Single changes per round."""
@@ -37,23 +31,23 @@ _BEHIND = 4_096
 """Changes that are sent to the silent watchers before the crowd comes: about a megabyte each."""
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures both servers, in turn."""
     return asyncio.run(_measure(scale))
 
 
-async def _measure(scale: Scale) -> dict[str, Measured]:
+async def _measure(scale: Scale) -> list[Figure]:
     async with contextlib.AsyncExitStack() as stack:
         sides = {silent: await stack.enter_async_context(_side(scale.crowd, silent)) for silent in (scale.silent, 0)}
         found = await in_rounds(scale.rounds, {silent: partial(_round, *side) for silent, side in sides.items()})
-    ours, limit = found[scale.silent], found[0]
+    what, beside = f"{scale.crowd:,} watchers, {scale.silent:,} more never reading", "the same without those"
 
-    def delay(percent: int) -> Measured:
-        at = percent - 1
-        return Measured([quantiles(times, n=100)[at] for times, _ in ours], [quantiles(times, n=100)[at] for times, _ in limit])
+    def delays(percent: int) -> Figure:
+        ours, limit = [[quantiles(times, n=100)[percent - 1] for times, _ in found[silent]] for silent in sides]
+        return Figure(f"delay of {what}, p{percent}", beside, "ms", ours, limit, at_most=1.1)
 
-    memory = Measured([used for _, used in ours], [used for _, used in limit])
-    return {"crowd-delay": delay(50), "crowd-tail": delay(99), "crowd-memory": memory}
+    ours, limit = [[used for _, used in found[silent]] for silent in sides]
+    return [delays(50), delays(99), Figure(f"memory with {what}", beside, "MB", ours, limit)]
 
 
 async def _round(program: Program, updates: Calls, crowd: list[Watch]) -> tuple[list[float], float]:

@@ -42,58 +42,51 @@ QUICK = Scale(rounds=2, seconds=0.3, topics=500, followed=300, watchers=5, deliv
 
 
 class Figure(NamedTuple):
-    """What is measured, beside which limit, and the target; without a bound there is none."""
+    """What was measured in each round, beside its limit; without a bound it has no target."""
 
-    name: str
     what: str
-    """May name amounts of the scale: ``{topics:,}``."""
     beside: str
-    """The limit; empty: there is none."""
+    """The limit."""
     unit: str
+    ours: Sequence[float] = ()
+    """Empty: it was not measured, and the note says why."""
+    limit: Sequence[float] = ()
     at_least: float | None = None
     at_most: float | None = None
     of_limit: bool = True
     """Whether the bound applies to the ratio to the limit, or to our own figure."""
-
-    @property
-    def bound(self) -> float | None:
-        """The bound that is given."""
-        return self.at_most if self.at_least is None else self.at_least
-
-
-class Measured(NamedTuple):
-    """The values of the rounds."""
-
-    ours: Sequence[float] = ()
-    limit: Sequence[float] = ()
-    """As many values as ``ours``, or none."""
     note: str = ""
-    missing: str = ""
-    """Why a value could not be measured."""
 
     @property
     def ratios(self) -> list[float]:
-        """Our value as a multiple of the limit, for each round."""
-        return [ours / limit for ours, limit in zip(self.ours, self.limit, strict=True)] if self.limit else []
+        """Our value as a multiple of the limit, for each round; none if our own figure counts."""
+        return [ours / limit for ours, limit in zip(self.ours, self.limit, strict=True)] if self.of_limit else []
 
+    @property
+    def reach(self) -> float | None:
+        """The share of the target that was reached, at least 1 if it was; None without a target, or if it was not measured."""
+        values = self.ratios if self.of_limit else self.ours
+        if not values:
+            return None
+        value = statistics.median(values)
+        if self.at_least is not None:
+            return value / self.at_least
+        return None if self.at_most is None else self.at_most / value
 
-def reach(figure: Figure, measured: Measured) -> float | None:
-    """Returns the share of the target that was reached, at least 1 if it was. None without a target, or if it was not measured."""
-    values = measured.ratios if figure.of_limit else measured.ours
-    if figure.bound is None or not values or measured.missing:
-        return None
-    value = statistics.median(values)
-    return value / figure.bound if figure.at_least is not None else figure.bound / value
+    @property
+    def wanted(self) -> str:
+        """The target as text; empty if there is none."""
+        sign, bound = (">=", self.at_least) if self.at_most is None else ("<=", self.at_most)
+        if bound is None:
+            return ""
+        return f"{sign} {bound:g}" if self.of_limit else f"{sign} {bound:,g} {self.unit}"
 
-
-def result(figure: Figure, measured: Measured) -> str:
-    """Returns ``reached``, ``missed`` or ``not measured``; nothing of a figure that was measured and has no target."""
-    if measured.missing or not measured.ours:
-        return "not measured"
-    if figure.bound is None:
-        return ""
-    share = reach(figure, measured)
-    return "not measured" if share is None else "reached" if share >= 1 else "missed"
+    @property
+    def result(self) -> str:
+        """``reached``, ``missed`` or ``not measured``; empty if it was measured and has no target."""
+        if not self.ours:
+            return "not measured"
+        return "" if self.reach is None else "reached" if self.reach >= 1 else "missed"
 
 
 def in_turn(rounds: int, loads: Sequence[_Load]) -> Iterator[_Load]:

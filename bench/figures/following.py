@@ -34,13 +34,9 @@ from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import Codec
 
-from .figure import Figure, Measured, Scale, in_turn
+from .figure import Figure, Scale, in_turn
 from .publishing import client, drain, open_reader, take
 
-FIGURES = (
-    Figure("following-sidecars", "following a log, sidecars' events", "raw reading", "/s", at_least=20_000, of_limit=False),
-    Figure("following-brokers", "following a log, brokers' events", "raw reading", "/s", at_least=8_000, of_limit=False),
-)
 _TOPICS = 1_000
 _POLL_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
@@ -49,7 +45,7 @@ _FIRST = 10_000_000
 """The last value of the first round, far above all values that the load generator uses."""
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures both kinds of events, round by round."""
     ours: defaultdict[str, list[float]] = defaultdict(list)
     limits: defaultdict[str, list[float]] = defaultdict(list)
@@ -77,7 +73,13 @@ def measure(scale: Scale) -> dict[str, Measured]:
                 take(reader, events)
                 limits[kind].append(events / (time.perf_counter() - begin))
     note = "the server's processor time for one: {:.0f} us"
-    return {f"following-{kind}": Measured(ours[kind], limits[kind], note.format(statistics.median(used[kind]))) for kind in ours}
+    return [
+        Figure(
+            f"following a log, {kind}' events", "raw reading", "/s", ours[kind], limits[kind], at_least=least, of_limit=False,
+            note=note.format(statistics.median(used[kind])),
+        )
+        for kind, least in (("sidecars", 20_000), ("brokers", 8_000))
+    ]  # fmt: skip
 
 
 def _await(stub: Any, topic: str, value: int) -> None:

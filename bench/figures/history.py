@@ -14,7 +14,7 @@ from bench.targets import embedded
 from topicpolicies.v1 import history_pb2
 from topicpolicies.v1.history_pb2_grpc import PolicyHistoryServiceStub
 
-from .figure import Figure, Measured, Scale, in_turn
+from .figure import Figure, Scale, in_turn
 
 _NAMESPACE = "public/default"
 _TOPICS = 64
@@ -24,12 +24,9 @@ _CALLS = 50
 _NAMESPACES = history_pb2.ListHistoryRequest(namespace=_NAMESPACE, page_size=10, oldest_first=True)
 _TOPIC = history_pb2.ListHistoryRequest(topic=f"persistent://{_NAMESPACE}/bench-7", page_size=10)
 _QUESTIONS = {"a namespace, oldest first": _NAMESPACES, "a topic, newest first": _TOPIC}
-FIGURES = tuple(
-    Figure(f"history-{what}", f"first page of {{topics:,}} events of {what}, p50", "of a hundredth as many", "ms") for what in _QUESTIONS
-)
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures both histories, in turn."""
     sizes = (scale.topics, scale.topics // _SHARE)
     found: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
@@ -41,7 +38,8 @@ def measure(scale: Scale) -> dict[str, Measured]:
             with grpc.insecure_channel(servers[events].address) as channel:
                 for what, request in _QUESTIONS.items():
                     found[what, events].append(_page(PolicyHistoryServiceStub(channel), request))
-    return {f"history-{what}": Measured(found[what, sizes[0]], found[what, sizes[1]]) for what in _QUESTIONS}
+    first, beside = f"first page of {sizes[0]:,} events of", "of a hundredth as many"
+    return [Figure(f"{first} {what}, p50", beside, "ms", found[what, sizes[0]], found[what, sizes[1]]) for what in _QUESTIONS]
 
 
 def _page(stub: PolicyHistoryServiceStub, request: history_pb2.ListHistoryRequest) -> float:

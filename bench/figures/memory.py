@@ -27,24 +27,20 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed, Rem
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.sqlite.file import position_of
 
-from .figure import Figure, Measured, Scale
+from .figure import Figure, Scale
 
-_KINDS = {"plain": 1, "requests": 16}
-"""The number of requests that each document remembers."""
-FIGURES = (
-    Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", at_most=800, of_limit=False),
-    Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", at_most=1_200, of_limit=False),
-)
 _BEGIN = 1_790_000_000_000
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures both kinds, each once in a new process: it hardly ever differs."""
     serialized = statistics.mean(len(wire(_document(number))) for number in range(1_000))
-    found = {}
-    for kind, remembered in _KINDS.items():
+    found = []
+    for kind, remembered, most in (("plain", 1, 800), ("16 requests remembered", 16, 1_200)):
         command = [sys.executable, "-m", "bench.figures.memory", str(scale.topics), str(remembered)]
-        found[f"memory-{kind}"] = Measured([float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)], [serialized])
+        ours = float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        what = f"bytes a document in memory, {kind}"
+        found.append(Figure(what, "serialized", "B", [ours], [serialized], at_most=most, of_limit=False))
     return found
 
 

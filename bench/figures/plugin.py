@@ -14,16 +14,15 @@ from bench.load import closed_loop, rest_calls
 from tests.broker.pulsar_broker import OwnBroker
 from tests.promises.plugin.pair import KEEP_TOPICS, Pair
 
-from .figure import Figure, Measured, Scale, in_rounds
+from .figure import Figure, Scale, in_rounds
 
-FIGURES = (Figure("plugin", "admin REST of a broker with the plug-in, 8 clients set one topic", "a stock broker", "/s", at_least=3.0),)
 _NAMESPACE = "public/bench"
 _CLIENTS = 8
 _WARM_UP_CALLS = 300
 """So many that both brokers have compiled their code."""
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures both brokers, round by round."""
     with contextlib.ExitStack() as stack:
         pair = Pair(Path(stack.enter_context(tempfile.TemporaryDirectory())))
@@ -34,10 +33,12 @@ def measure(scale: Scale) -> dict[str, Measured]:
             with broker.admin() as admin:
                 admin.call("PUT", f"namespaces/{_NAMESPACE}", {"replication_clusters": ["standalone"]})
                 admin.create_topic(f"{_NAMESPACE}/bench-0")
-        return {"plugin": asyncio.run(_rounds((pair.broker.admin_url, stock.admin_url), scale))}
+        ours, limit = asyncio.run(_rounds((pair.broker.admin_url, stock.admin_url), scale))
+    what = "admin REST of a broker with the plug-in, 8 clients set one topic"
+    return [Figure(what, "a stock broker", "/s", ours, limit, at_least=3.0)]
 
 
-async def _rounds(urls: tuple[str, str], scale: Scale) -> Measured:
+async def _rounds(urls: tuple[str, str], scale: Scale) -> list[list[float]]:
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30, trust_env=False)) for url in urls]
         calls = [rest_calls(client, _NAMESPACE) for client in clients]
@@ -45,4 +46,4 @@ async def _rounds(urls: tuple[str, str], scale: Scale) -> Measured:
             await closed_loop(each, _CLIENTS, count=_WARM_UP_CALLS)
         loads = {number: partial(closed_loop, each, _CLIENTS, scale.seconds) for number, each in enumerate(calls)}
         found = await in_rounds(scale.rounds, loads)
-    return Measured([each.per_second for each in found[0]], [each.per_second for each in found[1]])
+    return [[sample.per_second for sample in samples] for samples in found.values()]

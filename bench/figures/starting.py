@@ -25,19 +25,9 @@ from tests.broker.admin import Admin
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .figure import Figure, Measured, Scale
+from .figure import Figure, Scale
 from .publishing import CHANGE_EVENTS
 
-_ROWS, _DRAIN = "reading the same rows", "a raw drain"
-_WHAT = "first answer of {topics:,} topics"
-FIGURES = (
-    Figure("start-kept", f"{_WHAT}, embedded log", _ROWS, "s", at_most=1.0, of_limit=False),
-    Figure("start", f"{_WHAT}, embedded log, nothing kept beside it", _ROWS, "s", of_limit=False),
-)
-PULSAR_FIGURES = (
-    Figure("start-pulsar-kept", f"{_WHAT}, Pulsar", _DRAIN, "s", at_most=2.0, of_limit=False),
-    Figure("start-pulsar", f"{_WHAT}, Pulsar, nothing kept", _DRAIN, "s", at_most=1.2),
-)
 _NAMESPACE = "public/default"
 _ANSWER_SECONDS = 600.0
 _CONNECTING = [(f"grpc.{which}_reconnect_backoff_ms", 20) for which in ("initial", "min", "max")]
@@ -65,7 +55,7 @@ def first_answer(program: Program, topic: str) -> float:
     return took
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures the embedded log."""
     with tempfile.TemporaryDirectory() as name:
         data, kept = Path(name) / "policies.db", Path(name) / "checkpoints"
@@ -80,10 +70,15 @@ def measure(scale: Scale) -> dict[str, Measured]:
             finally:
                 connection.close()
 
-        return _rounds(Program(*SERVE, *log), kept, _NAMESPACE, rows, "start", scale)
+        limits, starts, restarts, note = _rounds(Program(*SERVE, *log), kept, _NAMESPACE, rows, scale)
+    what, beside = f"first answer of {scale.topics:,} topics, embedded log", "reading the same rows"
+    return [
+        Figure(what, beside, "s", restarts, limits, at_most=1.0, of_limit=False, note=note),
+        Figure(f"{what}, nothing kept beside it", beside, "s", starts, limits, of_limit=False),
+    ]
 
 
-def measure_pulsar(scale: Scale) -> dict[str, Measured]:
+def measure_pulsar(scale: Scale) -> list[Figure]:
     """Measures a sidecar on a broker."""
     namespace = new_namespace(scale.admin_url)
     with Admin(scale.admin_url) as admin:
@@ -99,11 +94,21 @@ def measure_pulsar(scale: Scale) -> dict[str, Measured]:
         def drained() -> int:
             return int(subprocess.run(drain, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
-        return _rounds(program, kept, namespace, drained, "start-pulsar", scale)
+        limits, starts, restarts, note = _rounds(program, kept, namespace, drained, scale)
+    what = f"first answer of {scale.topics:,} topics, Pulsar"
+    return [
+        Figure(what, "a raw drain", "s", restarts, limits, at_most=2.0, of_limit=False, note=note),
+        Figure(f"{what}, nothing kept", "a raw drain", "s", starts, limits, at_most=1.2),
+    ]
 
 
-def _rounds(program: Program, kept: Path, namespace: str, limit: Callable[[], int], name: str, scale: Scale) -> dict[str, Measured]:
-    """Measures the limit, a start with nothing kept, and a start with the checkpoint of the former, round by round."""
+def _rounds(
+    program: Program, kept: Path, namespace: str, limit: Callable[[], int], scale: Scale
+) -> tuple[list[float], list[float], list[float], str]:
+    """Measures the limit, a start with nothing kept, and a start with the checkpoint of the former, round by round.
+
+    Returns the seconds of each, and the size of the checkpoints in words.
+    """
     topic = f"persistent://{namespace}/bench-{scale.topics // 2}"
     limits, starts, restarts, size = list[float](), list[float](), list[float](), 0
     for _ in range(scale.rounds):
@@ -116,5 +121,4 @@ def _rounds(program: Program, kept: Path, namespace: str, limit: Callable[[], in
         if not (size := sum(file.stat().st_size for file in kept.iterdir())):
             raise RuntimeError("the server kept no checkpoint when it stopped")
         restarts.append(first_answer(program, topic))
-    note = f"{scale.topics:,} topics; the checkpoints have {size / 1e6:.1f} MB"
-    return {f"{name}-kept": Measured(restarts, limits, note), name: Measured(starts, limits)}
+    return limits, starts, restarts, f"the checkpoints have {size / 1e6:.1f} MB"

@@ -35,23 +35,10 @@ from tests.broker.admin import Admin
 from topicpolicies.v1 import service_pb2
 
 from . import etcd
-from .figure import Figure, Measured, Scale, in_rounds
+from .figure import Figure, Scale, in_rounds
 from .publishing import Publisher, client, written
 
 _KEYS = {"hot key": 1, "64 keys": 64}
-_WHAT = f"UpdatePolicy, embedded log, {BATCH} in flight"
-FIGURES = (
-    *(Figure(f"updates-{keys}", f"{_WHAT}, {keys}", "empty echo", "/s", at_least=0.7) for keys in _KEYS),
-    *(Figure(f"updates-{keys}-tail", f"p99 of {_WHAT}, {keys}", "its p50", "ms", at_most=2.0) for keys in _KEYS),
-    Figure("batches", "BatchUpdatePolicies, embedded log, 64 updates a call", "etcd, put by 64 clients", "/s", at_least=1.0),
-)
-_HOT = "UpdatePolicy, Pulsar, hot key"
-PULSAR_FIGURES = (
-    Figure("pulsar-rest", f"{_HOT}, 8 in flight", "admin REST, 8 clients", "/s", at_least=15.0),
-    Figure("pulsar-bare", f"{_HOT}, 8 in flight, time a call", "bare publish plus echo", "ms", at_most=1.3),
-    Figure("pulsar-one", f"{_HOT}, 1 in flight, p50", "bare publish plus echo", "ms", at_most=1.15),
-    Figure("pulsar-batches", "BatchUpdatePolicies, Pulsar", "bare publishes of the same bytes", "/s", at_least=0.5),
-)
 _NAMESPACE = "public/default"
 _STAY = {"deleteWhileInactive": False, "maxInactiveDurationSeconds": 3_600, "inactiveTopicDeleteMode": "delete_when_no_subscriptions"}
 _PIPELINED = 1_000
@@ -59,22 +46,25 @@ _SAMPLE = 500
 """Messages of the sidecar that are published again."""
 
 
-def measure(scale: Scale) -> dict[str, Measured]:
+def measure(scale: Scale) -> list[Figure]:
     """Measures the embedded log."""
     with ExitStack() as stack:
         echo, service = stack.enter_context(limits()), stack.enter_context(embedded())
         beside = stack.enter_context(etcd.etcd()) if etcd.version() else None
         found = asyncio.run(_embedded(echo, service, beside, scale))
     rates = {name: [sample.per_second for sample, _ in each] for name, each in found.items()}
-    measured = {f"updates-{keys}": Measured(rates[keys], rates["echo"]) for keys in _KEYS}
+    figures, tails = [], []
     for keys in _KEYS:
-        samples = [sample for sample, _ in found[keys]]
-        measured[f"updates-{keys}-tail"] = Measured([each.p99_ms for each in samples], [each.p50_ms for each in samples])
+        what, samples = f"UpdatePolicy, embedded log, {BATCH} in flight, {keys}", [sample for sample, _ in found[keys]]
+        figures.append(Figure(what, "empty echo", "/s", rates[keys], rates["echo"], at_least=0.7))
+        p99, p50 = [each.p99_ms for each in samples], [each.p50_ms for each in samples]
+        tails.append(Figure(f"p99 of {what}", "its p50", "ms", p99, p50, at_most=2.0))
+    in_batches = Figure(f"BatchUpdatePolicies, embedded log, {BATCH} updates a call", "etcd, put by 64 clients", "/s", at_least=1.0)
     if beside is None:
-        return measured | {"batches": Measured(missing="etcd is not installed (apt-get install etcd-server)")}
+        return [*figures, *tails, in_batches._replace(note="etcd is not installed (apt-get install etcd-server)")]
     us, etcd_us = (statistics.median(used for _, used in found[name]) for name in ("batches", "etcd"))
     note = f"the server's processor time for one: {us / BATCH:.0f} us, etcd's {etcd_us:.0f} us"
-    return measured | {"batches": Measured([each * BATCH for each in rates["batches"]], rates["etcd"], note)}
+    return [*figures, *tails, in_batches._replace(ours=[each * BATCH for each in rates["batches"]], limit=rates["etcd"], note=note)]
 
 
 async def _embedded(echo: Program, service: Program, beside: Program | None, scale: Scale) -> Mapping[str, list[tuple[Sample, float]]]:
@@ -98,7 +88,7 @@ def _like_the_changes() -> tuple[list[str], int]:
     return [each.update.topic for each in changes], int(statistics.mean(each.ByteSize() - len(each.update.topic) for each in changes))
 
 
-def measure_pulsar(scale: Scale) -> dict[str, Measured]:
+def measure_pulsar(scale: Scale) -> list[Figure]:
     """Measures a sidecar on a broker; the bare publishes are of messages that it wrote."""
     with limits() as echo, pulsar(scale.service_url, scale.admin_url, ()) as target:
         beside = new_namespace(scale.admin_url)
@@ -110,14 +100,30 @@ def measure_pulsar(scale: Scale) -> dict[str, Measured]:
                     admin.create_topic(f"{namespace}/bench-{number}")
         found, note = asyncio.run(_pulsar(echo.address, target.address, target.namespace, beside, scale))
     rates = {name: [sample.per_second for sample in each] for name, each in found.items()}
-    apart = {name: [8_000 / sample.per_second for sample in found[name, 8]] for name in ("ours", "bare", "echo")}
-    p50 = {name: [sample.p50_ms for sample in found[name, 1]] for name in ("ours", "bare", "echo")}
-    return {
-        "pulsar-rest": Measured(rates["ours", 8], rates["rest", 8]),
-        "pulsar-bare": Measured(apart["ours"], [a + b for a, b in zip(apart["bare"], apart["echo"], strict=True)]),
-        "pulsar-one": Measured(p50["ours"], [a + b for a, b in zip(p50["bare"], p50["echo"], strict=True)]),
-        "pulsar-batches": Measured([each * BATCH for each in rates["batches", IN_FLIGHT]], rates["bare", _PIPELINED], note),
-    }
+    in_batches = [each * BATCH for each in rates["batches", IN_FLIGHT]]
+    apart = {name: [8_000 / rate for rate in rates[name, 8]] for name in ("ours", "bare", "echo")}
+    alone = {name: [sample.p50_ms for sample in found[name, 1]] for name in ("ours", "bare", "echo")}
+
+    def hot_key(what: str, of: Mapping[str, list[float]], most: float) -> Figure:
+        limit = [bare + echo for bare, echo in zip(of["bare"], of["echo"], strict=True)]
+        return Figure(f"UpdatePolicy, Pulsar, hot key, {what}", "bare publish plus echo", "ms", of["ours"], limit, at_most=most)
+
+    return [
+        Figure(
+            "UpdatePolicy, Pulsar, hot key, 8 in flight", "admin REST, 8 clients", "/s", rates["ours", 8], rates["rest", 8], at_least=15.0
+        ),
+        hot_key("8 in flight, time a call", apart, 1.3),
+        hot_key("1 in flight, p50", alone, 1.15),
+        Figure(
+            "BatchUpdatePolicies, Pulsar",
+            "bare publishes of the same bytes",
+            "/s",
+            in_batches,
+            rates["bare", _PIPELINED],
+            at_least=0.5,
+            note=note,
+        ),
+    ]
 
 
 async def _pulsar(echo: str, service: str, namespace: str, beside: str, scale: Scale) -> tuple[Mapping[tuple[str, int], list[Sample]], str]:

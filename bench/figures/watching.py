@@ -22,12 +22,8 @@ from bench.targets import SERVE, embedded, running
 from topicpolicies import Client
 from topicpolicies.v1 import service_pb2
 
-from .figure import Figure, Measured, Scale, in_rounds
+from .figure import Figure, Scale, in_rounds
 
-DELIVERY_FIGURES = (
-    Figure("deliveries", "deliveries to {watchers:,} watchers, in batches", "raw broadcast of the same bytes", "/s", at_least=0.9),
-)
-SNAPSHOT_FIGURES = (Figure("snapshot", "snapshot of {topics:,} documents, to Client.watch", "the same bytes, unread", "/s", at_least=0.5),)
 NAMESPACE = "public/default"
 Watch: TypeAlias = grpc.aio.UnaryStreamCall[bytes, bytes]
 
@@ -74,11 +70,12 @@ async def _changes(watch: Watch, count: int) -> list[int]:
     return sizes
 
 
-def measure_deliveries(scale: Scale) -> dict[str, Measured]:
+def measure_deliveries(scale: Scale) -> list[Figure]:
     """Measures both, round by round."""
     with limits() as raw, embedded() as service:
         ours, limit = asyncio.run(_deliveries(service.address, raw.address, scale))
-    return {"deliveries": Measured(ours, limit)}
+    what = f"deliveries to {scale.watchers:,} watchers, in batches"
+    return [Figure(what, "raw broadcast of the same bytes", "/s", ours, limit, at_least=0.9)]
 
 
 async def _deliveries(service: str, raw: str, scale: Scale) -> tuple[list[float], list[float]]:
@@ -107,7 +104,7 @@ async def _told(updates: Calls, calls: int, watching: Sequence[Watch]) -> tuple[
     return time.perf_counter() - begin, sizes
 
 
-def measure_snapshot(scale: Scale) -> dict[str, Measured]:
+def measure_snapshot(scale: Scale) -> list[Figure]:
     """Measures both, round by round; each takes every document."""
     with tempfile.TemporaryDirectory() as directory, running(*SERVE, "--data", f"{directory}/policies.db", "--no-history") as server:
         address = server.address
@@ -127,7 +124,8 @@ def measure_snapshot(scale: Scale) -> dict[str, Measured]:
 
         loads = {reader: partial(asyncio.to_thread, reader) for reader in (read, unread)}
         found = asyncio.run(in_rounds(scale.rounds, loads))
-    return {"snapshot": Measured(found[read], found[unread])}
+    what = f"snapshot of {scale.topics:,} documents, to Client.watch"
+    return [Figure(what, "the same bytes, unread", "/s", found[read], found[unread], at_least=0.5)]
 
 
 def _snapshot(address: str) -> Iterator[service_pb2.WatchEvent]:
