@@ -20,9 +20,10 @@ from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, Scope, Top
 from topicpolicies.masks import Path
 from topicpolicies.values import ValueProblem, assign, scalar
 
-from ..core.changes.constraints import Constraint
+from ..core.changes.constraints import Constraint, violations
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_namespace, parse_topic
+from ..core.policies.documents import split
 from .rendering import lines
 from .values import find, structured, with_unit
 
@@ -133,7 +134,12 @@ def load(paths: Iterable[FilePath]) -> Declared:
 
 
 def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
-    """Reads files, and of folders all files, as ``load``; returns what each owner declares, in the order of their names."""
+    """Reads files, and of folders all files, as ``load``; returns what each owner declares, in the order of their names.
+
+    Raises:
+        InvalidArgument: files are wrong, or a declared value breaks a constraint of theirs; the error has all problems.
+        OSError: a file can't be read.
+    """
     found: dict[str, Declared] = {}
     problems: list[Violation] = []
     for file in (each for path in paths for each in files_in(path)):
@@ -145,6 +151,11 @@ def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
         known = found.get(one.owner, Declared((), (), one.owner))
         namespaces = tuple(dict.fromkeys((*known.namespaces, *one.namespaces)))
         found[one.owner] = Declared(namespaces, (*known.declarations, *one.declarations), one.owner, (*known.bounds, *one.bounds))
+    bounds = [bound for declared in found.values() for bound in declared.bounds]
+    for each in (declaration for declared in found.values() for declaration in declared.declarations):
+        constraints = [constraint for bound in bounds if bound.covers(each.topic) for constraint in bound.constraints]
+        broken = violations(constraints, None, split(each.values))
+        problems += [Violation(each.topic, "CONSTRAINT", violation.description) for violation in broken]
     if problems:
         raise wrong(*problems)
     return [found[owner] for owner in sorted(found)]
