@@ -61,6 +61,8 @@ _MEANT = {
     "topicPolicies": "The commands of pulsar-admin topicPolicies stand alone here: topicpolicies set-retention -t 3h -s 1G TOPIC.",
 }
 """Commands of other programs, and what does the same here."""
+_NAMING = ("get", "update", "edit", "delete", "effective", "list", "history")
+"""The commands that ``--output name`` is for."""
 
 
 class Application(TyperGroup):
@@ -159,7 +161,7 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
         argument = args[at]
         long = argument.startswith("--")
         name, together, _ = argument.partition("=") if long else (argument[:2], argument[2:], "")
-        if name in takes_value and (long or not VERBS.keys() & others):
+        if name in takes_value and (long or _command(others) not in VERBS):
             end = at + 1 + (takes_value[name] and not together)
             first += args[at:end]
         else:
@@ -167,6 +169,10 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
             others.append(argument)
         at = end
     return first, [*others, *args[at:]]
+
+
+def _command(others: Sequence[str]) -> str:
+    return next((argument for argument in others if not argument.startswith("-")), "")
 
 
 def output_of(first: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
@@ -184,7 +190,7 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
     if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
         raise WrongUsage("An argument has bytes that are not UTF-8.")
-    command = next((argument for argument in others if not argument.startswith("-")), "")
+    command, output = _command(others), output_of(first, {})
     if command in _MEANT:
         raise WrongUsage(f'There is no command "{command}". {_MEANT[command]}')
     if command == "help":
@@ -192,10 +198,12 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     if others[:1] == ["--version"]:
         return [*first, "version", *others[1:]]
     if command in VERBS:
-        if "-o" in others or any(each.startswith(("-o", "--output")) for each in first):
+        if "-o" in others or output:
             told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
             raise WrongUsage(told)
         return [*first, *others]
+    if output == "name" and command in COMMANDS and command not in _NAMING:
+        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
     return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 

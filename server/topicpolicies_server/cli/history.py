@@ -18,8 +18,8 @@ from .documents import OneScope, Scopes
 from .events import gap_line, line, show_entry
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
-from .rendering import show_differences
-from .settings import ScopeName, ScopeNames, Settings, Topic, settings
+from .rendering import show_differences, show_folded
+from .settings import Output, ScopeName, ScopeNames, Settings, Topic, settings
 from .watch import ResumeFile, follow, sort_targets
 
 
@@ -63,8 +63,11 @@ def history(  # noqa: PLR0913 - options
     if follow_on:
         if topics:
             raise typer.BadParameter("It shows every event of a namespace: name a namespace.", param_hint="--follow")
-        if since or until or by is not None or oldest_first or scope is not ScopeNames.BOTH:
-            raise typer.BadParameter("It shows every event of a namespace: leave out what chooses some.", param_hint="--follow")
+        limited = getattr(context.get_parameter_source("limit"), "name", "") != "DEFAULT"
+        if since or until or by is not None or oldest_first or limited or scope is not ScopeNames.BOTH or chosen.output is Output.NAME:
+            raise typer.BadParameter(
+                "It shows every event of a namespace: leave out what chooses some, --limit and -o name too.", param_hint="--follow"
+            )
         _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
         return
     if resume_file is not None or until_synced:
@@ -73,6 +76,7 @@ def history(  # noqa: PLR0913 - options
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
+    named: set[str] = set()
     shown = 0
     with calling(chosen) as client:
         pages = client.history_pages(
@@ -92,8 +96,9 @@ def history(  # noqa: PLR0913 - options
                 shown += 1
                 if chosen.for_programs:
                     chosen.show({"entry": forms.of_message(entry)})
-                elif not chosen.show_names([entry.document.topic]):
-                    show_entry(entry)
+                elif not chosen.show_names({entry.document.topic} - {"", *named}):
+                    show_entry(entry, wide=chosen.output is Output.WIDE)
+                named.add(entry.document.topic)
             if shown == limit:
                 break
     if chosen.for_programs:
@@ -153,13 +158,15 @@ def diff(
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
+    wide = chosen.output is Output.WIDE
+
     def show_event(event: WatchHistoryEvent) -> None:
         if chosen.for_programs:
             chosen.show(forms.of_message(event))
         elif event.HasField("entry"):
-            show_entry(event.entry)
+            show_entry(event.entry, wide=wide)
         elif (said := line(event)) is not None:
-            typer.echo(said)
+            show_folded(said, wide=wide)
 
     with calling(chosen) as client:
         watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)

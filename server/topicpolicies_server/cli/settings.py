@@ -38,7 +38,7 @@ class Output(enum.Enum):
     YAML = "yaml"
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
-    """The names of topics, where the result has any; else as TABLE."""
+    """The names of topics, for commands whose results have them; for others, if the environment says so, as TABLE."""
 
 
 class ScopeName(enum.Enum):

@@ -22,7 +22,8 @@ from .calls import calling
 from .documents import Scopes
 from .events import line
 from .interrupts import deferring
-from .settings import ScopeNames, settings
+from .rendering import show_folded
+from .settings import Output, ScopeNames, settings
 
 
 class ModeName(enum.Enum):
@@ -77,7 +78,7 @@ def watch(
                     told["change"]["snapshot"] = snapshot
                 chosen.show(told)
             elif (said := line(event, snapshot=snapshot)) is not None:
-                typer.echo(said)
+                show_folded(said, wide=chosen.output is Output.WIDE)
             if event.bookmark.synced:
                 synced.add(event.namespace)
             elif event.HasField("reset"):
