@@ -7,7 +7,7 @@
 - ``doctor``: the command that looks for what is wrong; ``serve``, ``config``, ``demo``: the commands that run a server or a guard, and show
   their options
 - ``rendering``, ``events``, ``forms``: documents, changes and entries for people and for programs
-- ``interrupts``, ``exits``: how commands are interrupted, and how they end
+- ``exits``: how commands end
 """
 
 import sys

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from importlib import import_module
 from itertools import pairwise
@@ -18,8 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .exits import EXIT_CODES, ExitCode, report_other, writing
-from .interrupts import INTERRUPTED, code_of, interruptible
+from .exits import EXIT_CODES, INTERRUPTED, ExitCode, report_other, writing
 from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
@@ -105,11 +103,7 @@ class Application(TyperGroup):
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
             try:
-                arguments = _arranged(first, others)
-                with interruptible() if SERVERS.isdisjoint(others[:1]) else nullcontext():
-                    code = super().main(arguments, *rest, **(extra | {"standalone_mode": False}))
-            except KeyboardInterrupt:
-                code = INTERRUPTED
+                code = super().main(_arranged(first, others), *rest, **(extra | {"standalone_mode": False}))
             except typer.Abort:
                 typer.echo("Nothing was changed.", err=True)
                 code = ExitCode.ERROR
@@ -121,6 +115,8 @@ class Application(TyperGroup):
                 report_other("USAGE", told, json=json, code="INVALID_ARGUMENT")
                 code = ExitCode.ERROR
             except Exception as error:
+                if isinstance(error.__context__, KeyboardInterrupt):  # it came in the middle of a lock's code
+                    sys.exit(INTERRUPTED)
                 if not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
                 if json or not hasattr(error, "show"):
@@ -128,7 +124,7 @@ class Application(TyperGroup):
                 else:
                     error.show()
                 code = ExitCode.USAGE
-        sys.exit(code_of(code) or ExitCode.OK)
+        sys.exit(code or ExitCode.OK)
 
 
 class Command(TyperCommand):

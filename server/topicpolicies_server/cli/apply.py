@@ -40,8 +40,7 @@ from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
-from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report, reporting
-from .interrupts import INTERRUPTED, deferring
+from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, exit_codes, report, reporting
 from .moments import parse_moment, read_at
 from .rendering import show_differences
 from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
@@ -78,18 +77,18 @@ def make(
     actor: str = "",
     reason: str = "",
     owner: str = "",
-) -> bool:
+) -> int:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
     A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
 
     Returns:
-        whether an interrupt kept steps from being sent or answered.
+        the exit code of an interrupted command, if an interrupt kept steps from being sent or answered; else 0.
     """
     waiting_for: list[tuple[Step, str]] = []
     in_order = sorted(planned, key=lambda each: each.deletes)
-    try:
-        with deferring(lambda: None) as asked:
+    with deferring(lambda: None) as asked:
+        try:
             while in_order and not asked() and all(each.error is None for each in planned):
                 batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
                 in_order = in_order[len(batch) :]
@@ -102,13 +101,11 @@ def make(
                     else:
                         step.version = outcome.version
                         report_done(step)
-            interrupted = asked()
-    except KeyboardInterrupt:
-        interrupted = True
-        for step, request_id in waiting_for:
-            told = "The command was interrupted before the answer came."
-            step.error = OutcomeUnknown(told, code=StatusCode.CANCELLED, request_id=request_id)
-    return interrupted and not all(each.version for each in planned)
+        except KeyboardInterrupt:
+            for step, request_id in waiting_for:
+                told = "The command was interrupted before the answer came."
+                step.error = OutcomeUnknown(told, code=StatusCode.CANCELLED, request_id=request_id)
+    return 0 if all(each.version for each in planned) else asked()
 
 
 Files = Annotated[
@@ -232,7 +229,7 @@ def carry_out(
     elif planned:
         typer.echo(f"{_documents(len(planned))} changed", err=True)
     if interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(interrupted)
     if failed:
         partly = any(each.version or isinstance(each.error, OutcomeUnknown) for each in planned)
         raise typer.Exit(ExitCode.HALF_DONE if partly else exit_code(failed[0]))

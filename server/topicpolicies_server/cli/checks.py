@@ -1,11 +1,11 @@
-"""Checks, and how they are run and shown: one after the other, whatever the others found. Also the checks as a client of a server."""
+"""All checks, and how they are run and shown: one after the other, whatever the others found. Also those as a client of a server."""
 
 from __future__ import annotations
 
 import socket
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import typer
 from grpc import StatusCode
@@ -38,6 +38,72 @@ _REMEDIES = {
 }
 
 
+class Check(NamedTuple):
+    """What is checked; ``{0}`` is the namespace, or the topic, that it is about."""
+
+    holds: str
+    """What holds if all is well, in a few words."""
+    remedy: str
+    """What to do otherwise."""
+    needs: str = ""
+    """The check without which this one could only repeat the failure, of the same namespace if it is about one; empty: none."""
+
+
+CHECKS = {
+    "address": Check(
+        "connections are accepted",
+        "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
+        " whether a firewall is in between.",
+    ),
+    "server.service": Check(
+        "the service answers",
+        "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for them.",
+        "address",
+    ),
+    "server.readiness": Check(
+        "the server is ready: its change log can be reached",
+        "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the brokers too.",
+        "server.service",
+    ),
+    "server.namespace": Check(
+        "{0} can be read",
+        "Check the server's log for why it can't read the namespace, and whether the broker serves it.",
+        "server.service",
+    ),
+    "scratch.change": Check("a change of {0} would be made (a dry run)", "Check the reason, and the server's log.", "server.service"),
+    "listen": Check("the server can listen", "Name another address with --listen."),
+    "data": Check("the log's folder can be written", "Name a file of the embedded log with --data."),
+    "broker.service": Check(
+        "the brokers accept connections",
+        "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
+    ),
+    "broker.admin": Check(
+        "their admin API answers",
+        "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
+    ),
+    "token.accepted": Check(
+        "the brokers accept the server's token",
+        "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an issuer.",
+        "broker.admin",
+    ),
+    "broker.policies": Check(
+        "topic policies are on at the brokers, and read from change logs",
+        "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the brokers.",
+        "token.accepted",
+    ),
+    "broker.namespace": Check(
+        "{0} exists, and the server's role may see it",
+        "Make the role an admin of its tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+        "token.accepted",
+    ),
+    "broker.rates": Check(
+        "no rate of {0} slows its change log down",
+        "pulsar-admin namespaces remove-subscription-dispatch-rate {0}; limit single topics by policies of their own.",
+        "broker.namespace",
+    ),
+}
+
+
 class Problem(Exception):
     """What is checked does not hold."""
 
@@ -51,35 +117,37 @@ class Problem(Exception):
 class Doctor:
     """Runs checks and keeps their findings."""
 
-    def __init__(self, *, silent: bool) -> None:
+    def __init__(self, checks: Mapping[str, Check] = CHECKS, *, silent: bool) -> None:
         """``silent``: whether the findings are not printed as they come."""
         self.findings: list[dict[str, str]] = []
         """The findings as JSON."""
+        self._checks = checks
         self._silent = silent
 
-    def check(self, name: str, holds: str, remedy: str, run: Callable[[], str], needs: str = "") -> None:
+    def check(self, kind: str, run: Callable[[], str], about: str = "") -> None:
         """Runs a check.
 
         Args:
-            name: its name for programs.
-            holds: what holds if all is well, in a few words.
-            remedy: what to do otherwise.
+            kind: its name.
             run: returns what was found, in bounded time. If it raises a Problem, an OSError, a TopicPoliciesError or a PolicyError, the
                 check has failed.
-            needs: the name of an earlier check without which this one could only repeat the failure; empty: none.
+            about: the namespace or topic that it is about.
         """
-        level = "failed"
-        if needs and not any(each["check"] == needs and each["level"] in ("ok", "warning") for each in self.findings):
+        holds, remedy, needs = self._checks[kind]
+        holds, level = holds.format(about), "failed"
+        succeeded = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
+        if needs and succeeded.isdisjoint((needs, f"{needs} {about}")):
             level, told, remedy = "skipped", f"it needs {needs}", ""
         else:
             try:
                 level, told, remedy = "ok", run(), ""
             except Problem as problem:
-                level, told, remedy = problem.level, str(problem), problem.remedy or remedy
+                level, told, remedy = problem.level, str(problem), problem.remedy or remedy.format(about)
             except (TopicPoliciesError, PolicyError) as error:
                 told = error.message
             except OSError as error:
                 told = ": ".join(filter(None, (error.filename, error.strerror or str(error) or type(error).__name__)))
+        name = f"{kind} {about}" if about and kind != "scratch.change" else kind
         self.findings.append({"check": name, "level": level, "holds": holds, "told": told, "remedy": remedy})
         if not self._silent:
             self._print(f"{level:<9}", f"{holds}: {told}" if told else holds)
@@ -98,53 +166,16 @@ class Doctor:
 
 
 def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequence[str], scratch: str) -> None:
-    """Checks a running server as its client.
-
-    Args:
-        run: runs the checks.
-        chosen: how the server is reached.
-        client: a client of it.
-        namespaces: the namespaces to check.
-        scratch: the namespace or topic of which a change is checked; empty: none is.
-    """
-    run.check(
-        "address",
-        "connections are accepted",
-        "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
-        " whether a firewall is in between.",
-        lambda: connected(places_of(chosen.server)),
-    )
-    run.check(
-        "server.service",
-        "the service answers",
-        "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for them.",
-        lambda: _service(client, chosen.server),
-        needs="address",
-    )
-    run.check(
-        "server.readiness",
-        "the server is ready: its change log can be reached",
-        "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the brokers too.",
-        lambda: _ready(chosen),
-        needs="server.service",
-    )
+    """Checks a running server as its client. ``scratch``: the namespace or topic of which a change is checked; empty: none is."""
+    run.check("address", lambda: connected(places_of(chosen.server)))
+    run.check("server.service", lambda: _service(client, chosen.server))
+    run.check("server.readiness", lambda: _ready(chosen))
     for namespace in namespaces:
-        run.check(
-            f"server.namespace {namespace}",
-            f"{namespace} can be read",
-            "Check the server's log for why it can't read the namespace, and whether the broker serves it.",
-            lambda namespace=namespace: _namespace(client, namespace),  # type: ignore[misc]
-            needs="server.service",
-        )
+        run.check("server.namespace", lambda namespace=namespace: _namespace(client, namespace), namespace)  # type: ignore[misc]
     if scratch:
-        topic = _scratch_topic(scratch) if "://" not in scratch and scratch.count("/") == 1 else full_topic(scratch)
-        run.check(
-            "scratch.change",
-            f"a change of {topic} would be made (a dry run)",
-            "Check the reason, and the server's log.",
-            lambda: _refusable(lambda: _dry_run(client, topic)),
-            needs="server.service",
-        )
+        of_namespace = "://" not in scratch and scratch.count("/") == 1
+        topic = f"persistent://{scratch}/topicpolicies-doctor" if of_namespace else full_topic(scratch)
+        run.check("scratch.change", lambda: _refusable(lambda: _dry_run(client, topic)), topic)
 
 
 def connected(places: Sequence[Place]) -> str:
@@ -202,7 +233,3 @@ def _refusable(call: Callable[[], _T]) -> _T:
 def _dry_run(client: Client, topic: str) -> str:
     client.update(topic, max_producer_per_topic=1_000_000, validate_only=True, timeout=_SECONDS)
     return ""
-
-
-def _scratch_topic(namespace: str) -> str:
-    return f"persistent://{namespace}/topicpolicies-doctor"

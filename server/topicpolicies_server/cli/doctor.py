@@ -69,8 +69,8 @@ def doctor(
             check_server(run, chosen, client, named, scratch)
     if config is not None and pre and isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
         listen, data = config.listen, config.log.path
-        run.check("listen", "the server can listen", "Name another address with --listen.", lambda: _free(listen))
-        run.check("data", "the log's folder can be written", "Name a file of the embedded log with --data.", lambda: _writable(data))
+        run.check("listen", lambda: _free(listen))
+        run.check("data", lambda: _writable(data))
     if config is not None and isinstance(config.log, PulsarLogConfig):
         from .broker_checks import Brokers  # noqa: PLC0415 - what clients have no use for need not be installed
 

@@ -54,9 +54,9 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "delayed_delivery": Endpoint(
         "delayedDelivery",
         members={
+            "delayed_delivery_tick_time_millis": "tickTime",
             "delayed_delivery_enabled": "active",
             "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
-            "delayed_delivery_tick_time_millis": "tickTime",
         },
     ),
     "dispatch_rate": Endpoint("dispatchRate"),
@@ -129,7 +129,7 @@ def request(setting: Setting, policies: TopicPolicies) -> Request:
     """Returns the request that makes a setting what it is in a document, which removes it if it is not there."""
     name, _, key = setting.partition("/")
     endpoint = ENDPOINTS[name]
-    value = _json(name, key, policies)
+    value = json_of(name, key, policies)
     path, query = path_of(endpoint.path, key), {endpoint.key: key} if endpoint.key else {}
     if value in _NOTHING and not endpoint.removable:
         value = endpoint.unset
@@ -151,8 +151,8 @@ def _known(value: Any) -> Any:
     return {name: _known(each) for name, each in value.items() if name not in _COMPUTED}
 
 
-def _json(name: str, key: str, policies: TopicPolicies) -> Any:
-    """Returns the JSON of a setting; nothing (None, or empty): it is not set."""
+def json_of(name: str, key: str, policies: TopicPolicies) -> Any:
+    """Returns the JSON of a setting, or, without a key, of all entries of a map; nothing (None, or empty): it is not set."""
     endpoint = ENDPOINTS[name]
     if endpoint.members:
         made = {member: _value(policies, field) for field, member in endpoint.members.items()}
@@ -171,17 +171,17 @@ def _value(message: Message, name: str) -> Any:
     if map_value(field) is not None:
         return {key: _members(each) if isinstance(each, Message) else each for key, each in value.items()}
     if field.is_repeated:
-        return [plain_scalar(field, each) for each in value]
+        return [_scalar(field, each) for each in value]
     if not message.HasField(name):
         return None
-    return _members(value) if isinstance(value, Message) else plain_scalar(field, value)
+    return _members(value) if isinstance(value, Message) else _scalar(field, value)
 
 
 def _members(message: Message) -> dict[str, Any]:
     return {field.json_name: _value(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
-def plain_scalar(field: FieldDescriptor, value: Any) -> Any:
+def _scalar(field: FieldDescriptor, value: Any) -> Any:
     """Returns a single value with Pulsar's own names of enums."""
     if field.enum_type is None:
         return value

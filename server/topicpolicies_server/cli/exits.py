@@ -1,4 +1,4 @@
-"""How commands end: exit codes, errors on standard error for people or for programs, and output that can't be written."""
+"""How commands end: exit codes, errors on standard error for people or for programs, interrupts, and output that can't be written."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import io
 import json as json_module
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +53,8 @@ EXIT_CODES = {
     ExitCode.UNWELL: "a check failed (doctor)",
 }
 """What they mean, for help."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code of a command that Ctrl-C has ended, by the convention of shells."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,
@@ -205,3 +209,34 @@ def _discard_output() -> None:
             continue
         with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
             os.dup2(nowhere.fileno(), stream.fileno())
+
+
+@contextmanager
+def deferring(first: Callable[[], object]) -> Iterator[Callable[[], int]]:
+    """Calls ``first`` in the handler of the first SIGINT or SIGTERM; the body goes on. A second one ends the body, in case it is stuck.
+
+    A signal that is ignored, or has a handler of others, stays so. Yields a function that returns the exit code of an interrupted command;
+    0: there was no interrupt.
+
+    Raises:
+        KeyboardInterrupt: there was a second interrupt.
+    """
+    received: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+        first()
+
+    usual = {}
+    if threading.current_thread() is threading.main_thread():
+        present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, signal.SIG_DFL)}
+    for number in usual:
+        signal.signal(number, handle)
+    try:
+        yield lambda: 128 + received[0] if received else 0
+    finally:
+        for number, each in usual.items():
+            signal.signal(number, each)

@@ -21,7 +21,7 @@ from . import forms
 from .calls import calling
 from .documents import Scopes
 from .events import line
-from .interrupts import deferring
+from .exits import deferring
 from .rendering import show_folded
 from .settings import Output, ScopeNames, settings
 
