@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .exits import EXIT_CODES, INTERRUPTED, ExitCode, report_other, writing
+from .exits import EXIT_CODES, INTERRUPTED, ExitCode, report_other, report_problems, writing
 from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
@@ -117,9 +117,11 @@ class Application(TyperGroup):
             except Exception as error:
                 if isinstance(error.__context__, KeyboardInterrupt):  # it came in the middle of a lock's code
                     sys.exit(INTERRUPTED)
-                if not hasattr(error, "format_message"):  # what all of click's exceptions have
+                if hasattr(error, "problems"):  # a ConfigError
+                    report_problems(error.problems, json=json)
+                elif not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
-                if json or not hasattr(error, "show"):
+                elif json or not hasattr(error, "show"):
                     report_other("USAGE", error.format_message(), json=json, code="INVALID_ARGUMENT")
                 else:
                     error.show()

@@ -1,7 +1,6 @@
 """Declared policies: the commands plan, apply and export; and revert, which makes a document what it was in the same way.
 
-A step changes one document that is not as declared: its mask has only the leaves that differ, and the change is made on condition that the
-document still has the version that was read. The server checks all steps; then they are sent in batches, the deletions last.
+The server checks all steps (``declared/steps``); then they are sent in batches, the deletions last.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ from ..core.changes import masks
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declared, load, name_of, read_text, wrong
-from ..declared.owners import Declaring, declaring, owned_by_others
 from ..declared.rendering import policies_of
-from ..declared.steps import Step, steps, topics_of
+from ..declared.steps import Step, owned_by_others, steps, topics_of
 from ..escaping import printable
 from . import forms
 from .calls import calling
@@ -364,7 +362,7 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
         if not paths or namespace in unknown:
             continue
         try:
-            others = owned_by_others(paths, owner, _declaring(client, step))
+            others = owned_by_others(paths, owner, _changes(client, step))
         except PermissionDenied:
             unknown[namespace] = f"You may not read the history of {namespace}"
             continue
@@ -382,13 +380,12 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
         _show_note(f"{why}, so it is not known what other owners have declared.", chosen)
 
 
-def _declaring(client: Client, step: Step) -> Iterator[Declaring]:
-    """Yields what the events say that have changed the document of a step, the newest first."""
+def _changes(client: Client, step: Step) -> Iterator[tuple[str, Sequence[str], bool]]:
+    """Yields the events that have changed the document of a step, for ``owned_by_others``."""
     for page in client.history_pages(topic=step.document.topic, scopes=(step.document.scope,), page_size=1_000):
         for entry in page.entries:
             if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_APPLIED:
-                origin = entry.origin
-                yield declaring(origin.owner, origin.update_mask.paths, there=entry.document.HasField("policies"))
+                yield entry.origin.owner, entry.origin.update_mask.paths, entry.document.HasField("policies")
 
 
 def _listed(path: FilePath | None) -> Iterator[str]:

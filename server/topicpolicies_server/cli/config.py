@@ -16,7 +16,7 @@ from ..config.sources import OptionValues, Setting
 from ..escaping import printable
 from .configured import configured
 from .rendering import columns
-from .serve import check_tls, reporting_problems
+from .serve import check_tls
 from .settings import settings
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
@@ -41,14 +41,13 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
         return
     chosen = settings(context)
     check_tls(chosen.tls_flags, in_force)
-    with reporting_problems(chosen.output):
-        try:
-            server_config(in_force, os.environ)
-        finally:
-            if chosen.for_programs:
-                chosen.show(_json(in_force))
-            else:
-                _show(in_force)
+    try:
+        server_config(in_force, os.environ)
+    finally:
+        if chosen.for_programs:
+            chosen.show(_json(in_force))
+        else:
+            _show(in_force)
 
 
 def _show(in_force: OptionValues) -> None:

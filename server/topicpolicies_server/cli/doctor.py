@@ -19,7 +19,7 @@ from .calls import calling
 from .checks import LEVELS, Doctor, Problem, check_server
 from .configured import configured
 from .exits import ExitCode, reporting
-from .serve import refusal, reporting_problems
+from .serve import refusal
 from .settings import Settings, full_namespace, settings
 
 _SOURCES = ("pulsar", "data", "admin_url")
@@ -55,8 +55,7 @@ def doctor(
     """  # noqa: D301 - "\b" keeps the lines
     chosen, config = settings(context), None
     if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
-        with reporting_problems(chosen.output):
-            config = server_config(in_force, os.environ)
+        config = server_config(in_force, os.environ)
     said = context.parent is not None and getattr(context.parent.get_parameter_source("server"), "name", "") != "DEFAULT"
     if config is not None and not said:
         chosen = _of_config(chosen, config)

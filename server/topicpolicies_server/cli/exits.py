@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,6 +177,17 @@ def report_other(reason: str, message: str, *, json: bool, code: str = "UNKNOWN"
         typer.echo(json_module.dumps({"error": {"code": code, "reason": reason, "message": message}}), err=True)
     else:
         typer.echo(f"Error: {printable(message)}", err=True)
+
+
+def report_problems(problems: Sequence[str], *, json: bool) -> None:
+    """Reports all problems of a wrong configuration on standard error, a line each or as one JSON document."""
+    if json:
+        violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in problems]
+        told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": " ".join(problems), "violations": violations}
+        typer.echo(json_module.dumps({"error": told}), err=True)
+    else:
+        for problem in problems:
+            typer.echo(f"Error: {printable(problem)}", err=True)
 
 
 @contextmanager

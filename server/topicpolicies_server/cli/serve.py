@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import socket
@@ -20,7 +19,6 @@ from ..config.building import guard_config, server_config
 from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
-from ..escaping import printable
 from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
 from .configured import configured
@@ -63,10 +61,9 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_tls(chosen.tls_flags, in_force)
-    with reporting_problems(chosen.output):
-        config = server_config(in_force, os.environ)
-        if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
-            _check_cluster_file(config.log.cluster_file)
+    config = server_config(in_force, os.environ)
+    if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
+        _check_cluster_file(config.log.cluster_file)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
@@ -93,10 +90,7 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
           --pulsar pulsar://broker:6650 --admin-url http://broker:8080
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
-    output = settings(context).output
-    with reporting_problems(output):
-        config = guard_config(in_force)
-    run(config, output)
+    run(guard_config(in_force), settings(context).output)
 
 
 def _check_cluster_file(path: Path) -> None:
@@ -153,22 +147,6 @@ def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -
     if config.data_folder is not None:
         config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Server(config, declared)
-
-
-@contextmanager
-def reporting_problems(output: Output) -> Iterator[None]:
-    """Reports all problems of a wrong configuration, a line each or as one JSON document, and ends the command."""
-    try:
-        yield
-    except ConfigError as error:
-        if output is Output.JSON:
-            violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
-            told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
-            typer.echo(json.dumps({"error": told}), err=True)
-        else:
-            for problem in error.problems:
-                typer.echo(f"Error: {printable(problem)}", err=True)
-        raise typer.Exit(ExitCode.USAGE) from None
 
 
 @contextmanager
