@@ -31,10 +31,9 @@ from topicpolicies.v1.history_pb2 import HistoryOutcome
 from ..core.changes import masks
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
-from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declared, load, name_of, read_text, wrong
+from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
 from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
-from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
@@ -161,7 +160,7 @@ def plan(
     chosen = settings(context)
     with exit_codes(detailed=detailed):
         declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-        with _client(chosen, admin_url, admin_token) as client:
+        with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
             planned = _plan(client, chosen, declared, topics, prune=prune)
         _show_plan(chosen, planned, "as declared")
         if planned:
@@ -199,7 +198,7 @@ def apply(  # noqa: PLR0913, PLR0917 - options
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-    with _client(chosen, admin_url, admin_token) as client:
+    with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
         carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
@@ -288,7 +287,6 @@ def export_(
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
-        _show_notes(client, chosen)
         text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
@@ -296,22 +294,20 @@ def export_(
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None) -> AbstractContextManager[Client | BrokerClient]:
-    """Returns the context of a client of the server or, with a URL, of the brokers' admin API."""
+def _client(
+    chosen: Settings,
+    admin_url: str | None,
+    token_file: FilePath | None,
+    declarations: Sequence[Declaration] = (),
+    *,
+    everything: bool = True,
+) -> AbstractContextManager[Client | BrokerClient]:
+    """Returns the context of a client of the server or, with a URL, of the brokers' admin API, for declarations or for ``everything``."""
     if admin_url is None:
         return calling(chosen)
     from .broker_client import calling_brokers  # noqa: PLC0415 - what it needs is installed for servers only
 
-    return calling_brokers(chosen, admin_url, token_file)
-
-
-def _show_notes(client: Client | BrokerClient, chosen: Settings) -> None:
-    for note in () if isinstance(client, Client) else client.notes:
-        _show_note(note, chosen)
-
-
-def _show_note(note: str, chosen: Settings) -> None:
-    typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
+    return calling_brokers(chosen, admin_url, token_file, declarations, everything=everything)
 
 
 def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
@@ -327,18 +323,15 @@ def _plan(
     client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
     """Returns the steps that would change something, all of which the server and other owners accept."""
-    if not isinstance(client, Client):
-        client.declarations, client.everything = declared.declarations, prune
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
     for topic, scope in by_key.keys() - documents.keys():
         documents[topic, scope] = client.get(topic, scope=scope)
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
-    _show_notes(client, chosen)
     matched = {each.topic for found in by_key.values() for each in found}
     for pattern in dict.fromkeys(each.topic for each in declared.declarations if each.topic not in matched):
-        _show_note(f"{pattern} matches no topic that is known.", chosen)
+        chosen.note(f"{pattern} matches no topic that is known.")
     if not force and isinstance(client, Client):
         _check_owners(client, chosen, planned, declared.owner)
     return accepted(planned, chosen)
@@ -377,7 +370,7 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
             message = f"{told}; --force changes it all the same."
             step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
     for why in unknown.values():
-        _show_note(f"{why}, so it is not known what other owners have declared.", chosen)
+        chosen.note(f"{why}, so it is not known what other owners have declared.")
 
 
 def _changes(client: Client, step: Step) -> Iterator[tuple[str, Sequence[str], bool]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -141,6 +142,10 @@ class Settings:
         from . import forms  # noqa: PLC0415
 
         typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
+
+    def note(self, text: str) -> None:
+        """Prints a note on standard error."""
+        typer.echo(json.dumps({"note": text}, ensure_ascii=False) if self.json else printable(text), err=True)
 
     def show_names(self, topics: Iterable[str]) -> bool:
         """Prints each topic once if names are what is to be printed; returns whether they are."""
