@@ -40,7 +40,7 @@ COMMANDS = {
     "health": ("server:health", "Check whether the server is ready."),
     "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
     "serve": ("serve:serve", "Run a server, until it is stopped (SIGTERM, Ctrl-C)."),
-    "config": ("config:config", "Show the options in force, and the source of each."),
+    "config": ("options:config", "Show the options in force, and the source of each."),
     "guard": ("serve:guard", "Restore what brokers lose of each other's changes."),
     "demo": ("demo:demo", "Show many clients changing one topic, and that no update is lost."),
     "version": ("server:version", "Show the version of this program."),

@@ -18,7 +18,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import admin_api
 from ..logs.pulsar.facts import dialect_of, unread_logs
 from ..logs.pulsar.topics import throttling
-from .checks import Doctor, Problem, connected
+from .doctor import Doctor, Problem, connected
 
 _SECONDS = 3.0
 

@@ -21,9 +21,9 @@ from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
-from .configured import configured
 from .exits import ExitCode, report_other, reporting
-from .settings import Output, TlsFlags, WrongUsage, settings
+from .options import check_tls, configured
+from .settings import Output, settings
 
 if TYPE_CHECKING:
     from ..declared.files import Declared
@@ -100,17 +100,6 @@ def _check_cluster_file(path: Path) -> None:
         parse(files.read(path).decode())
     except (OSError, ValueError) as error:
         raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
-
-
-def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
-    """Checks that the global TLS options fit a server."""
-    certificate = in_force.settings["tls_certificate"]
-    if flags.ca_file is not None or flags.server_name is not None:
-        raise WrongUsage("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
-    if flags.use and certificate.value is None:
-        raise WrongUsage("A server with TLS needs its --tls-certificate and --tls-key.")
-    if flags.use is False and certificate.value is not None:
-        raise WrongUsage(f"--no-tls contradicts tls_certificate ({certificate.where}).")
 
 
 def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[Declared] = ()) -> None:

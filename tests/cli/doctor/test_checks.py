@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from topicpolicies_server.cli.checks import Check, Doctor, Problem
+from topicpolicies_server.cli.doctor import Check, Doctor, Problem
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
