@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .exits import EXIT_CODES, INTERRUPTED, ExitCode, report_other, report_problems, writing
+from .exits import INTERRUPTED, ExitCode, report_other, report_problems, writing
 from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
@@ -93,7 +93,7 @@ class Application(TyperGroup):
                 "set-..., get-... and remove-..., such as set-retention, with the same flags: explain names them by field."
             )
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
+            formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits."""
@@ -144,13 +144,9 @@ class Command(TyperCommand):
 
 
 def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the global options among arguments, and all others. What follows ``--`` stays.
+    """Returns the global options among arguments, and all others. What follows ``--`` stays; pulsar-admin's commands have own short ones.
 
-    Behind a command of pulsar-admin short options are its own.
-
-    Args:
-        args: the arguments of the program.
-        takes_value: the names of the global options, and whether a value follows.
+    ``takes_value``: the names of the global options, and whether a value follows.
     """
     first: list[str] = []
     others: list[str] = []
@@ -222,58 +218,37 @@ def _default_actor() -> str:
         return ""
 
 
-def _option(*names: str, variable: str, told: str, **more: Any) -> Any:
-    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", help=told, **more)
+def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
+
+
+_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
+_TLS = "Use TLS or not; by default only for servers on other machines."
+_CERTIFICATE = "Your certificate, PEM; for serve, the server's."
+_ACTOR = "Who makes a change, for the log; by default your login name."
 
 
 @app.callback()
 def options(  # noqa: PLR0913, PLR0917 - options
     context: typer.Context,
     server: Annotated[
-        str, _option("--server", "-s", variable="SERVER", metavar="ADDRESS", told="The server's address; port 6680 if it has none.")
+        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s")
     ] = "localhost:6680",
-    output: Annotated[
-        Output,
-        _option(
-            "--output",
-            "-o",
-            variable="OUTPUT",
-            case_sensitive=False,
-            told="Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone.",
-        ),
-    ] = Output.TABLE,
+    output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE,
     timeout: Annotated[
-        float, _option("--timeout", variable="TIMEOUT", min=0.001, max=86_400, metavar="SECONDS", told="How long to try, retries included.")
+        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
     ] = 30.0,
-    actor: Annotated[
-        str | None,
-        _option("--actor", variable="ACTOR", metavar="NAME", told="Who makes a change, for the log; by default your login name."),
-    ] = None,
-    reason: Annotated[str, _option("--reason", variable="REASON", metavar="TEXT", told="Why a change is made, for the log.")] = "",
+    actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None,
+    reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = "",
     token_file: Annotated[
-        Path | None,
-        _option("--token-file", variable="TOKEN_FILE", metavar="FILE", told="A file with your token; read again when it changes."),
+        Path | None, _option("TOKEN_FILE", "FILE", "A file with your token; read again when it changes.", "--token-file")
     ] = None,
-    use: Annotated[
-        bool | None,
-        _option("--tls/--no-tls", variable="CLIENT_TLS", told="Use TLS or not; by default only for servers on other machines."),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, _option("--tls-ca", variable="CLIENT_TLS_CA", metavar="FILE", told="The authorities that are trusted, PEM.")
-    ] = None,
-    certificate_file: Annotated[
-        Path | None,
-        _option(
-            "--tls-certificate",
-            variable="CLIENT_TLS_CERTIFICATE",
-            metavar="FILE",
-            told="Your certificate, PEM; for serve, the server's.",
-        ),
-    ] = None,
-    key_file: Annotated[Path | None, _option("--tls-key", variable="CLIENT_TLS_KEY", metavar="FILE", told="Its private key, PEM.")] = None,
+    use: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None,
+    ca_file: Annotated[Path | None, _option("CLIENT_TLS_CA", "FILE", "The authorities that are trusted, PEM.", "--tls-ca")] = None,
+    certificate_file: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", _CERTIFICATE, "--tls-certificate")] = None,
+    key_file: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None,
     server_name: Annotated[
-        str | None,
-        _option("--tls-server-name", variable="CLIENT_TLS_SERVER_NAME", metavar="NAME", told="The name in the server's certificate."),
+        str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", "The name in the server's certificate.", "--tls-server-name")
     ] = None,
 ) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.

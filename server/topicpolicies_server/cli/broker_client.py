@@ -147,11 +147,7 @@ class BrokerClient:
                     yield _document(topic, scope, settings)
 
     def get(self, topic: str, *, scope: Scope.ValueType) -> PolicyDocument:
-        """Returns a document. That of a topic which does not exist is absent.
-
-        Raises:
-            TopicPoliciesError: the namespace does not exist, or the brokers do not answer.
-        """
+        """Returns a document, as ``list``. That of a topic which does not exist is absent."""
         full = topic_name(topic)
         if full in self._names(namespace_of(full)) and _key(full, scope) not in self._documents:
             self._run(self._read_all([full]))

@@ -37,9 +37,7 @@ _SCHEMES = {"pulsar": _BROKERS, "pulsar+ssl": _BROKERS, "http": _ADMIN_API, "htt
 def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
     """Yields a client of the server. An error of the body is reported, and ends the command (``reporting``).
 
-    Args:
-        chosen: the global options.
-        listening: whether a server has to listen, if its address is of this machine.
+    ``listening``: whether a server has to listen, if its address is of this machine.
     """
     with reporting(chosen.output, chosen.server):
         check(chosen)

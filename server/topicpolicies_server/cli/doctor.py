@@ -137,14 +137,7 @@ class Doctor:
         self._silent = silent
 
     def check(self, kind: str, run: Callable[[], str], about: str = "") -> None:
-        """Runs a check.
-
-        Args:
-            kind: its name.
-            run: returns what was found, in bounded time. If it raises a Problem, an OSError, a TopicPoliciesError or a PolicyError, the
-                check has failed.
-            about: the namespace or topic that it is about.
-        """
+        """Runs a check, of a namespace or topic. ``run``: returns what was found, in bounded time, or raises why the check has failed."""
         holds, remedy, needs = self._checks[kind]
         holds, level = holds.format(about), "failed"
         succeeded = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
@@ -191,11 +184,7 @@ def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequ
 
 
 def connected(places: Sequence[Place]) -> str:
-    """Returns the places, all of which accept connections.
-
-    Raises:
-        Problem: one does not.
-    """
+    """Returns the places, all of which accept connections; if one does not, that is a Problem."""
     for place in places:
         try:
             if place.path:

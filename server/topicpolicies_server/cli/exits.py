@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -24,35 +24,30 @@ if TYPE_CHECKING:
 
 
 class ExitCode(enum.IntEnum):
-    """The exit codes of every command; ``EXIT_CODES`` says what they mean."""
+    """The exit codes of every command, each with what it means, for help."""
 
-    OK = 0
-    ERROR = 1
-    USAGE = 2
-    CONFLICT = 3
-    NOT_FOUND = 4
-    UNAVAILABLE = 5
-    OUTCOME_UNKNOWN = 6
-    DIFFERENT = 7
-    HALF_DONE = 8
-    NOT_STARTED = 9
-    UNWELL = 10
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """Returns a member."""
+        made = int.__new__(cls, code)
+        made._value_ = code
+        made.meaning = meaning
+        return made
+
+    OK = 0, "done"
+    ERROR = 1, "another error"
+    USAGE = 2, "wrong usage, file or request"
+    CONFLICT = 3, "conflict: --if-version, --must-not-exist, another owner"
+    NOT_FOUND = 4, "not found, or no document"
+    UNAVAILABLE = 5, "the server or its log can't be reached"
+    OUTCOME_UNKNOWN = 6, "the outcome is unknown: repeat with the --request-id that the error names"
+    DIFFERENT = 7, "there are differences (plan, diff)"
+    HALF_DONE = 8, "partly done (apply)"
+    NOT_STARTED = 9, "not started: an address or a file can't be used (serve, guard, demo)"
+    UNWELL = 10, "a check failed (doctor)"
 
 
-EXIT_CODES = {
-    ExitCode.OK: "done",
-    ExitCode.ERROR: "another error",
-    ExitCode.USAGE: "wrong usage, file or request",
-    ExitCode.CONFLICT: "conflict: --if-version, --must-not-exist, another owner",
-    ExitCode.NOT_FOUND: "not found, or no document",
-    ExitCode.UNAVAILABLE: "the server or its log can't be reached",
-    ExitCode.OUTCOME_UNKNOWN: "the outcome is unknown: repeat with the --request-id that the error names",
-    ExitCode.DIFFERENT: "there are differences (plan, diff)",
-    ExitCode.HALF_DONE: "partly done (apply)",
-    ExitCode.NOT_STARTED: "not started: an address or a file can't be used (serve, guard, demo)",
-    ExitCode.UNWELL: "a check failed (doctor)",
-}
-"""What they mean, for help."""
 INTERRUPTED = 128 + signal.SIGINT
 """The exit code of a command that Ctrl-C has ended, by the convention of shells."""
 _CODES = {
@@ -106,12 +101,7 @@ def exit_codes(*, detailed: bool) -> Iterator[None]:
 
 @contextmanager
 def reporting(output: Output, server: str = "") -> Iterator[None]:
-    """Reports an error of the body on standard error, and ends the command with its exit code.
-
-    Args:
-        output: the form of the report.
-        server: the server's address, for an error about the connection.
-    """
+    """Reports an error of the body on standard error, and ends the command with its exit code."""
     from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
     try:
@@ -194,9 +184,7 @@ def report_problems(problems: Sequence[str], *, json: bool) -> None:
 def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
     r"""Ends the command with a message on standard error if its output can't be written. An OSError with a file name is not handled.
 
-    Args:
-        json: whether the message is JSON.
-        utf_8: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
+    ``utf_8``: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

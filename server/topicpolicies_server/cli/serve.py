@@ -140,13 +140,9 @@ def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -
 
 @contextmanager
 def starting(what: str, output: Output, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
-    """Ends the command with a message if ``what`` could not start. Yields a function to be called once it has started.
+    """Ends the command with a message if ``what``, which is to listen at addresses, could not start. Yields a function to call once it has.
 
-    Args:
-        what: the subject of the message.
-        output: the form of the message, if ``form`` is TEXT.
-        addresses: where ``what`` is to listen.
-        form: the format of log lines; unless it is TEXT, the message is a log line too.
+    ``form``: the format of log lines; unless it is TEXT, the message is a log line too, whatever ``output``.
     """
     running = False
 

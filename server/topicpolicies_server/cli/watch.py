@@ -119,12 +119,7 @@ class ResumeFile:
                 raise typer.BadParameter(f"{path} can't be written: {error.strerror}.", param_hint="--resume-file") from None
 
     def load(self) -> dict[str, str]:
-        """Returns the tokens from which to continue, by namespace; none: the watch begins anew.
-
-        Raises:
-            InvalidArgument: the content of the file is no place of a watch.
-            OSError: the file can't be read.
-        """
+        """Returns the tokens from which to continue, by namespace; none: the watch begins anew."""
         if self._path is None or not self._path.exists():
             return {}
         text = read_text(self._path)
@@ -161,9 +156,6 @@ def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) 
     """Shows the events of a watch until it ends, or until Ctrl-C, and keeps its place.
 
     An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
-
-    Raises:
-        TopicPoliciesError: the watch ended with an error.
     """
     with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:
         reached: dict[str, str] = {}

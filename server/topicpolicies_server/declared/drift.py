@@ -57,15 +57,7 @@ class Drift:
     """Compares the documents of a server with declared policies, again and again."""
 
     def __init__(self, registry: Registry, cluster: Cluster | None, path: Path, declared: Sequence[Declared], *, enforce: bool) -> None:
-        """Compares nothing yet.
-
-        Args:
-            registry: the namespaces of the server, whose log is open.
-            cluster: what is known of the cluster; None: nothing is.
-            path: the file or the folder of the declared policies.
-            declared: what each owner declares there.
-            enforce: whether drift is put back.
-        """
+        """Compares nothing yet. ``declared``: what each owner declares in the files of ``path``; ``enforce``: whether drift is put back."""
         self._registry = registry
         self._cluster = cluster
         self._path = path

@@ -116,14 +116,7 @@ class Declared(NamedTuple):
 
 
 def load(paths: Iterable[FilePath]) -> Declared:
-    """Reads files of one owner, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
-
-    Files that declare no policies may have another owner, or none.
-
-    Raises:
-        InvalidArgument: files are wrong, or of several owners; the error has all problems, each with its line.
-        OSError: a file can't be read.
-    """
+    """Reads files of one owner, as ``by_owner``. Files that declare no policies may have another owner, or none."""
     found = by_owner(paths)
     owners = [each for each in found if each.declarations] or found
     if len(owners) > 1:
@@ -134,10 +127,10 @@ def load(paths: Iterable[FilePath]) -> Declared:
 
 
 def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
-    """Reads files, and of folders all files, as ``load``; returns what each owner declares, in the order of their names.
+    """Reads files, and of folders all files; returns what each owner declares, in the order of their names.
 
     Raises:
-        InvalidArgument: files are wrong, or a declared value breaks a constraint of theirs; the error has all problems.
+        InvalidArgument: files are wrong, or a declared value breaks a constraint of theirs; the error has all problems, with their lines.
         OSError: a file can't be read.
     """
     found: dict[str, Declared] = {}
@@ -162,11 +155,7 @@ def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
 
 
 def files_in(path: FilePath) -> list[FilePath]:
-    """Returns the files of a folder whose names end with .yaml, .yml or .json, in the order of their names; of a file, the file.
-
-    Raises:
-        InvalidArgument: a folder has none.
-    """
+    """Returns the files of a folder whose names end with .yaml, .yml or .json, in the order of their names; of a file, the file."""
     files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
     if not files:
         raise wrong(Violation(str(path), "NO_FILES", "The folder has no .yaml, .yml or .json file."))
@@ -174,20 +163,12 @@ def files_in(path: FilePath) -> list[FilePath]:
 
 
 def parse(text: str, name: str) -> Declared:
-    """Parses the text of a file. ``name``: the file's name, for problems.
-
-    Raises:
-        InvalidArgument: the text is wrong; the error has all problems.
-    """
+    """Parses the text of a file. ``name``: the file's name, for problems, which are an InvalidArgument."""
     return _Parser(name).run(text, _Parser.file)
 
 
 def parse_policies(text: str, name: str) -> tuple[TopicPolicies, tuple[Path, ...]]:
-    """Parses a mapping of fields to values: what stands below ``set:``. Returns the values and paths of a declaration.
-
-    Raises:
-        InvalidArgument: the text is wrong; the error has all problems.
-    """
+    """Parses a mapping of fields to values, what stands below ``set:``, as ``parse``. Returns the values and paths of a declaration."""
     return _Parser(name).run(text, lambda parser, root: parser.policies(root or {}, None, None))
 
 

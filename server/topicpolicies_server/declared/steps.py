@@ -81,11 +81,9 @@ class Step:
 
 
 def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
-    """Returns the declarations of each document: patterns first, then topics, each in the file's order. Patterns skip system topics.
+    """Returns the declarations of each document, as ``Declared.covering``.
 
-    Args:
-        declared: the content of the files.
-        known: full names of topics that patterns may match, in addition to those that the file names.
+    ``known``: full names of topics that patterns may match, in addition to those that the file names.
     """
     found: dict[Key, list[Declaration]] = {}
     for topic in sorted({*known, *declared.topics}):
