@@ -448,12 +448,9 @@ def _report_failed(planned: Iterable[Step]) -> None:
 
 def _outcome(planned: Iterable[Step]) -> dict[str, Any]:
     """Returns what was done, what failed, and what was not sent."""
-    told: dict[str, list[dict[str, Any]]] = {"done": [], "failed": [], "not_sent": []}
-    for each in planned:
-        if each.version:
-            told["done"].append(each.named | {"version": each.version})
-        elif each.error is not None:
-            told["failed"].append(each.named | {"error": error_json(each.error)})
-        else:
-            told["not_sent"].append(each.named)
-    return told
+    steps = list(planned)
+    return {
+        "done": [each.named | {"version": each.version} for each in steps if each.version],
+        "failed": [each.named | {"error": error_json(each.error)} for each in steps if each.error is not None],
+        "not_sent": [each.named for each in steps if not each.version and each.error is None],
+    }

@@ -35,6 +35,7 @@ def function_of(command: str) -> Callable[..., None]:
     flags = row.flags if action == "set" else ()
 
     def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
+        from .assignments import parse  # noqa: PLC0415
         from .calls import calling  # noqa: PLC0415
         from .endpoints import ENDPOINTS  # noqa: PLC0415
 
@@ -47,7 +48,9 @@ def function_of(command: str) -> Callable[..., None]:
             if action == "get":
                 typer.echo(_found(client, topic, scope, name, key, applied=given["applied"]), nl=False)
                 return
-            values = _values(assignments)
+            texts = {path: text for path, (text, _) in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
+            units = {path: unit for path, (_, unit) in assignments.items()}
+            values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
             mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
             client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
@@ -123,27 +126,6 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
         general = {leaf: f"{path}.{leaf.removeprefix(prefix)}" for leaf in leaves}
         found |= {f"{path}.{leaf}": found[at] for leaf, at in general.items() if at in found}
     return found
-
-
-def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """Returns the values of assignments; the strategy UNDEFINED is none."""
-    from topicpolicies import Violation  # noqa: PLC0415
-    from topicpolicies.errors import invalid  # noqa: PLC0415
-    from topicpolicies.values import ValueProblem  # noqa: PLC0415
-
-    from ..declared.values import find  # noqa: PLC0415
-    from .assignments import parse_value  # noqa: PLC0415
-
-    values: dict[str, Any] = {}
-    violations: list[Violation] = []
-    for path, (text, bare) in assignments.items():
-        try:
-            values[path] = None if text == "UNDEFINED" else parse_value(find(path), text, bare)
-        except ValueProblem as problem:
-            violations.append(Violation(path, problem.reason, str(problem)))
-    if violations:
-        raise invalid(*violations)
-    return values
 
 
 def _found(client: Any, topic: str, scope: ScopeName, name: str, key: str, *, applied: bool) -> str:
