@@ -5,6 +5,7 @@ A *setting* is what one call changes (``core/policies/documents``): a field, an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +18,7 @@ from topicpolicies.values import assign, enum_name, map_value
 
 from ..core.policies.documents import Setting
 from ..declared.values import find, structured
+from .fields import FIELDS
 
 
 class Endpoint(NamedTuple):
@@ -45,12 +47,11 @@ class Endpoint(NamedTuple):
     """Whether it can be removed; if not, ``unset`` is set."""
 
 
-ENDPOINTS: Mapping[str, Endpoint] = {
-    "auto_subscription_creation_override": Endpoint("autoSubscriptionCreation"),
+ENDPOINTS = {name: Endpoint(re.sub("-(.)", lambda found: found[1].upper(), row.verb)) for name, row in FIELDS.items() if row.verb}
+del ENDPOINTS["delayed_delivery_enabled"]
+ENDPOINTS |= {
     "back_log_quota_map": Endpoint("backlogQuota", "backlogQuotaMap", key="backlogQuotaType"),
-    "compaction_threshold": Endpoint("compactionThreshold"),
     "deduplication_enabled": Endpoint("deduplicationEnabled"),
-    "deduplication_snapshot_interval_seconds": Endpoint("deduplicationSnapshotInterval"),
     "delayed_delivery": Endpoint(
         "delayedDelivery",
         members={
@@ -59,34 +60,19 @@ ENDPOINTS: Mapping[str, Endpoint] = {
             "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
         },
     ),
-    "dispatch_rate": Endpoint("dispatchRate"),
     "dispatcher_pause_on_ack_state_persistent_enabled": Endpoint("dispatcherPauseOnAckStatePersistent", unset=False, switch=True),
     "entry_filters": Endpoint("entryFilters"),
-    "inactive_topic_policies": Endpoint("inactiveTopicPolicies"),
-    "max_consumer_per_topic": Endpoint("maxConsumers"),
-    "max_consumers_per_subscription": Endpoint("maxConsumersPerSubscription"),
-    "max_message_size": Endpoint("maxMessageSize"),
-    "max_producer_per_topic": Endpoint("maxProducers"),
-    "max_subscriptions_per_topic": Endpoint("maxSubscriptionsPerTopic"),
     "max_unacked_messages_on_consumer": Endpoint("maxUnackedMessagesOnConsumer"),
     "max_unacked_messages_on_subscription": Endpoint("maxUnackedMessagesOnSubscription"),
     "message_ttl_in_seconds": Endpoint("messageTTL", parameter="messageTTL"),
-    "offload_policies": Endpoint("offloadPolicies"),
-    "persistence": Endpoint("persistence"),
-    "publish_rate": Endpoint("publishRate"),
     "replication_clusters": Endpoint("replication"),
-    "replicator_dispatch_rate": Endpoint("replicatorDispatchRate"),
-    "retention_policies": Endpoint("retention"),
     "schema_compatibility_strategy": Endpoint("schemaCompatibilityStrategy", method="PUT", local_only=True, unset="UNDEFINED"),
     "schema_validation_enforced": Endpoint("schemaValidationEnforced", local_only=True, unset=False, removable=False),
     "shadow_topics": Endpoint("shadowTopics", method="PUT", local_only=True),
-    "subscribe_rate": Endpoint("subscribeRate"),
-    "subscription_dispatch_rate": Endpoint("subscriptionDispatchRate"),
     "subscription_expiration_time_in_minutes": Endpoint("subscriptionExpirationTime", parameter="subscriptionExpirationTime"),
     "subscription_policies": Endpoint("{}/dispatchRate", leaf="dispatch_rate"),
-    "subscription_types_enabled": Endpoint("subscriptionTypesEnabled"),
 }
-"""By field, or by group of fields (``documents.GROUPS``)."""
+"""By field, or by group of fields (``documents.GROUPS``). Most paths are the names of pulsar-admin's commands."""
 _NOTHING: Sequence[object] = (None, {}, [])
 """How JSON says that a setting is not set."""
 _COMPUTED = frozenset({"limit", "s3Driver", "gcsDriver", "fileSystemDriver"})
