@@ -248,7 +248,7 @@ def test_a_file_of_constraints_has_no_owner_that_contradicts_others(tmp_path: Pa
     constraints = "constraints:\n  - {pattern: public/a/*, fields: {max_producer_per_topic: {max: 9}}}\n"
     (tmp_path / "b.yaml").write_text(f"version: 1\n{constraints}")
     found = load([tmp_path])
-    assert (found.owner, len(found.declarations), len(found.bounds)) == ("payments", 1, 1)
+    assert (found.owner, len(found.declarations), len(found.constraints)) == ("payments", 1, 0)
     (tmp_path / "b.yaml").write_text(f"version: 1\n{declared}")
     with pytest.raises(InvalidArgument, match="several owners"):
         load([tmp_path])
@@ -275,8 +275,7 @@ def test_what_breaks_a_constraint_is_told_with_units_and_with_the_pattern() -> N
     fields = (
         "{retention_policies.retention_size_in_mb: {max: 10G}, message_ttl_in_seconds: {min: 1h}, replication_clusters: {allowed: [a]}}"
     )
-    (bound,) = parse(f"version: 1\nconstraints:\n  - {{pattern: public/a/*, fields: {fields}}}\n", "file.yaml").bounds
-    size, time, clusters = bound.constraints
+    size, time, clusters = parse(f"version: 1\nconstraints:\n  - {{pattern: public/a/*, fields: {fields}}}\n", "file.yaml").constraints
     this = "a constraint of the declared policies of this server, for persistent://public/a/*,"
     assert size.problem(20_480) == (
         f"retention_policies.retention_size_in_mb is 20G, and {this} allows at most 10G: give no more than that."

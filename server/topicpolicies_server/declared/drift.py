@@ -35,7 +35,7 @@ from ..namespaces.activity import writer_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
-from .files import Declared, by_owner
+from .files import Declared, by_owner, constraints_of
 from .rendering import UNSET, between, policies_of, printable_path
 from .steps import Step, owned_by_others, steps
 
@@ -83,8 +83,7 @@ class Drift:
 
     def constraints_of(self, topic: str) -> list[Constraint]:
         """Returns what changes of a topic may make of it."""
-        bounds = [bound for declared in self._read for bound in declared.bounds if bound.covers(topic)]
-        return [constraint for bound in bounds for constraint in bound.constraints]
+        return constraints_of(topic, self._read)
 
     def start(self, reloader: Reloader) -> None:
         """Begins to compare. ``reloader``: has the files read again when they change."""
