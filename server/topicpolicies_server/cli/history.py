@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +19,7 @@ from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
 from .settings import Output, ScopeName, ScopeNames, Settings, Topic, settings
-from .watch import ResumeFile, follow, sort_targets
+from .watch import ResumeFile, ResumeOption, UntilSynced, follow, sort_targets
 
 
 def history(  # noqa: PLR0913 - options
@@ -38,16 +37,13 @@ def history(  # noqa: PLR0913 - options
     follow_on: Annotated[
         bool, typer.Option("--follow", help="Show every event of a namespace from the first one on, and those to come.")
     ] = False,
-    resume_file: Annotated[
-        Path | None,
-        typer.Option("--resume-file", metavar="FILE", dir_okay=False, help="With --follow: the file of the place; need not exist."),
-    ] = None,
-    until_synced: Annotated[bool, typer.Option("--until-synced", help="With --follow: end once everything until now is shown.")] = False,
+    resume_file: ResumeOption = None,
+    until_synced: UntilSynced = False,
 ) -> None:
     """Show who changed what, and when: the newest event first.
 
     The events are those that this server has recorded; the output says where events may be missing. Times are written as
-    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago.
+    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. --resume-file and --until-synced go with --follow.
 
     \b
     Examples:

@@ -33,21 +33,18 @@ class ModeName(enum.Enum):
     EVERY = "every"
 
 
+_RESUME = "The file of the place to continue from; kept up to date, need not exist."
+ResumeOption = Annotated[Path | None, typer.Option("--resume-file", metavar="FILE", dir_okay=False, help=_RESUME)]
+UntilSynced = Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")]
+
+
 def watch(
     context: typer.Context,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[ModeName, typer.Option("--mode", help="The newest states, or every change.")] = ModeName.LATEST,
     scope: Scopes = ScopeNames.BOTH,
-    resume_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume-file",
-            metavar="FILE",
-            dir_okay=False,
-            help="The file of the place to continue from; kept up to date, need not exist.",
-        ),
-    ] = None,
-    until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
+    resume_file: ResumeOption = None,
+    until_synced: UntilSynced = False,
     include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
     """Follow topics and namespaces: their documents, then changes.

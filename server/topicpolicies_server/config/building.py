@@ -1,8 +1,4 @@
-"""Builds the configuration from the values in force, and completes these with what follows from others: which log is used, and where.
-
-Options that contradict each other, such as those of two kinds of log, are an error, whichever sources set them. All problems are reported
-at once.
-"""
+"""Builds the configuration from the values in force, and completes these with what follows from others: which log is used, and where."""
 
 from __future__ import annotations
 

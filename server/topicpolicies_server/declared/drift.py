@@ -1,8 +1,6 @@
 """Drift: documents that are not as the declared policies of a server say. It is found, reported, and put back if that is asked for.
 
-Every ``LOOK_SECONDS`` the server compares the documents that have changed since with the files of ``--declared``. A difference is a log
-line that names who changed the document last, and counts in a metric. With ``--enforce`` it is put back by a masked update, which is made
-on condition that the document is still the one that was compared; what another owner has declared since is left alone.
+docs/declared-policies.md describes it.
 """
 
 from __future__ import annotations
