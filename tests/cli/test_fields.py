@@ -64,6 +64,9 @@ def test_explain_has_type_unit_special_values_example_and_pulsar_admins_command(
     assert (told["0"], told["-1"], told["unset"]) == ("never", "is refused", "as the namespace or broker says")
     assert "set-message-ttl [-t | --ttl] TOPIC" in told["pulsar-admin"] and told["example"].endswith("=3h")
     assert terminal.json("explain", "set-message-ttl") == terminal.json("explain", "message-ttl") == told
+    assert terminal.json("explain", "ttl") == told and "dispatch_rate, publish_rate" in terminal.run("explain", "rate").stderr
+    rate = terminal.json("explain", "dispatch_rate.dispatch_throttling_rate_in_msg")
+    assert (rate["0"], rate["-1"]) == ("no limit", "no limit")
     assert "back_log_quota_map.KEY.limit_size" in terminal.json("explain", "backlog-quota")["fields"]
     assert len(terminal.run("explain").stdout.splitlines()) == len(FIELDS)
     assert terminal.failing("explain", "no_such")[0] == 2
@@ -133,6 +136,7 @@ def test_a_document_is_yaml_or_a_name_and_a_list_has_a_line_for_each(terminal: T
     terminal.write(A, "orders", 5)
     assert "policies:\n  max_producer_per_topic: 5\n" in terminal.run("get", TOPIC, "-o", "yaml").stdout
     assert terminal.run("list", A, "-o", "name").stdout == f"{TOPIC}\n"
+    assert "watch prints no names of topics" in terminal.run("watch", A, "-o", "name").stderr
     assert terminal.run("list", A).stdout.split() == [TOPIC, "LOCAL", terminal.json("get", TOPIC)["version"], "max_producer_per_topic=5"]
     terminal.run("update", "-g", f"{A}/all", "max_producer_per_topic=1")
     assert "It has a GLOBAL one" in terminal.run("get", f"{A}/all").stderr

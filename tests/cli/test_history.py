@@ -51,6 +51,7 @@ def test_history_as_json_can_be_filtered_ordered_and_limited(recorded: Terminal)
     assert [each["entry"]["origin"]["actor"] for each in lines] == ["actor-1", "actor-2"]
     for limit, said in (("2", "2 events; there may be more: --limit\n"), ("4", "3 events\n")):
         assert recorded.run("history", TOPIC, "--limit", limit).stderr == said
+    assert recorded.run("history", "public/a", "-o", "name").stdout == f"{TOPIC}\n"
     assert not recorded.run("history", TOPIC, "--since", "2099-01-01", "-o", "json").stdout
     assert len(recorded.run("history", TOPIC, "--since", "1h-ago", "--until", "now", "-o", "json").stdout.splitlines()) == 3
 

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-from topicpolicies_server.cli.interrupts import INTERRUPTED, TERMINATED, code_of, interruptible
+from topicpolicies_server.cli.app import app
 
 
-@pytest.fixture(autouse=True)
-def usual_signals() -> Iterator[None]:
-    """Gives signals their usual effect: test runs in the background ignore SIGINT, and every test run handles SIGTERM itself."""
-    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
-    terminated = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGINT, interrupted)
-    signal.signal(signal.SIGTERM, terminated)
+def test_an_exception_that_an_interrupt_caused_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        condition = threading.Condition()
+        with condition:
+            condition.release()  # as in the middle of ``Condition.wait``
+            raise KeyboardInterrupt
 
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)])
-def test_an_exception_that_an_interrupt_caused_is_an_interrupt(number: int, code: int) -> None:
-    condition = threading.Condition()
-    with pytest.raises(KeyboardInterrupt), interruptible(), condition:
-        condition.release()  # as in the middle of ``Condition.wait``
-        signal.raise_signal(number)
-    assert code_of(INTERRUPTED) == code
-
-
-def test_an_exception_without_an_interrupt_stays_as_it_is() -> None:
-    with pytest.raises(ValueError, match="other"), interruptible():
-        raise ValueError("other")
+    monkeypatch.setattr("topicpolicies_server.cli.server.metadata.version", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        app(["version"])
+    assert ended.value.code == 128 + signal.SIGINT

@@ -10,6 +10,7 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
+from topicpolicies_server.cli import rendering
 from topicpolicies_server.cli.rendering import columns
 from topicpolicies_server.declared.rendering import compact, lines, one_line
 from topicpolicies_server.escaping import printable
@@ -113,3 +114,14 @@ def test_a_row_that_is_too_long_for_the_columns_of_the_others_does_not_fold_them
     shown = list(columns(rows, 80))
     assert all("\n" not in line and len(line) <= 80 for line in shown)
     assert len({line.index("broker") for line in shown[:3]}) == 1
+
+
+def test_a_long_line_is_folded_on_a_terminal_and_only_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "  12:00  " + "words " * 30 + "end"
+    for room, wide, folded in ((0, False, False), (80, True, False), (80, False, True)):
+        monkeypatch.setattr(rendering, "terminal_width", lambda room=room: room)
+        rendering.show_folded(line, wide=wide)
+        shown = capsys.readouterr().out.splitlines()
+        assert (len(shown) > 1, max(map(len, shown)) <= 80) == (folded, folded)
+        assert " ".join(" ".join(shown).split()) == " ".join(line.split()) and shown[0].startswith("  12:00  words")
+        assert all(each.startswith(" " * 6) for each in shown[1:])

@@ -150,7 +150,12 @@ def test_a_history_can_be_followed_from_its_beginning(recorded: Terminal, tmp_pa
     assert kinds(recorded.lines(*arguments, "--resume-file", resume_file)) == ["bookmark"]
     shown = recorded.run(*arguments).stdout
     assert shown.index("created: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
-    for wrong in (("history", f"{A}/t", "--follow"), ("history", A, "--follow", "--by", "x"), ("history", A, "--until-synced")):
+    for wrong in (
+        ("history", f"{A}/t", "--follow"),
+        ("history", A, "--follow", "--by", "x"),
+        ("history", A, "--follow", "--limit", "5"),
+        ("history", A, "--until-synced"),
+    ):
         code, error = recorded.failing(*wrong)
         assert (code, error["reason"]) == (2, "USAGE") and "--follow" in error["message"]
 

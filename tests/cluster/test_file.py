@@ -105,6 +105,11 @@ async def test_a_missing_or_invalid_file_is_an_error(path: Path) -> None:
         ("cluster_name = 'us'", "cluster_name"),
         ("[broker]\nmaxMessageSize = 'many'", "broker.maxMessageSize takes a whole number, not 'many'"),
         ("[broker]\nmaxProducersPerTopic = [5]\nmaxMessageSize = 'many'", "maxProducersPerTopic takes .*; broker.maxMessageSize takes"),
+        ("[broker]\nmaxMesageSize = 5", "broker.maxMesageSize is an unknown key"),
+        (
+            "[namespaces.'a/b']\nmax_producer = 5\n[topics.'t']\np = 1",
+            'namespaces."a/b".max_producer is .*; topics."t".p is an unknown key',
+        ),
         ("[namespaces]\n'a/b' = 5", "takes a table, not 5"),
         ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "max_producers_per_topic takes a whole number, not 'many'"),
     ],

@@ -248,18 +248,34 @@ def test_a_file_of_constraints_has_no_owner_that_contradicts_others(tmp_path: Pa
     constraints = "constraints:\n  - {pattern: public/a/*, fields: {max_producer_per_topic: {max: 9}}}\n"
     (tmp_path / "b.yaml").write_text(f"version: 1\n{constraints}")
     found = load([tmp_path])
-    assert (found.owner, len(found.declarations), len(found.bounds)) == ("payments", 1, 1)
+    assert (found.owner, len(found.declarations), len(found.constraints)) == ("payments", 1, 0)
     (tmp_path / "b.yaml").write_text(f"version: 1\n{declared}")
     with pytest.raises(InvalidArgument, match="several owners"):
         load([tmp_path])
+
+
+def test_what_declares_a_value_that_a_constraint_of_another_file_forbids_is_refused(tmp_path: Path) -> None:
+    fields = "{max_producer_per_topic: {max: 9}}"
+    (tmp_path / "bounds.yaml").write_text(f"version: 1\nconstraints:\n  - {{pattern: public/a/o*, fields: {fields}}}\n")
+    entry = "version: 1\nowner: one\npolicies:\n  - {{{}, set: {{max_producer_per_topic: {}}}}}\n"
+    for topic, value, refused in (
+        ("topic: public/a/one", 10, True),
+        ("pattern: public/a/on*", 10, True),
+        ("topic: public/a/one", 9, False),
+    ):
+        (tmp_path / "one.yaml").write_text(entry.format(topic, value))
+        if not refused:
+            load([tmp_path])
+            continue
+        with pytest.raises(InvalidArgument, match=r"max_producer_per_topic is 10, and a constraint .* allows at most 9"):
+            load([tmp_path])
 
 
 def test_what_breaks_a_constraint_is_told_with_units_and_with_the_pattern() -> None:
     fields = (
         "{retention_policies.retention_size_in_mb: {max: 10G}, message_ttl_in_seconds: {min: 1h}, replication_clusters: {allowed: [a]}}"
     )
-    (bound,) = parse(f"version: 1\nconstraints:\n  - {{pattern: public/a/*, fields: {fields}}}\n", "file.yaml").bounds
-    size, time, clusters = bound.constraints
+    size, time, clusters = parse(f"version: 1\nconstraints:\n  - {{pattern: public/a/*, fields: {fields}}}\n", "file.yaml").constraints
     this = "a constraint of the declared policies of this server, for persistent://public/a/*,"
     assert size.problem(20_480) == (
         f"retention_policies.retention_size_in_mb is 20G, and {this} allows at most 10G: give no more than that."

@@ -18,7 +18,7 @@ from .conftest import TOPIC
 DEFAULT_BYTES = 4 << 20
 COUNT = 1_030
 """The number of subscriptions in a document of almost 1 MiB."""
-CLUSTER = 'cluster = "us"\n[namespaces."public/default"]\npolicies = {}\n[broker]\n'
+CLUSTER = 'cluster = "us"\n[namespaces."public/default"]\n[broker]\n'
 
 
 async def test_the_effective_policies_of_a_topic_with_the_largest_documents_are_complete(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from importlib import import_module
 from itertools import pairwise
@@ -18,8 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .exits import EXIT_CODES, ExitCode, report_other, writing
-from .interrupts import INTERRUPTED, code_of, interruptible
+from .exits import INTERRUPTED, ExitCode, report_other, report_problems, writing
 from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
@@ -42,7 +40,7 @@ COMMANDS = {
     "health": ("server:health", "Check whether the server is ready."),
     "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
     "serve": ("serve:serve", "Run a server, until it is stopped (SIGTERM, Ctrl-C)."),
-    "config": ("config:config", "Show the options in force, and the source of each."),
+    "config": ("options:config", "Show the options in force, and the source of each."),
     "guard": ("serve:guard", "Restore what brokers lose of each other's changes."),
     "demo": ("demo:demo", "Show many clients changing one topic, and that no update is lost."),
     "version": ("server:version", "Show the version of this program."),
@@ -61,6 +59,8 @@ _MEANT = {
     "topicPolicies": "The commands of pulsar-admin topicPolicies stand alone here: topicpolicies set-retention -t 3h -s 1G TOPIC.",
 }
 """Commands of other programs, and what does the same here."""
+_NAMING = ("get", "update", "edit", "delete", "effective", "list", "history")
+"""The commands that ``--output name`` is for."""
 
 
 class Application(TyperGroup):
@@ -93,7 +93,7 @@ class Application(TyperGroup):
                 "set-..., get-... and remove-..., such as set-retention, with the same flags: explain names them by field."
             )
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
+            formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits."""
@@ -103,11 +103,7 @@ class Application(TyperGroup):
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
             try:
-                arguments = _arranged(first, others)
-                with interruptible() if SERVERS.isdisjoint(others[:1]) else nullcontext():
-                    code = super().main(arguments, *rest, **(extra | {"standalone_mode": False}))
-            except KeyboardInterrupt:
-                code = INTERRUPTED
+                code = super().main(_arranged(first, others), *rest, **(extra | {"standalone_mode": False}))
             except typer.Abort:
                 typer.echo("Nothing was changed.", err=True)
                 code = ExitCode.ERROR
@@ -119,14 +115,18 @@ class Application(TyperGroup):
                 report_other("USAGE", told, json=json, code="INVALID_ARGUMENT")
                 code = ExitCode.ERROR
             except Exception as error:
-                if not hasattr(error, "format_message"):  # what all of click's exceptions have
+                if isinstance(error.__context__, KeyboardInterrupt):  # it came in the middle of a lock's code
+                    sys.exit(INTERRUPTED)
+                if hasattr(error, "problems"):  # a ConfigError
+                    report_problems(error.problems, json=json)
+                elif not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
-                if json or not hasattr(error, "show"):
+                elif json or not hasattr(error, "show"):
                     report_other("USAGE", error.format_message(), json=json, code="INVALID_ARGUMENT")
                 else:
                     error.show()
                 code = ExitCode.USAGE
-        sys.exit(code_of(code) or ExitCode.OK)
+        sys.exit(code or ExitCode.OK)
 
 
 class Command(TyperCommand):
@@ -144,13 +144,9 @@ class Command(TyperCommand):
 
 
 def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the global options among arguments, and all others. What follows ``--`` stays.
+    """Returns the global options among arguments, and all others. What follows ``--`` stays; pulsar-admin's commands have own short ones.
 
-    Behind a command of pulsar-admin short options are its own.
-
-    Args:
-        args: the arguments of the program.
-        takes_value: the names of the global options, and whether a value follows.
+    ``takes_value``: the names of the global options, and whether a value follows.
     """
     first: list[str] = []
     others: list[str] = []
@@ -159,7 +155,7 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
         argument = args[at]
         long = argument.startswith("--")
         name, together, _ = argument.partition("=") if long else (argument[:2], argument[2:], "")
-        if name in takes_value and (long or not VERBS.keys() & others):
+        if name in takes_value and (long or _command(others) not in VERBS):
             end = at + 1 + (takes_value[name] and not together)
             first += args[at:end]
         else:
@@ -167,6 +163,10 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
             others.append(argument)
         at = end
     return first, [*others, *args[at:]]
+
+
+def _command(others: Sequence[str]) -> str:
+    return next((argument for argument in others if not argument.startswith("-")), "")
 
 
 def output_of(first: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
@@ -184,7 +184,7 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
     if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
         raise WrongUsage("An argument has bytes that are not UTF-8.")
-    command = next((argument for argument in others if not argument.startswith("-")), "")
+    command, output = _command(others), output_of(first, {})
     if command in _MEANT:
         raise WrongUsage(f'There is no command "{command}". {_MEANT[command]}')
     if command == "help":
@@ -192,10 +192,12 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     if others[:1] == ["--version"]:
         return [*first, "version", *others[1:]]
     if command in VERBS:
-        if "-o" in others or any(each.startswith(("-o", "--output")) for each in first):
+        if "-o" in others or output:
             told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
             raise WrongUsage(told)
         return [*first, *others]
+    if output == "name" and command in COMMANDS and command not in _NAMING:
+        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
     return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 
@@ -216,58 +218,37 @@ def _default_actor() -> str:
         return ""
 
 
-def _option(*names: str, variable: str, told: str, **more: Any) -> Any:
-    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", help=told, **more)
+def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
+
+
+_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
+_TLS = "Use TLS or not; by default only for servers on other machines."
+_CERTIFICATE = "Your certificate, PEM; for serve, the server's."
+_ACTOR = "Who makes a change, for the log; by default your login name."
 
 
 @app.callback()
 def options(  # noqa: PLR0913, PLR0917 - options
     context: typer.Context,
     server: Annotated[
-        str, _option("--server", "-s", variable="SERVER", metavar="ADDRESS", told="The server's address; port 6680 if it has none.")
+        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s")
     ] = "localhost:6680",
-    output: Annotated[
-        Output,
-        _option(
-            "--output",
-            "-o",
-            variable="OUTPUT",
-            case_sensitive=False,
-            told="Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone.",
-        ),
-    ] = Output.TABLE,
+    output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE,
     timeout: Annotated[
-        float, _option("--timeout", variable="TIMEOUT", min=0.001, max=86_400, metavar="SECONDS", told="How long to try, retries included.")
+        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
     ] = 30.0,
-    actor: Annotated[
-        str | None,
-        _option("--actor", variable="ACTOR", metavar="NAME", told="Who makes a change, for the log; by default your login name."),
-    ] = None,
-    reason: Annotated[str, _option("--reason", variable="REASON", metavar="TEXT", told="Why a change is made, for the log.")] = "",
+    actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None,
+    reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = "",
     token_file: Annotated[
-        Path | None,
-        _option("--token-file", variable="TOKEN_FILE", metavar="FILE", told="A file with your token; read again when it changes."),
+        Path | None, _option("TOKEN_FILE", "FILE", "A file with your token; read again when it changes.", "--token-file")
     ] = None,
-    use: Annotated[
-        bool | None,
-        _option("--tls/--no-tls", variable="CLIENT_TLS", told="Use TLS or not; by default only for servers on other machines."),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, _option("--tls-ca", variable="CLIENT_TLS_CA", metavar="FILE", told="The authorities that are trusted, PEM.")
-    ] = None,
-    certificate_file: Annotated[
-        Path | None,
-        _option(
-            "--tls-certificate",
-            variable="CLIENT_TLS_CERTIFICATE",
-            metavar="FILE",
-            told="Your certificate, PEM; for serve, the server's.",
-        ),
-    ] = None,
-    key_file: Annotated[Path | None, _option("--tls-key", variable="CLIENT_TLS_KEY", metavar="FILE", told="Its private key, PEM.")] = None,
+    use: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None,
+    ca_file: Annotated[Path | None, _option("CLIENT_TLS_CA", "FILE", "The authorities that are trusted, PEM.", "--tls-ca")] = None,
+    certificate_file: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", _CERTIFICATE, "--tls-certificate")] = None,
+    key_file: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None,
     server_name: Annotated[
-        str | None,
-        _option("--tls-server-name", variable="CLIENT_TLS_SERVER_NAME", metavar="NAME", told="The name in the server's certificate."),
+        str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", "The name in the server's certificate.", "--tls-server-name")
     ] = None,
 ) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.

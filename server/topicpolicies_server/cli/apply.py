@@ -1,7 +1,6 @@
 """Declared policies: the commands plan, apply and export; and revert, which makes a document what it was in the same way.
 
-A step changes one document that is not as declared: its mask has only the leaves that differ, and the change is made on condition that the
-document still has the version that was read. The server checks all steps; then they are sent in batches, the deletions last.
+The server checks all steps (``declared/steps``); then they are sent in batches, the deletions last.
 """
 
 from __future__ import annotations
@@ -32,16 +31,13 @@ from topicpolicies.v1.history_pb2 import HistoryOutcome
 from ..core.changes import masks
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
-from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declared, load, name_of, read_text, wrong
-from ..declared.owners import Declaring, declaring, owned_by_others
+from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
 from ..declared.rendering import policies_of
-from ..declared.steps import Step, steps, topics_of
-from ..escaping import printable
+from ..declared.steps import Step, owned_by_others, steps, topics_of
 from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
-from .exits import DetailedExitCode, ExitCode, error_json, exit_code, exit_codes, report, reporting
-from .interrupts import INTERRUPTED, deferring
+from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, exit_codes, report, reporting
 from .moments import parse_moment, read_at
 from .rendering import show_differences
 from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
@@ -78,18 +74,18 @@ def make(
     actor: str = "",
     reason: str = "",
     owner: str = "",
-) -> bool:
+) -> int:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
     A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
 
     Returns:
-        whether an interrupt kept steps from being sent or answered.
+        the exit code of an interrupted command, if an interrupt kept steps from being sent or answered; else 0.
     """
     waiting_for: list[tuple[Step, str]] = []
     in_order = sorted(planned, key=lambda each: each.deletes)
-    try:
-        with deferring(lambda: None) as asked:
+    with deferring(lambda: None) as asked:
+        try:
             while in_order and not asked() and all(each.error is None for each in planned):
                 batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
                 in_order = in_order[len(batch) :]
@@ -102,13 +98,11 @@ def make(
                     else:
                         step.version = outcome.version
                         report_done(step)
-            interrupted = asked()
-    except KeyboardInterrupt:
-        interrupted = True
-        for step, request_id in waiting_for:
-            told = "The command was interrupted before the answer came."
-            step.error = OutcomeUnknown(told, code=StatusCode.CANCELLED, request_id=request_id)
-    return interrupted and not all(each.version for each in planned)
+        except KeyboardInterrupt:
+            for step, request_id in waiting_for:
+                told = "The command was interrupted before the answer came."
+                step.error = OutcomeUnknown(told, code=StatusCode.CANCELLED, request_id=request_id)
+    return 0 if all(each.version for each in planned) else asked()
 
 
 Files = Annotated[
@@ -166,7 +160,7 @@ def plan(
     chosen = settings(context)
     with exit_codes(detailed=detailed):
         declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-        with _client(chosen, admin_url, admin_token) as client:
+        with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
             planned = _plan(client, chosen, declared, topics, prune=prune)
         _show_plan(chosen, planned, "as declared")
         if planned:
@@ -204,7 +198,7 @@ def apply(  # noqa: PLR0913, PLR0917 - options
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-    with _client(chosen, admin_url, admin_token) as client:
+    with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
         carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
@@ -232,7 +226,7 @@ def carry_out(
     elif planned:
         typer.echo(f"{_documents(len(planned))} changed", err=True)
     if interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(interrupted)
     if failed:
         partly = any(each.version or isinstance(each.error, OutcomeUnknown) for each in planned)
         raise typer.Exit(ExitCode.HALF_DONE if partly else exit_code(failed[0]))
@@ -293,7 +287,6 @@ def export_(
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
-        _show_notes(client, chosen)
         text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
@@ -301,22 +294,20 @@ def export_(
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
-def _client(chosen: Settings, admin_url: str | None, token_file: FilePath | None) -> AbstractContextManager[Client | BrokerClient]:
-    """Returns the context of a client of the server or, with a URL, of the brokers' admin API."""
+def _client(
+    chosen: Settings,
+    admin_url: str | None,
+    token_file: FilePath | None,
+    declarations: Sequence[Declaration] = (),
+    *,
+    everything: bool = True,
+) -> AbstractContextManager[Client | BrokerClient]:
+    """Returns the context of a client of the server or, with a URL, of the brokers' admin API, for declarations or for ``everything``."""
     if admin_url is None:
         return calling(chosen)
     from .broker_client import calling_brokers  # noqa: PLC0415 - what it needs is installed for servers only
 
-    return calling_brokers(chosen, admin_url, token_file)
-
-
-def _show_notes(client: Client | BrokerClient, chosen: Settings) -> None:
-    for note in () if isinstance(client, Client) else client.notes:
-        _show_note(note, chosen)
-
-
-def _show_note(note: str, chosen: Settings) -> None:
-    typer.echo(forms.dumps({"note": note}) if chosen.json else printable(note), err=True)
+    return calling_brokers(chosen, admin_url, token_file, declarations, everything=everything)
 
 
 def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
@@ -332,18 +323,15 @@ def _plan(
     client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
     """Returns the steps that would change something, all of which the server and other owners accept."""
-    if not isinstance(client, Client):
-        client.declarations, client.everything = declared.declarations, prune
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
     for topic, scope in by_key.keys() - documents.keys():
         documents[topic, scope] = client.get(topic, scope=scope)
     planned = validated(client, steps(by_key, documents, prune=declared.namespaces if prune else None))
-    _show_notes(client, chosen)
     matched = {each.topic for found in by_key.values() for each in found}
     for pattern in dict.fromkeys(each.topic for each in declared.declarations if each.topic not in matched):
-        _show_note(f"{pattern} matches no topic that is known.", chosen)
+        chosen.note(f"{pattern} matches no topic that is known.")
     if not force and isinstance(client, Client):
         _check_owners(client, chosen, planned, declared.owner)
     return accepted(planned, chosen)
@@ -367,7 +355,7 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
         if not paths or namespace in unknown:
             continue
         try:
-            others = owned_by_others(paths, owner, _declaring(client, step))
+            others = owned_by_others(paths, owner, _changes(client, step))
         except PermissionDenied:
             unknown[namespace] = f"You may not read the history of {namespace}"
             continue
@@ -382,16 +370,15 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
             message = f"{told}; --force changes it all the same."
             step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
     for why in unknown.values():
-        _show_note(f"{why}, so it is not known what other owners have declared.", chosen)
+        chosen.note(f"{why}, so it is not known what other owners have declared.")
 
 
-def _declaring(client: Client, step: Step) -> Iterator[Declaring]:
-    """Yields what the events say that have changed the document of a step, the newest first."""
+def _changes(client: Client, step: Step) -> Iterator[tuple[str, Sequence[str], bool]]:
+    """Yields the events that have changed the document of a step, for ``owned_by_others``."""
     for page in client.history_pages(topic=step.document.topic, scopes=(step.document.scope,), page_size=1_000):
         for entry in page.entries:
             if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_APPLIED:
-                origin = entry.origin
-                yield declaring(origin.owner, origin.update_mask.paths, there=entry.document.HasField("policies"))
+                yield entry.origin.owner, entry.origin.update_mask.paths, entry.document.HasField("policies")
 
 
 def _listed(path: FilePath | None) -> Iterator[str]:
@@ -461,12 +448,9 @@ def _report_failed(planned: Iterable[Step]) -> None:
 
 def _outcome(planned: Iterable[Step]) -> dict[str, Any]:
     """Returns what was done, what failed, and what was not sent."""
-    told: dict[str, list[dict[str, Any]]] = {"done": [], "failed": [], "not_sent": []}
-    for each in planned:
-        if each.version:
-            told["done"].append(each.named | {"version": each.version})
-        elif each.error is not None:
-            told["failed"].append(each.named | {"error": error_json(each.error)})
-        else:
-            told["not_sent"].append(each.named)
-    return told
+    steps = list(planned)
+    return {
+        "done": [each.named | {"version": each.version} for each in steps if each.version],
+        "failed": [each.named | {"error": error_json(each.error)} for each in steps if each.error is not None],
+        "not_sent": [each.named for each in steps if not each.version and each.error is None],
+    }

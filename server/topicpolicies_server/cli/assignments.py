@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,8 +45,8 @@ class Assignments:
         return [*given, *(path for path, value in self.values.items() if value is None)]
 
 
-def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
-    """Parses assignments, and the paths to clear.
+def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[str, str] = {}) -> Assignments:
+    """Parses assignments, and the paths to clear. ``units``: those of numbers without one, by path, if not the field's own.
 
     Raises:
         InvalidArgument: some are wrong; the error has all violations.
@@ -55,7 +55,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
     violations: list[Violation] = []
     for text in assignments:
         try:
-            _add(result, text)
+            _add(result, text, units)
         except ValueProblem as problem:
             violations.append(Violation(text, problem.reason, str(problem)))
     for text in unset:
@@ -72,7 +72,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
     return result
 
 
-def _add(result: Assignments, text: str) -> None:
+def _add(result: Assignments, text: str, units: Mapping[str, str]) -> None:
     found = _ASSIGNMENT.fullmatch(text)
     if found is None:
         if "`" in text:
@@ -82,7 +82,7 @@ def _add(result: Assignments, text: str) -> None:
     operation = _OPERATORS[operator]
     target = find(name)
     path = format_path(target.path)
-    value = parse_value(target, text)
+    value = _value(target, text, units.get(path, ""))
     if operation != LIST_OPERATION_REPLACE:
         if not target.is_list:
             raise ValueProblem("WRONG_TYPE", f'"{path}" is not a list: only elements of lists can be added and removed.')
@@ -98,12 +98,8 @@ def _add(result: Assignments, text: str) -> None:
     result.values[path] = value
 
 
-def parse_value(target: Target, text: str, bare: str = "") -> Any:
-    """Returns the value that a text stands for, by the type of what a path names. ``bare``: the unit of a number without one.
-
-    Raises:
-        ValueProblem: the text does not fit the type.
-    """
+def _value(target: Target, text: str, bare: str) -> Any:
+    """Returns the value that a text stands for, by the type of what a path names. ``bare``: the unit of a number without one."""
     at, kind = format_path(target.path), target.value
     if target.is_map or kind.message_type is not None or (target.is_list and text.startswith("[")):
         value = _from_json(target, at, text)

@@ -18,7 +18,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import admin_api
 from ..logs.pulsar.facts import dialect_of, unread_logs
 from ..logs.pulsar.topics import throttling
-from .checks import Doctor, Problem, connected
+from .doctor import Doctor, Problem, connected
 
 _SECONDS = 3.0
 
@@ -41,51 +41,13 @@ class Brokers:
         scheme, _, hosts = self._config.service_url.partition("://")
         first = urlsplit(f"//{hosts.split(',')[0]}")
         place = Place(first.hostname or "", first.port or (6651 if scheme == "pulsar+ssl" else 6650))
-        run.check(
-            "broker.service",
-            "the brokers accept connections",
-            "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
-            lambda: connected([place]),
-        )
-        run.check(
-            "broker.admin",
-            "their admin API answers",
-            "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
-            self._answers,
-        )
-        run.check(
-            "token.accepted",
-            "the brokers accept the server's token",
-            "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an issuer.",
-            self._token_accepted,
-            needs="broker.admin",
-        )
-        run.check(
-            "broker.policies",
-            "topic policies are on at the brokers, and read from change logs",
-            "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the brokers.",
-            self._reads_change_logs,
-            needs="token.accepted",
-        )
+        run.check("broker.service", lambda: connected([place]))
+        run.check("broker.admin", self._answers)
+        run.check("token.accepted", self._token_accepted)
+        run.check("broker.policies", self._reads_change_logs)
         for namespace in namespaces:
-            self._check_namespace(run, namespace)
-
-    def _check_namespace(self, run: Doctor, namespace: str) -> None:
-        there = f"broker.namespace {namespace}"
-        run.check(
-            there,
-            f"{namespace} exists, and the server's role may see it",
-            f"Make the role an admin: pulsar-admin tenants update {namespace.partition('/')[0]} --admin-roles ROLE.",
-            lambda: self._exists(namespace),
-            needs="token.accepted",
-        )
-        run.check(
-            f"broker.rates {namespace}",
-            f"no rate of {namespace} slows its change log down",
-            f"pulsar-admin namespaces remove-subscription-dispatch-rate {namespace}; limit single topics by policies of their own.",
-            lambda: self._rates(namespace),
-            needs=there,
-        )
+            run.check("broker.namespace", lambda namespace=namespace: self._exists(namespace), namespace)  # type: ignore[misc]
+            run.check("broker.rates", lambda namespace=namespace: self._rates(namespace), namespace)  # type: ignore[misc]
 
     def _get(self, *path: str) -> Any:
         """Returns the JSON of an answer; None for "not found"."""

@@ -67,7 +67,9 @@ _NO_AUTHOR = Author()
 
 
 @contextmanager
-def calling_brokers(chosen: Settings, url: str, token_file: Path | None) -> Iterator[BrokerClient]:
+def calling_brokers(
+    chosen: Settings, url: str, token_file: Path | None, declarations: Sequence[Declaration], *, everything: bool
+) -> Iterator[BrokerClient]:
     """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS."""
     flags = chosen.tls_flags
     flags.of_client()  # raises if they contradict each other
@@ -87,30 +89,29 @@ def calling_brokers(chosen: Settings, url: str, token_file: Path | None) -> Iter
             admin = admin_api(config)
         except PolicyError as error:
             raise _told(error) from error
-        with BrokerClient(admin, service_url, progress=not chosen.for_programs and sys.stderr.isatty()) as client:
+        with BrokerClient(chosen, admin, service_url, declarations, everything=everything) as client:
             yield client
 
 
 class BrokerClient:
     """A client of the admin API. ``with`` closes its connections."""
 
-    def __init__(self, admin: Admin, service_url: str, *, progress: bool = False) -> None:
+    def __init__(self, chosen: Settings, admin: Admin, service_url: str, declarations: Sequence[Declaration], *, everything: bool) -> None:
         """Sends no request yet.
 
         Args:
+            chosen: the global options: how to note what could not be read or compared.
             admin: the brokers' admin API; it is closed with the client.
             service_url: where brokers are reached; if there are several clusters, it may tell which one this is.
-            progress: whether to say on standard error how many topics were read, from time to time.
+            declarations: what is compared: ``list`` reads only the topics that these are about, and the policies of their subscriptions.
+            everything: whether ``list`` reads all topics all the same.
         """
-        self.declarations: Sequence[Declaration] = ()
-        """What is compared: ``list`` reads only the topics that these are about, and reads the policies of their subscriptions too."""
-        self.notes: list[str] = []
-        """What could not be read or compared, for people."""
-        self.everything = True
-        """Whether ``list`` reads all topics all the same."""
+        self._chosen = chosen
+        self._noted: set[str] = set()
         self._admin = admin
         self._service_url = service_url
-        self._progress = progress
+        self._declarations = declarations
+        self._everything = everything
         self._runner = asyncio.Runner()
         self._cluster = ""
         self._topics: dict[str, frozenset[str]] = {}
@@ -136,21 +137,17 @@ class BrokerClient:
             TopicPoliciesError: the namespace does not exist, or the brokers do not answer.
         """
         topics = sorted(self._names(namespace))
-        chosen = [each for each in topics if self.everything or any(one.covers(each) for one in self.declarations)]
+        chosen = [each for each in topics if self._everything or any(one.covers(each) for one in self._declarations)]
         self._run(self._read_all(chosen))
-        if self.everything and _NOT_SHOWN not in self.notes:
-            self.notes.append(_NOT_SHOWN)
+        if self._everything:
+            self._note(_NOT_SHOWN)
         for topic in chosen:
             for scope in scopes or (SCOPE_LOCAL, SCOPE_GLOBAL):
                 if settings := self._documents[_key(topic, scope)]:
                     yield _document(topic, scope, settings)
 
     def get(self, topic: str, *, scope: Scope.ValueType) -> PolicyDocument:
-        """Returns a document. That of a topic which does not exist is absent.
-
-        Raises:
-            TopicPoliciesError: the namespace does not exist, or the brokers do not answer.
-        """
+        """Returns a document, as ``list``. That of a topic which does not exist is absent."""
         full = topic_name(topic)
         if full in self._names(namespace_of(full)) and _key(full, scope) not in self._documents:
             self._run(self._read_all([full]))
@@ -170,7 +167,7 @@ class BrokerClient:
 
         self._run(_together(make, by_topic))
         if self._unsure and all(change.validate_only for change in given):
-            self.notes.append(f"To the admin API {_FALSE} looks like unset; documents taken to be as declared: {len(self._unsure)}.")
+            self._note(f"To the admin API {_FALSE} looks like unset; documents taken to be as declared: {len(self._unsure)}.")
         for index, change in enumerate(given):
             yield change, answers[index]
 
@@ -200,12 +197,13 @@ class BrokerClient:
 
     async def _read_all(self, topics: Sequence[str]) -> None:
         done, told = 0, time.monotonic()
+        shown = not self._chosen.for_programs and sys.stderr.isatty()
 
         async def read_one(topic: str) -> None:
             nonlocal done, told
             await self._read(topic)
             done += 1
-            if self._progress and time.monotonic() - told >= _PROGRESS_SECONDS:
+            if shown and time.monotonic() - told >= _PROGRESS_SECONDS:
                 told = time.monotonic()
                 typer.echo(f"Read {done:,} of {len(topics):,} topics ...", err=True)
 
@@ -214,12 +212,12 @@ class BrokerClient:
     @understood
     async def _read(self, topic: str) -> None:
         place = _place(topic)
-        declared = (path for each in self.declarations if each.covers(topic) for path in each.paths)
+        declared = (path for each in self._declarations if each.covers(topic) for path in each.paths)
         keys = {path[1] for path in declared if path[0] == "subscription_policies" and len(path) > 1}
         try:
             keys.update(names_of(await self._admin.get(*place, "subscriptions", seconds=_SHORT_SECONDS)))
         except LogError as error:  # brokers load the topic to list them, which may fail although its policies can be read
-            self.notes.append(f"The subscriptions of {topic} can't be listed, so their policies are left out: {error.message}")
+            self._note(f"The subscriptions of {topic} can't be listed, so their policies are left out: {error.message}")
         for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
             policies = TopicPolicies()
             for name, endpoint in ENDPOINTS.items():
@@ -232,16 +230,17 @@ class BrokerClient:
                     except LogError as error:
                         if NO_ENDPOINT not in error.message:
                             raise
-                        self._miss(name)
+                        self._missing.add(name)
+                        self._note(f"These brokers' admin API does not have {name}: it is left out.")
                     except ValueProblem as problem:
                         told = f"{topic}: what the admin API answers of {name} is not known to this version: {problem}"
                         raise LogError(LogState.ADMIN_UNREACHABLE, told) from problem
             self._documents[_key(topic, scope)] = documents.split(policies)
 
-    def _miss(self, name: str) -> None:
-        if name not in self._missing:
-            self._missing.add(name)
-            self.notes.append(f"These brokers' admin API does not have {name}: it is left out.")
+    def _note(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._chosen.note(text)
 
     async def _answer(self, change: ChangeRequest) -> ChangeResult | TopicPoliciesError:
         try:

@@ -37,9 +37,7 @@ _SCHEMES = {"pulsar": _BROKERS, "pulsar+ssl": _BROKERS, "http": _ADMIN_API, "htt
 def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
     """Yields a client of the server. An error of the body is reported, and ends the command (``reporting``).
 
-    Args:
-        chosen: the global options.
-        listening: whether a server has to listen, if its address is of this machine.
+    ``listening``: whether a server has to listen, if its address is of this machine.
     """
     with reporting(chosen.output, chosen.server):
         check(chosen)
@@ -56,19 +54,20 @@ def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
 
 
 class Notes:
-    """Writes two lines on standard error, each once: that a call waits, and since when answers could not be confirmed."""
+    """Writes two notes on standard error, each once: that a call waits, and since when answers could not be confirmed."""
 
     def __init__(self, chosen: Settings) -> None:
         """``chosen``: the global options. For programs, and if standard error is no terminal, it is not said that a call waits."""
         self._chosen = chosen
         self._waits = not chosen.for_programs and chosen.timeout_seconds > SILENT_SECONDS and sys.stderr.isatty()
-        self._confirmed = True
+        self._noted: set[str] = set()
 
     def noting(self, method: Any) -> Callable[..., Any]:
         """Returns a method of a stub, which answers with one message, with notes on its calls."""
+        told = f"Waiting for {printable(self._chosen.server)}, for {self._chosen.timeout_seconds:g} s at most (--timeout) ..."
 
         def call(request: Any, **options: Any) -> Any:
-            timer = threading.Timer(SILENT_SECONDS, self._note_waiting)
+            timer = threading.Timer(SILENT_SECONDS, self._note, ("waiting", told))
             timer.daemon = True
             if self._waits:
                 timer.start()
@@ -76,26 +75,23 @@ class Notes:
                 answer, about = method.with_call(request, **options)
             finally:
                 timer.cancel()
-            since = dict(about.trailing_metadata() or ()).get(_UNCONFIRMED)
-            if since and self._confirmed:
-                self._confirmed = False
-                self._note_unconfirmed(datetime.fromisoformat(since))
+            if since := dict(about.trailing_metadata() or ()).get(_UNCONFIRMED):
+                self._note("unconfirmed", self._unconfirmed(datetime.fromisoformat(since)))
             return answer
 
         return call
 
-    def _note_waiting(self) -> None:
-        self._waits = False
-        server, seconds = printable(self._chosen.server), self._chosen.timeout_seconds
-        typer.echo(f"Waiting for {server}, for {seconds:g} s at most (--timeout) ...", err=True)
-
-    def _note_unconfirmed(self, since: datetime) -> None:
-        """Prints the note; for programs as a JSON document of its own, so that the JSON of the answer stays the same."""
+    def _unconfirmed(self, since: datetime) -> str:
+        """Returns the note; for programs a JSON document of its own, so that the JSON of the answer stays the same."""
         if self._chosen.json:
-            typer.echo(forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")}), err=True)
-            return
+            return forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")})
         shown = since.astimezone().isoformat(sep=" ", timespec="milliseconds")
-        typer.echo(f"The server has not reached the change log since {shown}: there may be newer changes than these.", err=True)
+        return f"The server has not reached the change log since {shown}: there may be newer changes than these."
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind not in self._noted:
+            self._noted.add(kind)
+            typer.echo(text, err=True)
 
 
 def check(chosen: Settings) -> None:

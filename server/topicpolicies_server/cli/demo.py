@@ -21,7 +21,7 @@ from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, TopicPoli
 
 from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from .exits import ExitCode, reporting
-from .serve import reporting_problems, starting
+from .serve import starting
 from .settings import Settings, settings
 
 TOPIC = "persistent://public/default/demo"
@@ -57,8 +57,7 @@ def demo(
     chosen = settings(context)
     with tempfile.TemporaryDirectory(prefix="topicpolicies-demo-") as folder:
         log, history = EmbeddedLogConfig(path=Path(folder) / "demo.db"), HistoryConfig(path=Path(folder) / "history.db")
-        with reporting_problems(chosen.output):
-            config = ServerConfig(log=log, listen=parse_address(listen), history=history)
+        config = ServerConfig(log=log, listen=parse_address(listen), history=history)
 
         async def run() -> list[str]:
             from ..rpc.server import Server  # noqa: PLC0415 - what runs a server is not part of every command

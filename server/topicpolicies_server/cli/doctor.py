@@ -1,26 +1,240 @@
-"""The doctor command: runs checks as a client of a server, and with its options as its operator; shows what is wrong and what to do."""
+"""The doctor command: checks as a client of a server, and with its options as its operator; shows what is wrong and what to do."""
 
 from __future__ import annotations
 
 import os
+import socket
+import textwrap
 from asyncio import Runner
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple, TypeVar
 
 import typer
+from grpc import StatusCode
+
+from topicpolicies import Client, TopicPoliciesError
+from topicpolicies.addresses import Place, places_of
+from topicpolicies.v1.service_pb2 import LogKind, WriterMode
+from topicpolicies.values import enum_name
 
 from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, ServerConfig
 from ..config.building import server_config
 from ..config.option import ReadBy
 from ..config.sources import OptionValues
+from ..core.errors import PolicyError
+from ..core.names import full_topic
+from ..escaping import printable
 from .calls import calling
-from .checks import LEVELS, Doctor, Problem, check_server
-from .configured import configured
-from .exits import ExitCode, reporting
-from .serve import refusal, reporting_problems
+from .exits import ExitCode, message_of, reporting
+from .options import configured
+from .serve import refusal
+from .server import status_of
 from .settings import Settings, full_namespace, settings
+
+_T = TypeVar("_T")
+LEVELS = ("failed", "warning", "skipped", "ok")
+"""What a finding means. A warning: it works, but not well. Skipped: another check, which this one needs, did not succeed."""
+_WIDTH = 79
+_SECONDS = 6.0
+_REMEDIES = {
+    "TOPIC_NOT_FOUND": "Name a topic that exists: --scratch TOPIC; or create it (pulsar-admin topics create).",
+    "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
+    "TOPIC_POLICIES_DISABLED": "Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true at the brokers.",
+    "CLUSTER_UNAVAILABLE": "If the admin API refuses the server, make it an admin: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+    "PERMISSION_DENIED": "Authenticate yourself (--token-file, --tls-certificate), and have your role allowed: see the server's "
+    "--authorization.",
+    "READ_ONLY": "The server's options let it write nothing (--read-only): name another server.",
+}
+
+
+class Check(NamedTuple):
+    """What is checked; ``{0}`` is the namespace, or the topic, that it is about."""
+
+    holds: str
+    """What holds if all is well, in a few words."""
+    remedy: str
+    """What to do otherwise."""
+    needs: str = ""
+    """The check without which this one could only repeat the failure, of the same namespace if it is about one; empty: none."""
+
+
+CHECKS = {
+    "address": Check(
+        "connections are accepted",
+        "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
+        " whether a firewall is in between.",
+    ),
+    "server.service": Check(
+        "the service answers",
+        "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for them.",
+        "address",
+    ),
+    "server.readiness": Check(
+        "the server is ready: its change log can be reached",
+        "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the brokers too.",
+        "server.service",
+    ),
+    "server.namespace": Check(
+        "{0} can be read",
+        "Check the server's log for why it can't read the namespace, and whether the broker serves it.",
+        "server.service",
+    ),
+    "scratch.change": Check("a change of {0} would be made (a dry run)", "Check the reason, and the server's log.", "server.service"),
+    "listen": Check("the server can listen", "Name another address with --listen."),
+    "data": Check("the log's folder can be written", "Name a file of the embedded log with --data."),
+    "broker.service": Check(
+        "the brokers accept connections",
+        "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
+    ),
+    "broker.admin": Check(
+        "their admin API answers",
+        "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
+    ),
+    "token.accepted": Check(
+        "the brokers accept the server's token",
+        "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an issuer.",
+        "broker.admin",
+    ),
+    "broker.policies": Check(
+        "topic policies are on at the brokers, and read from change logs",
+        "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the brokers.",
+        "token.accepted",
+    ),
+    "broker.namespace": Check(
+        "{0} exists, and the server's role may see it",
+        "Make the role an admin of its tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+        "token.accepted",
+    ),
+    "broker.rates": Check(
+        "no rate of {0} slows its change log down",
+        "pulsar-admin namespaces remove-subscription-dispatch-rate {0}; limit single topics by policies of their own.",
+        "broker.namespace",
+    ),
+}
+
+
+class Problem(Exception):
+    """What is checked does not hold."""
+
+    def __init__(self, told: str, remedy: str = "", level: str = "failed") -> None:
+        """``told``: what was found; ``remedy``: what to do, if not what the check says in general."""
+        super().__init__(told)
+        self.remedy = remedy
+        self.level = level
+
+
+class Doctor:
+    """Runs checks and keeps their findings."""
+
+    def __init__(self, checks: Mapping[str, Check] = CHECKS, *, silent: bool) -> None:
+        """``silent``: whether the findings are not printed as they come."""
+        self.findings: list[dict[str, str]] = []
+        """The findings as JSON."""
+        self._checks = checks
+        self._silent = silent
+
+    def check(self, kind: str, run: Callable[[], str], about: str = "") -> None:
+        """Runs a check, of a namespace or topic. ``run``: returns what was found, in bounded time, or raises why the check has failed."""
+        holds, remedy, needs = self._checks[kind]
+        holds, level = holds.format(about), "failed"
+        succeeded = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
+        if needs and succeeded.isdisjoint((needs, f"{needs} {about}")):
+            level, told, remedy = "skipped", f"it needs {needs}", ""
+        else:
+            try:
+                level, told, remedy = "ok", run(), ""
+            except Problem as problem:
+                level, told, remedy = problem.level, str(problem), problem.remedy or remedy.format(about)
+            except (TopicPoliciesError, PolicyError) as error:
+                told = error.message
+            except OSError as error:
+                told = ": ".join(filter(None, (error.filename, error.strerror or str(error) or type(error).__name__)))
+        name = f"{kind} {about}" if about and kind != "scratch.change" else kind
+        self.findings.append({"check": name, "level": level, "holds": holds, "told": told, "remedy": remedy})
+        if not self._silent:
+            self._print(f"{level:<9}", f"{holds}: {told}" if told else holds)
+            if remedy:
+                self._print(f"{'':<9}remedy: ", remedy)
+
+    @staticmethod
+    def _print(first: str, text: str) -> None:
+        wrapper = textwrap.TextWrapper(_WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False)
+        typer.echo("\n".join(wrapper.wrap(printable(text))))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many findings are of each level."""
+        return {level: sum(each["level"] == level for each in self.findings) for level in LEVELS}
+
+
+def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequence[str], scratch: str) -> None:
+    """Checks a running server as its client. ``scratch``: the namespace or topic of which a change is checked; empty: none is."""
+    run.check("address", lambda: connected(places_of(chosen.server)))
+    run.check("server.service", lambda: _service(client, chosen.server))
+    run.check("server.readiness", lambda: _ready(chosen))
+    for namespace in namespaces:
+        run.check("server.namespace", lambda namespace=namespace: _namespace(client, namespace), namespace)  # type: ignore[misc]
+    if scratch:
+        of_namespace = "://" not in scratch and scratch.count("/") == 1
+        topic = f"persistent://{scratch}/topicpolicies-doctor" if of_namespace else full_topic(scratch)
+        run.check("scratch.change", lambda: _refusable(lambda: _dry_run(client, topic)), topic)
+
+
+def connected(places: Sequence[Place]) -> str:
+    """Returns the places, all of which accept connections; if one does not, that is a Problem."""
+    for place in places:
+        try:
+            if place.path:
+                with socket.socket(socket.AF_UNIX) as opened:
+                    opened.settimeout(_SECONDS)
+                    opened.connect(place.path)
+            else:
+                socket.create_connection((place.host, place.port), _SECONDS).close()
+        except OSError as error:
+            raise Problem(f"{place}: {error.strerror or error}") from None
+    return ", ".join(map(str, places))
+
+
+def _service(client: Client, server: str) -> str:
+    try:
+        info = client.server_info(timeout=_SECONDS)
+    except TopicPoliciesError as error:
+        if error.code is StatusCode.UNIMPLEMENTED:
+            raise Problem(f"it is another gRPC service ({error.message})") from None
+        if error.code is StatusCode.UNAUTHENTICATED:
+            raise Problem(message_of(error, server), "Give it a token that the server accepts: --token-file FILE.") from None
+        raise Problem("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, server)) from None
+    log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
+    return f"version {info.version}, log {log.lower()}, writers {writers.lower()}"
+
+
+def _ready(chosen: Settings) -> str:
+    status = status_of(chosen, "readiness")
+    if status != "SERVING":
+        raise Problem(status)
+    return status
+
+
+def _namespace(client: Client, namespace: str) -> str:
+    first = _refusable(lambda: next(client.list(namespace, page_size=1, timeout=_SECONDS), None))
+    return "it has no document" if first is None else "it has documents"
+
+
+def _refusable(call: Callable[[], _T]) -> _T:
+    """Makes a call whose reasons to be refused have remedies of their own."""
+    try:
+        return call()
+    except TopicPoliciesError as error:
+        raise Problem(f"{error.reason or error.code.name}: {error.message}", _REMEDIES.get(error.reason, "")) from None
+
+
+def _dry_run(client: Client, topic: str) -> str:
+    client.update(topic, max_producer_per_topic=1_000_000, validate_only=True, timeout=_SECONDS)
+    return ""
+
 
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
@@ -55,8 +269,7 @@ def doctor(
     """  # noqa: D301 - "\b" keeps the lines
     chosen, config = settings(context), None
     if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
-        with reporting_problems(chosen.output):
-            config = server_config(in_force, os.environ)
+        config = server_config(in_force, os.environ)
     said = context.parent is not None and getattr(context.parent.get_parameter_source("server"), "name", "") != "DEFAULT"
     if config is not None and not said:
         chosen = _of_config(chosen, config)
@@ -69,8 +282,8 @@ def doctor(
             check_server(run, chosen, client, named, scratch)
     if config is not None and pre and isinstance(config.log, EmbeddedLogConfig) and config.log.path is not None:
         listen, data = config.listen, config.log.path
-        run.check("listen", "the server can listen", "Name another address with --listen.", lambda: _free(listen))
-        run.check("data", "the log's folder can be written", "Name a file of the embedded log with --data.", lambda: _writable(data))
+        run.check("listen", lambda: _free(listen))
+        run.check("data", lambda: _writable(data))
     if config is not None and isinstance(config.log, PulsarLogConfig):
         from .broker_checks import Brokers  # noqa: PLC0415 - what clients have no use for need not be installed
 

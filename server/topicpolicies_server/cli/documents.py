@@ -290,12 +290,7 @@ def show_change(
 ) -> None:
     """Prints what a change did: the settings that it changed, before and after.
 
-    Args:
-        chosen: the global options.
-        topic: the topic, if the result does not name it: that of a repeat may not.
-        result: what the server has answered.
-        outcomes: the outcomes, for people.
-        include_previous: whether programs get the document before the change too.
+    ``topic``: if the result does not name it: that of a repeat may not. ``include_previous``: for programs, the document before it too.
     """
     document = result.document
     if chosen.for_programs:

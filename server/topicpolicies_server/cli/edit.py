@@ -16,7 +16,6 @@ from topicpolicies import InvalidArgument, PolicyDocument, TopicPoliciesError
 from ..declared.files import Declaration, parse_policies
 from ..declared.rendering import scope_name
 from ..declared.steps import Step, steps
-from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, ValidateOnly, options_of_change, show_change
@@ -61,8 +60,7 @@ def edit(
             result = client.update(document.topic, step.values, mask=step.mask, **how)
         except TopicPoliciesError:
             kept = True
-            note = f"What you wrote is kept in {printable(str(file))}."
-            typer.echo(forms.dumps({"note": note}) if chosen.json else note, err=True)
+            chosen.note(f"What you wrote is kept in {file}.")
             raise
         finally:
             if not kept:

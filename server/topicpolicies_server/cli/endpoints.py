@@ -5,6 +5,7 @@ A *setting* is what one call changes (``core/policies/documents``): a field, an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +18,7 @@ from topicpolicies.values import assign, enum_name, map_value
 
 from ..core.policies.documents import Setting
 from ..declared.values import find, structured
+from .fields import FIELDS
 
 
 class Endpoint(NamedTuple):
@@ -45,48 +47,32 @@ class Endpoint(NamedTuple):
     """Whether it can be removed; if not, ``unset`` is set."""
 
 
-ENDPOINTS: Mapping[str, Endpoint] = {
-    "auto_subscription_creation_override": Endpoint("autoSubscriptionCreation"),
+ENDPOINTS = {name: Endpoint(re.sub("-(.)", lambda found: found[1].upper(), row.verb)) for name, row in FIELDS.items() if row.verb}
+del ENDPOINTS["delayed_delivery_enabled"]
+ENDPOINTS |= {
     "back_log_quota_map": Endpoint("backlogQuota", "backlogQuotaMap", key="backlogQuotaType"),
-    "compaction_threshold": Endpoint("compactionThreshold"),
     "deduplication_enabled": Endpoint("deduplicationEnabled"),
-    "deduplication_snapshot_interval_seconds": Endpoint("deduplicationSnapshotInterval"),
     "delayed_delivery": Endpoint(
         "delayedDelivery",
         members={
+            "delayed_delivery_tick_time_millis": "tickTime",
             "delayed_delivery_enabled": "active",
             "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
-            "delayed_delivery_tick_time_millis": "tickTime",
         },
     ),
-    "dispatch_rate": Endpoint("dispatchRate"),
     "dispatcher_pause_on_ack_state_persistent_enabled": Endpoint("dispatcherPauseOnAckStatePersistent", unset=False, switch=True),
     "entry_filters": Endpoint("entryFilters"),
-    "inactive_topic_policies": Endpoint("inactiveTopicPolicies"),
-    "max_consumer_per_topic": Endpoint("maxConsumers"),
-    "max_consumers_per_subscription": Endpoint("maxConsumersPerSubscription"),
-    "max_message_size": Endpoint("maxMessageSize"),
-    "max_producer_per_topic": Endpoint("maxProducers"),
-    "max_subscriptions_per_topic": Endpoint("maxSubscriptionsPerTopic"),
     "max_unacked_messages_on_consumer": Endpoint("maxUnackedMessagesOnConsumer"),
     "max_unacked_messages_on_subscription": Endpoint("maxUnackedMessagesOnSubscription"),
     "message_ttl_in_seconds": Endpoint("messageTTL", parameter="messageTTL"),
-    "offload_policies": Endpoint("offloadPolicies"),
-    "persistence": Endpoint("persistence"),
-    "publish_rate": Endpoint("publishRate"),
     "replication_clusters": Endpoint("replication"),
-    "replicator_dispatch_rate": Endpoint("replicatorDispatchRate"),
-    "retention_policies": Endpoint("retention"),
     "schema_compatibility_strategy": Endpoint("schemaCompatibilityStrategy", method="PUT", local_only=True, unset="UNDEFINED"),
     "schema_validation_enforced": Endpoint("schemaValidationEnforced", local_only=True, unset=False, removable=False),
     "shadow_topics": Endpoint("shadowTopics", method="PUT", local_only=True),
-    "subscribe_rate": Endpoint("subscribeRate"),
-    "subscription_dispatch_rate": Endpoint("subscriptionDispatchRate"),
     "subscription_expiration_time_in_minutes": Endpoint("subscriptionExpirationTime", parameter="subscriptionExpirationTime"),
     "subscription_policies": Endpoint("{}/dispatchRate", leaf="dispatch_rate"),
-    "subscription_types_enabled": Endpoint("subscriptionTypesEnabled"),
 }
-"""By field, or by group of fields (``documents.GROUPS``)."""
+"""By field, or by group of fields (``documents.GROUPS``). Most paths are the names of pulsar-admin's commands."""
 _NOTHING: Sequence[object] = (None, {}, [])
 """How JSON says that a setting is not set."""
 _COMPUTED = frozenset({"limit", "s3Driver", "gcsDriver", "fileSystemDriver"})
@@ -129,7 +115,7 @@ def request(setting: Setting, policies: TopicPolicies) -> Request:
     """Returns the request that makes a setting what it is in a document, which removes it if it is not there."""
     name, _, key = setting.partition("/")
     endpoint = ENDPOINTS[name]
-    value = _json(name, key, policies)
+    value = json_of(name, key, policies)
     path, query = path_of(endpoint.path, key), {endpoint.key: key} if endpoint.key else {}
     if value in _NOTHING and not endpoint.removable:
         value = endpoint.unset
@@ -151,8 +137,8 @@ def _known(value: Any) -> Any:
     return {name: _known(each) for name, each in value.items() if name not in _COMPUTED}
 
 
-def _json(name: str, key: str, policies: TopicPolicies) -> Any:
-    """Returns the JSON of a setting; nothing (None, or empty): it is not set."""
+def json_of(name: str, key: str, policies: TopicPolicies) -> Any:
+    """Returns the JSON of a setting, or, without a key, of all entries of a map; nothing (None, or empty): it is not set."""
     endpoint = ENDPOINTS[name]
     if endpoint.members:
         made = {member: _value(policies, field) for field, member in endpoint.members.items()}
@@ -171,17 +157,17 @@ def _value(message: Message, name: str) -> Any:
     if map_value(field) is not None:
         return {key: _members(each) if isinstance(each, Message) else each for key, each in value.items()}
     if field.is_repeated:
-        return [plain_scalar(field, each) for each in value]
+        return [_scalar(field, each) for each in value]
     if not message.HasField(name):
         return None
-    return _members(value) if isinstance(value, Message) else plain_scalar(field, value)
+    return _members(value) if isinstance(value, Message) else _scalar(field, value)
 
 
 def _members(message: Message) -> dict[str, Any]:
     return {field.json_name: _value(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
-def plain_scalar(field: FieldDescriptor, value: Any) -> Any:
+def _scalar(field: FieldDescriptor, value: Any) -> Any:
     """Returns a single value with Pulsar's own names of enums."""
     if field.enum_type is None:
         return value

@@ -15,6 +15,7 @@ from topicpolicies.values import enum_name
 
 from ..declared.rendering import compact, one_line, policies_of, scope_name
 from ..escaping import printable
+from .rendering import show_folded
 
 _RESTATED = {
     HistoryKind.HISTORY_KIND_REPAIR: "repair: restates the document, and changes nothing",
@@ -36,8 +37,8 @@ _STATES = {
 _CHANGED = (HistoryOutcome.HISTORY_OUTCOME_APPLIED, HistoryOutcome.HISTORY_OUTCOME_RESTATED)
 
 
-def show_entry(entry: HistoryEntry) -> None:
-    """Prints an event of the history in two or three lines."""
+def show_entry(entry: HistoryEntry, *, wide: bool) -> None:
+    """Prints an event of the history in two or three lines, on a terminal folded to its width unless ``wide``."""
     what = enum_name(HistoryKind.DESCRIPTOR, entry.kind).lower()
     restated = _RESTATED.get(entry.kind) if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_RESTATED else None
     if entry.outcome not in _CHANGED:
@@ -46,9 +47,9 @@ def show_entry(entry: HistoryEntry) -> None:
     if entry.HasField("document"):
         where = f"{printable(entry.document.topic)}  {scope_name(entry.document)}  version {entry.document.version}"
     typer.secho(f"{_stamp(entry.time)}  {where}", bold=True)
-    typer.echo(f"  {restated or f'{what}  by {_who(entry)}'}")
+    show_folded(f"  {restated or f'{what}  by {_who(entry)}'}", wide=wide)
     if change := _change(entry):
-        typer.echo(f"    {change}")
+        show_folded(f"    {change}", wide=wide)
 
 
 def gap_line(gap: HistoryGap) -> str:

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, errors on standard error for people or for programs, and output that can't be written."""
+"""How commands end: exit codes, errors on standard error for people or for programs, interrupts, and output that can't be written."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import io
 import json as json_module
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -22,35 +24,32 @@ if TYPE_CHECKING:
 
 
 class ExitCode(enum.IntEnum):
-    """The exit codes of every command; ``EXIT_CODES`` says what they mean."""
+    """The exit codes of every command, each with what it means, for help."""
 
-    OK = 0
-    ERROR = 1
-    USAGE = 2
-    CONFLICT = 3
-    NOT_FOUND = 4
-    UNAVAILABLE = 5
-    OUTCOME_UNKNOWN = 6
-    DIFFERENT = 7
-    HALF_DONE = 8
-    NOT_STARTED = 9
-    UNWELL = 10
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """Returns a member."""
+        made = int.__new__(cls, code)
+        made._value_ = code
+        made.meaning = meaning
+        return made
+
+    OK = 0, "done"
+    ERROR = 1, "another error"
+    USAGE = 2, "wrong usage, file or request"
+    CONFLICT = 3, "conflict: --if-version, --must-not-exist, another owner"
+    NOT_FOUND = 4, "not found, or no document"
+    UNAVAILABLE = 5, "the server or its log can't be reached"
+    OUTCOME_UNKNOWN = 6, "the outcome is unknown: repeat with the --request-id that the error names"
+    DIFFERENT = 7, "there are differences (plan, diff)"
+    HALF_DONE = 8, "partly done (apply)"
+    NOT_STARTED = 9, "not started: an address or a file can't be used (serve, guard, demo)"
+    UNWELL = 10, "a check failed (doctor)"
 
 
-EXIT_CODES = {
-    ExitCode.OK: "done",
-    ExitCode.ERROR: "another error",
-    ExitCode.USAGE: "wrong usage, file or request",
-    ExitCode.CONFLICT: "conflict: --if-version, --must-not-exist, another owner",
-    ExitCode.NOT_FOUND: "not found, or no document",
-    ExitCode.UNAVAILABLE: "the server or its log can't be reached",
-    ExitCode.OUTCOME_UNKNOWN: "the outcome is unknown: repeat with the --request-id that the error names",
-    ExitCode.DIFFERENT: "there are differences (plan, diff)",
-    ExitCode.HALF_DONE: "partly done (apply)",
-    ExitCode.NOT_STARTED: "not started: an address or a file can't be used (serve, guard, demo)",
-    ExitCode.UNWELL: "a check failed (doctor)",
-}
-"""What they mean, for help."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code of a command that Ctrl-C has ended, by the convention of shells."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,
@@ -102,12 +101,7 @@ def exit_codes(*, detailed: bool) -> Iterator[None]:
 
 @contextmanager
 def reporting(output: Output, server: str = "") -> Iterator[None]:
-    """Reports an error of the body on standard error, and ends the command with its exit code.
-
-    Args:
-        output: the form of the report.
-        server: the server's address, for an error about the connection.
-    """
+    """Reports an error of the body on standard error, and ends the command with its exit code."""
     from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
     try:
@@ -175,13 +169,22 @@ def report_other(reason: str, message: str, *, json: bool, code: str = "UNKNOWN"
         typer.echo(f"Error: {printable(message)}", err=True)
 
 
+def report_problems(problems: Sequence[str], *, json: bool) -> None:
+    """Reports all problems of a wrong configuration on standard error, a line each or as one JSON document."""
+    if json:
+        violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in problems]
+        told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": " ".join(problems), "violations": violations}
+        typer.echo(json_module.dumps({"error": told}), err=True)
+    else:
+        for problem in problems:
+            typer.echo(f"Error: {printable(problem)}", err=True)
+
+
 @contextmanager
 def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
     r"""Ends the command with a message on standard error if its output can't be written. An OSError with a file name is not handled.
 
-    Args:
-        json: whether the message is JSON.
-        utf_8: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
+    ``utf_8``: whether the output is UTF-8, whatever the locale; else characters that the locale's encoding lacks are escaped: ``\u65e5``.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -205,3 +208,34 @@ def _discard_output() -> None:
             continue
         with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
             os.dup2(nowhere.fileno(), stream.fileno())
+
+
+@contextmanager
+def deferring(first: Callable[[], object]) -> Iterator[Callable[[], int]]:
+    """Calls ``first`` in the handler of the first SIGINT or SIGTERM; the body goes on. A second one ends the body, in case it is stuck.
+
+    A signal that is ignored, or has a handler of others, stays so. Yields a function that returns the exit code of an interrupted command;
+    0: there was no interrupt.
+
+    Raises:
+        KeyboardInterrupt: there was a second interrupt.
+    """
+    received: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+        first()
+
+    usual = {}
+    if threading.current_thread() is threading.main_thread():
+        present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, signal.SIG_DFL)}
+    for number in usual:
+        signal.signal(number, handle)
+    try:
+        yield lambda: 128 + received[0] if received else 0
+    finally:
+        for number, each in usual.items():
+            signal.signal(number, each)

@@ -25,7 +25,9 @@ def explain(
     context: typer.Context,
     field: Annotated[
         str,
-        typer.Argument(metavar="FIELD", help="A field, or its command in pulsar-admin; by default all.", autocompletion=complete),
+        typer.Argument(
+            metavar="FIELD", help="A field, a word of its name, or pulsar-admin's command; default: all.", autocompletion=complete
+        ),
     ] = "",
 ) -> None:
     """Explain a field: its type, unit, special values and example.
@@ -49,7 +51,11 @@ def explain(
         try:
             target = find(VERBS.get(field) or VERBS.get(f"set-{field}", field))
         except ValueProblem as problem:
-            raise invalid(Violation(field, problem.reason, str(problem))) from None
+            meant = [name for name, row in FIELDS.items() if field.lower() in (*name.split("_"), *row.verb.split("-"))]
+            if len(meant) != 1:
+                several = f'Fields with the word "{field}": {", ".join(meant)}.'
+                raise invalid(Violation(field, problem.reason, several if meant else str(problem))) from None
+            target = find(meant[0])
     told = explanation(format_path(target.path), target.value if target.entry else target.field)
     if chosen.for_programs:
         chosen.show(told)

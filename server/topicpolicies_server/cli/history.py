@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,9 +17,9 @@ from .documents import OneScope, Scopes
 from .events import gap_line, line, show_entry
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
-from .rendering import show_differences
-from .settings import ScopeName, ScopeNames, Settings, Topic, settings
-from .watch import ResumeFile, follow, sort_targets
+from .rendering import show_differences, show_folded
+from .settings import Output, ScopeName, ScopeNames, Settings, Topic, settings
+from .watch import ResumeFile, ResumeOption, UntilSynced, follow, sort_targets
 
 
 def history(  # noqa: PLR0913 - options
@@ -38,16 +37,13 @@ def history(  # noqa: PLR0913 - options
     follow_on: Annotated[
         bool, typer.Option("--follow", help="Show every event of a namespace from the first one on, and those to come.")
     ] = False,
-    resume_file: Annotated[
-        Path | None,
-        typer.Option("--resume-file", metavar="FILE", dir_okay=False, help="With --follow: the file of the place; need not exist."),
-    ] = None,
-    until_synced: Annotated[bool, typer.Option("--until-synced", help="With --follow: end once everything until now is shown.")] = False,
+    resume_file: ResumeOption = None,
+    until_synced: UntilSynced = False,
 ) -> None:
     """Show who changed what, and when: the newest event first.
 
     The events are those that this server has recorded; the output says where events may be missing. Times are written as
-    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago.
+    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. --resume-file and --until-synced go with --follow.
 
     \b
     Examples:
@@ -63,8 +59,11 @@ def history(  # noqa: PLR0913 - options
     if follow_on:
         if topics:
             raise typer.BadParameter("It shows every event of a namespace: name a namespace.", param_hint="--follow")
-        if since or until or by is not None or oldest_first or scope is not ScopeNames.BOTH:
-            raise typer.BadParameter("It shows every event of a namespace: leave out what chooses some.", param_hint="--follow")
+        limited = getattr(context.get_parameter_source("limit"), "name", "") != "DEFAULT"
+        if since or until or by is not None or oldest_first or limited or scope is not ScopeNames.BOTH or chosen.output is Output.NAME:
+            raise typer.BadParameter(
+                "It shows every event of a namespace: leave out what chooses some, --limit and -o name too.", param_hint="--follow"
+            )
         _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
         return
     if resume_file is not None or until_synced:
@@ -73,6 +72,7 @@ def history(  # noqa: PLR0913 - options
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
+    named: set[str] = set()
     shown = 0
     with calling(chosen) as client:
         pages = client.history_pages(
@@ -92,8 +92,9 @@ def history(  # noqa: PLR0913 - options
                 shown += 1
                 if chosen.for_programs:
                     chosen.show({"entry": forms.of_message(entry)})
-                elif not chosen.show_names([entry.document.topic]):
-                    show_entry(entry)
+                elif not chosen.show_names({entry.document.topic} - {"", *named}):
+                    show_entry(entry, wide=chosen.output is Output.WIDE)
+                named.add(entry.document.topic)
             if shown == limit:
                 break
     if chosen.for_programs:
@@ -153,13 +154,15 @@ def diff(
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
+    wide = chosen.output is Output.WIDE
+
     def show_event(event: WatchHistoryEvent) -> None:
         if chosen.for_programs:
             chosen.show(forms.of_message(event))
         elif event.HasField("entry"):
-            show_entry(event.entry)
+            show_entry(event.entry, wide=wide)
         elif (said := line(event)) is not None:
-            typer.echo(said)
+            show_folded(said, wide=wide)
 
     with calling(chosen) as client:
         watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)

@@ -47,6 +47,12 @@ def show_columns(rows: Iterable[Sequence[str]], *, wide: bool = False) -> None:
         typer.echo(line)
 
 
+def show_folded(line: str, *, wide: bool) -> None:
+    """Prints a line, on a terminal folded to its width unless ``wide``; the lines below the first are indented."""
+    room = 0 if wide else terminal_width()
+    typer.echo(textwrap.fill(line, room, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False) if room else line)
+
+
 def terminal_width() -> int:
     """Returns the width of the terminal to which text is printed; 0: it is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import socket
@@ -20,12 +19,11 @@ from ..config.building import guard_config, server_config
 from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
-from ..escaping import printable
 from ..ops.log import set_up_logging
 from ..process import collector_off_during_start
-from .configured import configured
 from .exits import ExitCode, report_other, reporting
-from .settings import Output, TlsFlags, WrongUsage, settings
+from .options import check_tls, configured
+from .settings import Output, settings
 
 if TYPE_CHECKING:
     from ..declared.files import Declared
@@ -63,10 +61,9 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     check_tls(chosen.tls_flags, in_force)
-    with reporting_problems(chosen.output):
-        config = server_config(in_force, os.environ)
-        if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
-            _check_cluster_file(config.log.cluster_file)
+    config = server_config(in_force, os.environ)
+    if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
+        _check_cluster_file(config.log.cluster_file)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
@@ -93,10 +90,7 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
           --pulsar pulsar://broker:6650 --admin-url http://broker:8080
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
-    output = settings(context).output
-    with reporting_problems(output):
-        config = guard_config(in_force)
-    run(config, output)
+    run(guard_config(in_force), settings(context).output)
 
 
 def _check_cluster_file(path: Path) -> None:
@@ -106,17 +100,6 @@ def _check_cluster_file(path: Path) -> None:
         parse(files.read(path).decode())
     except (OSError, ValueError) as error:
         raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
-
-
-def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
-    """Checks that the global TLS options fit a server."""
-    certificate = in_force.settings["tls_certificate"]
-    if flags.ca_file is not None or flags.server_name is not None:
-        raise WrongUsage("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
-    if flags.use and certificate.value is None:
-        raise WrongUsage("A server with TLS needs its --tls-certificate and --tls-key.")
-    if flags.use is False and certificate.value is not None:
-        raise WrongUsage(f"--no-tls contradicts tls_certificate ({certificate.where}).")
 
 
 def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[Declared] = ()) -> None:
@@ -156,30 +139,10 @@ def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -
 
 
 @contextmanager
-def reporting_problems(output: Output) -> Iterator[None]:
-    """Reports all problems of a wrong configuration, a line each or as one JSON document, and ends the command."""
-    try:
-        yield
-    except ConfigError as error:
-        if output is Output.JSON:
-            violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in error.problems]
-            told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
-            typer.echo(json.dumps({"error": told}), err=True)
-        else:
-            for problem in error.problems:
-                typer.echo(f"Error: {printable(problem)}", err=True)
-        raise typer.Exit(ExitCode.USAGE) from None
-
-
-@contextmanager
 def starting(what: str, output: Output, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
-    """Ends the command with a message if ``what`` could not start. Yields a function to be called once it has started.
+    """Ends the command with a message if ``what``, which is to listen at addresses, could not start. Yields a function to call once it has.
 
-    Args:
-        what: the subject of the message.
-        output: the form of the message, if ``form`` is TEXT.
-        addresses: where ``what`` is to listen.
-        form: the format of log lines; unless it is TEXT, the message is a log line too.
+    ``form``: the format of log lines; unless it is TEXT, the message is a log line too, whatever ``output``.
     """
     running = False
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Output(enum.Enum):
     YAML = "yaml"
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
-    """The names of topics, where the result has any; else as TABLE."""
+    """The names of topics, for commands whose results have them; for others, if the environment says so, as TABLE."""
 
 
 class ScopeName(enum.Enum):
@@ -141,6 +142,10 @@ class Settings:
         from . import forms  # noqa: PLC0415
 
         typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
+
+    def note(self, text: str) -> None:
+        """Prints a note on standard error."""
+        typer.echo(json.dumps({"note": text}, ensure_ascii=False) if self.json else printable(text), err=True)
 
     def show_names(self, topics: Iterable[str]) -> bool:
         """Prints each topic once if names are what is to be printed; returns whether they are."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,15 +17,8 @@ from ..declared.definition import unit_of
 from .fields import FIELDS, Flag, Row
 from .settings import REQUIRED, ScopeName, Topic, WrongUsage, settings, with_parameters
 
-if TYPE_CHECKING:
-    from google.protobuf.descriptor import FieldDescriptor
-
-_DELAYED = {
-    "delayed_delivery_tick_time_millis": "tickTime",
-    "delayed_delivery_enabled": "active",
-    "delayed_delivery_max_delay_in_millis": "maxDeliveryDelayInMillis",
-}
-"""The three fields that are one setting for pulsar-admin, with the names that it prints."""
+_DELAYED = "delayed_delivery_enabled"
+"""The field of the only command that sets several fields together: ``endpoints`` has their names."""
 _OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-storage": "gcs_", "filesystem": "file_system_"}
 """The drivers of offload policies, by name in lower case, and how the names of their own fields begin."""
 VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
@@ -42,18 +35,23 @@ def function_of(command: str) -> Callable[..., None]:
     flags = row.flags if action == "set" else ()
 
     def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
+        from .assignments import parse  # noqa: PLC0415
         from .calls import calling  # noqa: PLC0415
+        from .endpoints import ENDPOINTS  # noqa: PLC0415
 
         chosen = settings(context)
         scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
-        path = name if action == "get" and name == "back_log_quota_map" else _path(name, row, given.pop("key", ""))
+        key = given.pop("key", "")
+        path = name if action == "get" else _path(name, row, key)
         assignments = _assignments(path, row, given) if action == "set" else {}
         with calling(chosen) as client:
             if action == "get":
-                typer.echo(_found(client, topic, scope, name, path, applied=given["applied"]), nl=False)
+                typer.echo(_found(client, topic, scope, name, key, applied=given["applied"]), nl=False)
                 return
-            values = _values(assignments)
-            mask = list(_DELAYED) if name in _DELAYED else [path]  # the whole setting, as pulsar-admin has it
+            texts = {path: text for path, (text, _) in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
+            units = {path: unit for path, (_, unit) in assignments.items()}
+            values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
+            mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
             client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
 
@@ -130,52 +128,26 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     return found
 
 
-def _values(assignments: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """Returns the values of assignments; the strategy UNDEFINED is none."""
-    from topicpolicies import Violation  # noqa: PLC0415
-    from topicpolicies.errors import invalid  # noqa: PLC0415
-    from topicpolicies.values import ValueProblem  # noqa: PLC0415
+def _found(client: Any, topic: str, scope: ScopeName, name: str, key: str, *, applied: bool) -> str:
+    """Returns the lines of a value as pulsar-admin prints it. ``key``: that of the map's entry."""
+    from .endpoints import json_of  # noqa: PLC0415
 
-    from ..declared.values import find  # noqa: PLC0415
-    from .assignments import parse_value  # noqa: PLC0415
-
-    values: dict[str, Any] = {}
-    violations: list[Violation] = []
-    for path, (text, bare) in assignments.items():
-        try:
-            values[path] = None if text == "UNDEFINED" else parse_value(find(path), text, bare)
-        except ValueProblem as problem:
-            violations.append(Violation(path, problem.reason, str(problem)))
-    if violations:
-        raise invalid(*violations)
-    return values
-
-
-def _found(client: Any, topic: str, scope: ScopeName, name: str, path: str, *, applied: bool) -> str:
-    """Returns the lines of a value as pulsar-admin prints it."""
     document = client.effective(topic) if applied else client.get(topic, scope=scope.scope)
     if not document.HasField("policies"):
         _check_exists(client, topic)
-    policies = document.policies
-    fields = policies.DESCRIPTOR.fields_by_name
-    if name in _DELAYED:
-        there = policies.HasField("delayed_delivery_enabled")
-        return _java({told: getattr(policies, each) for each, told in _DELAYED.items()} if there else None) + "\n"
+    family = "subscription_policies" if key else "delayed_delivery" if name == _DELAYED else name
+    value = json_of(family, key, document.policies)
     if name == "back_log_quota_map":
-        return "".join(f"{key}    {_quota(_plain(fields[name], quota))}\n" for key, quota in sorted(policies.back_log_quota_map.items()))
-    value: Any = getattr(policies, name)
-    if name != path:
-        key = path.removeprefix("subscription_policies.`").removesuffix("`.dispatch_rate").replace("``", "`")
-        entry = policies.subscription_policies.get(key) if key in policies.subscription_policies else None
-        value = entry.dispatch_rate if entry is not None and entry.HasField("dispatch_rate") else None
-    elif name == "subscription_types_enabled" and document.HasField("policies"):
-        value = list(value)  # brokers keep an empty list
-    elif not (len(value) if fields[name].is_repeated else policies.HasField(name)):
-        value = False if name == "dispatcher_pause_on_ack_state_persistent_enabled" else None
-    plain = None if value is None else _plain(fields[name], value)
-    if name == "offload_policies" and plain is not None:
-        plain = _offload(plain)
-    return (plain if name == "schema_compatibility_strategy" and plain is not None else _java(plain)) + "\n"
+        return "".join(f"{kind}    {_quota(quota)}\n" for kind, quota in sorted(value.items()))
+    if name == "dispatcher_pause_on_ack_state_persistent_enabled":
+        value = bool(value)
+    elif value == []:  # brokers keep an empty list of types
+        value = [] if name == "subscription_types_enabled" and document.HasField("policies") else None
+    elif name == _DELAYED and value is not None:
+        value = {member: 0 if each is None else each for member, each in value.items()} if value["active"] is not None else None
+    elif isinstance(value, dict):
+        value = _ordered(name, value)
+    return (value if name == "schema_compatibility_strategy" and value is not None else _java(value)) + "\n"
 
 
 def _check_exists(client: Any, topic: str) -> None:
@@ -189,36 +161,23 @@ def _check_exists(client: Any, topic: str) -> None:
         pass
 
 
-def _offload(plain: dict[str, Any]) -> dict[str, Any]:
-    """Returns offload policies with what Pulsar adds to them."""
-    from topicpolicies.v1.policies_pb2 import OffloadPolicies  # noqa: PLC0415
-
-    leaves = [OffloadPolicies.DESCRIPTOR.fields_by_name[flag.leaf].json_name for flag in FIELDS["offload_policies"].flags]
-    whole = {"managedLedgerExtraConfigurations": {}, **plain}
-    prefix = _OFFLOADERS.get(plain.get("managedLedgerOffloadDriver", "").lower(), "")
-    told = {"s3Driver": "s3_", "gcsDriver": "gcs_", "fileSystemDriver": "file_system_"}
-    return {name: whole[name] for name in leaves if name in whole} | {name: prefix == each for name, each in told.items()}
-
-
 def _quota(quota: dict[str, Any]) -> str:
-    size = quota.get("limitSize", -1)
-    told = {"limit": size, "limitSize": size, "limitTime": quota.get("limitTime", -1), "policy": quota.get("policy")}
-    return f"BacklogQuotaImpl({', '.join(f'{name}={value}' for name, value in told.items())})"
+    size, time = (-1 if quota[name] is None else quota[name] for name in ("limitSize", "limitTime"))
+    return f"BacklogQuotaImpl(limit={size}, limitSize={size}, limitTime={time}, policy={quota['policy']})"
 
 
-def _plain(field: FieldDescriptor, value: Any) -> Any:
-    """Returns a value with Pulsar's own names of fields, in the order of its flags, and of enums."""
-    from topicpolicies.values import map_value  # noqa: PLC0415
+def _ordered(name: str, members: dict[str, Any]) -> dict[str, Any]:
+    """Returns the members of an object that are set in the order of its flags, and what Pulsar adds to them."""
+    from topicpolicies import TopicPolicies  # noqa: PLC0415
 
-    from .endpoints import plain_scalar  # noqa: PLC0415
-
-    if field.is_repeated and map_value(field) is None:
-        return [plain_scalar(field, each) for each in value]
-    if not hasattr(value, "ListFields"):
-        return plain_scalar(field, value)
-    order = [flag.leaf for flag in FIELDS[field.name].flags] if field.name in FIELDS else []
-    parts = sorted(value.ListFields(), key=lambda part: order.index(part[0].name) if part[0].name in order else len(order))
-    return {part.json_name: dict(each) if map_value(part) is not None else _plain(part, each) for part, each in parts}
+    message: Any = TopicPolicies.DESCRIPTOR.fields_by_name[name].message_type
+    order = [message.fields_by_name[flag.leaf].json_name for flag in FIELDS[name].flags]
+    found = {each: members[each] for each in sorted(members, key=order.index) if members[each] is not None}
+    if name == "offload_policies":
+        prefix = _OFFLOADERS.get(found.get("managedLedgerOffloadDriver", "").lower(), "")
+        told = {"s3Driver": "s3_", "gcsDriver": "gcs_", "fileSystemDriver": "file_system_"}
+        found |= {each: prefix == beginning for each, beginning in told.items()}
+    return found
 
 
 def _java(value: Any, indent: str = "") -> str:

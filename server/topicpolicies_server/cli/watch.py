@@ -21,8 +21,9 @@ from . import forms
 from .calls import calling
 from .documents import Scopes
 from .events import line
-from .interrupts import deferring
-from .settings import ScopeNames, settings
+from .exits import deferring
+from .rendering import show_folded
+from .settings import Output, ScopeNames, settings
 
 
 class ModeName(enum.Enum):
@@ -32,21 +33,18 @@ class ModeName(enum.Enum):
     EVERY = "every"
 
 
+_RESUME = "The file of the place to continue from; kept up to date, need not exist."
+ResumeOption = Annotated[Path | None, typer.Option("--resume-file", metavar="FILE", dir_okay=False, help=_RESUME)]
+UntilSynced = Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")]
+
+
 def watch(
     context: typer.Context,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[ModeName, typer.Option("--mode", help="The newest states, or every change.")] = ModeName.LATEST,
     scope: Scopes = ScopeNames.BOTH,
-    resume_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--resume-file",
-            metavar="FILE",
-            dir_okay=False,
-            help="The file of the place to continue from; kept up to date, need not exist.",
-        ),
-    ] = None,
-    until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
+    resume_file: ResumeOption = None,
+    until_synced: UntilSynced = False,
     include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
     """Follow topics and namespaces: their documents, then changes.
@@ -77,7 +75,7 @@ def watch(
                     told["change"]["snapshot"] = snapshot
                 chosen.show(told)
             elif (said := line(event, snapshot=snapshot)) is not None:
-                typer.echo(said)
+                show_folded(said, wide=chosen.output is Output.WIDE)
             if event.bookmark.synced:
                 synced.add(event.namespace)
             elif event.HasField("reset"):
@@ -118,12 +116,7 @@ class ResumeFile:
                 raise typer.BadParameter(f"{path} can't be written: {error.strerror}.", param_hint="--resume-file") from None
 
     def load(self) -> dict[str, str]:
-        """Returns the tokens from which to continue, by namespace; none: the watch begins anew.
-
-        Raises:
-            InvalidArgument: the content of the file is no place of a watch.
-            OSError: the file can't be read.
-        """
+        """Returns the tokens from which to continue, by namespace; none: the watch begins anew."""
         if self._path is None or not self._path.exists():
             return {}
         text = read_text(self._path)
@@ -160,9 +153,6 @@ def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) 
     """Shows the events of a watch until it ends, or until Ctrl-C, and keeps its place.
 
     An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
-
-    Raises:
-        TopicPoliciesError: the watch ended with an error.
     """
     with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:
         reached: dict[str, str] = {}

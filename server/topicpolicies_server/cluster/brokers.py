@@ -96,6 +96,8 @@ _SCALARS = {
     "subscriptionExpirationTimeMinutes": "subscription_expiration_time_in_minutes",
     "ttlDurationDefaultInSeconds": "message_ttl_in_seconds",
 }
+SETTINGS = frozenset({*DEFAULTS, *_OFFLOAD, "installedEntryFilters"})
+"""All that is used here."""
 _DISPATCH = {"Topic": "dispatch_rate", "Subscription": "subscription_dispatch_rate", "Replicator": "replicator_dispatch_rate"}
 _KINDS = ("destination_storage", "message_age")
 _GIGABYTE = 1024**3

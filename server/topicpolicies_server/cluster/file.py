@@ -37,11 +37,12 @@ from topicpolicies.names import namespace_of
 from .. import files
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from .brokers import DEFAULTS, cluster_facts
-from .levels import namespace_level
+from .brokers import DEFAULTS, SETTINGS, cluster_facts
+from .levels import NAMESPACE_POLICIES, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
+_OF_TOPICS = frozenset({"partitions", "deleted", "properties"})
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
 
 
@@ -126,8 +127,11 @@ def parse(text: str) -> _Contents:
 
 
 def _check(document: Mapping[str, Any]) -> None:
-    """Names every setting of the broker and of namespaces that has a wrong value."""
-    wrong: list[str] = []
+    """Names every key that is unknown, and every setting of the broker and of namespaces that has a wrong value."""
+    parts = [("broker", document.get("broker", {}), SETTINGS)]
+    for table, known in (("namespaces", NAMESPACE_POLICIES), ("topics", _OF_TOPICS)):
+        parts += [(f'{table}."{name}"', each, known) for name, each in document.get(table, {}).items() if isinstance(each, dict)]
+    wrong = [f"{where}.{key} is an unknown key" for where, part, known in parts for key in part if key not in known]
     for key, value in document.get("broker", {}).items():
         try:
             cluster_facts("", {key: value})

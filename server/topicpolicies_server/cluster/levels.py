@@ -72,6 +72,19 @@ _AUTO_UPDATE = {
     "FullTransitive": "FULL_TRANSITIVE",
 }
 """The older form of a strategy (``SchemaCompatibilityStrategy.fromAutoUpdatePolicy``); other values mean ALWAYS_INCOMPATIBLE."""
+_UNUSED = (
+    *("allowed_clusters", "auth_policies", "autoTopicCreationOverride", "bundles", "deleted", "encryption_required"),
+    *("is_allow_auto_update_schema", "latency_stats_sample_rate", "max_topics_per_namespace", "migrated", "resource_group_name"),
+    "subscription_auth_mode",
+)
+NAMESPACE_POLICIES = frozenset(
+    {
+        *(_NAMESPACE_SCALARS | _NAMESPACE_OBJECTS | _NAMESPACE_RATES | _OLD_OFFLOAD),
+        *(_OLD_DISPATCH_RATE, "backlog_quota_map", "delayed_delivery_policies", "replication_clusters", "subscription_types_enabled"),
+        *("schema_compatibility_strategy", "schema_auto_update_compatibility_strategy", "properties", *_UNUSED),
+    }
+)
+"""All that the admin API answers of a namespace's policies."""
 _STRATEGY = SchemaCompatibilityStrategy.DESCRIPTOR
 _TYPES = SubscriptionType.DESCRIPTOR
 

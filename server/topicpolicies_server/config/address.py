@@ -17,11 +17,7 @@ _BEFORE_HOST = re.compile(r"(^[\w.+-]+://)?.*(?=@)", re.ASCII | re.DOTALL)
 
 
 class ConfigError(ValueError):
-    """A configuration is wrong.
-
-    Attributes:
-        problems: all problems, a sentence each.
-    """
+    """A configuration is wrong; the error has all problems, a sentence each."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__(" ".join(problems))

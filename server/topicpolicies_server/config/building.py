@@ -1,8 +1,4 @@
-"""Builds the configuration from the values in force, and completes these with what follows from others: which log is used, and where.
-
-Options that contradict each other, such as those of two kinds of log, are an error, whichever sources set them. All problems are reported
-at once.
-"""
+"""Builds the configuration from the values in force, and completes these with what follows from others: which log is used, and where."""
 
 from __future__ import annotations
 
@@ -67,11 +63,7 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
 
 
 def guard_config(in_force: OptionValues) -> GuardConfig:
-    """Returns the configuration of a guard without a server. What only a server reads has its default.
-
-    Raises:
-        ConfigError: the configuration is wrong; the error has all problems.
-    """
+    """Returns the configuration of a guard without a server, as ``server_config``. What only a server reads has its default."""
     settings = in_force.settings.values()
     values = {each.option.name: each.value if each.option.read_by & ReadBy.GUARD else each.option.default for each in settings}
     with _added_to(in_force.problems):
@@ -148,11 +140,7 @@ def _contradicts(in_force: OptionValues) -> bool:
 
 
 def _complete(in_force: OptionValues, environment: Mapping[str, str]) -> Path | None:
-    """Completes where the embedded log, the history and the checkpoints are.
-
-    Returns:
-        the user's data folder, if the embedded log is there because no option says where it is.
-    """
+    """Completes where the log, the history and the checkpoints are. Returns the user's data folder, if no option says where the log is."""
     data, folder = in_force.settings["data"], None
     if not data.given and not in_force.settings["pulsar"].value:
         try:

@@ -107,11 +107,7 @@ class AuthenticationConfig:
         return self.token is not None or self.oidc is not None or bool(self.certificate)
 
     def problems(self, *, mutual: bool) -> list[str]:
-        """Returns what is wrong, a sentence each.
-
-        Args:
-            mutual: whether TLS requests certificates of clients.
-        """
+        """Returns what is wrong, a sentence each. ``mutual``: whether TLS requests certificates of clients."""
         found = [] if self.token is None else self.token.problems()
         found += [] if self.oidc is None else self.oidc.problems()
         if self.certificate and not mutual:
@@ -144,13 +140,7 @@ class AuthorizationConfig:
         return self.file is not None or self.brokers
 
     def problems(self, log: LogConfig, *, authenticated: bool, show_secrets: bool) -> list[str]:
-        """Returns what is wrong, a sentence each.
-
-        Args:
-            log: where the change logs are.
-            authenticated: whether callers are authenticated.
-            show_secrets: ``ServerConfig.show_secrets``.
-        """
+        """Returns what is wrong, a sentence each."""
         problems = unreadable("authorization", self.file)
         if self.file is not None and self.brokers:
             problems.append(

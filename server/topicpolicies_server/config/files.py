@@ -23,11 +23,7 @@ def unreadable(what: str, path: Path | None) -> list[str]:
 def misplaced(what: str, path: Path | None, data_folder: Path | None, *, folder: bool = False) -> list[str]:
     """Returns why a file or directory can't be made or used, as a sentence; empty: nothing speaks against it, or none is named.
 
-    Args:
-        what: what the file is, for the sentence.
-        path: the file, which need not exist.
-        data_folder: a directory that need not exist either; every other one that the file is in has to.
-        folder: whether it is a directory.
+    ``data_folder``: a directory that need not exist; every other one that the file is in has to.
     """
     if path is None:
         return []

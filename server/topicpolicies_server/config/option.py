@@ -90,10 +90,7 @@ class Option:
         return " or ".join(self.choices) or _TYPES[self.type].name
 
     def read(self, raw: object) -> Value:
-        """Returns the value that a text or a value of a file stands for.
-
-        Args:
-            raw: the text of a flag or a variable, or the value in a file.
+        """Returns the value that the text of a flag or a variable, or a value in a file, stands for.
 
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
@@ -123,12 +120,7 @@ class Option:
 
 
 def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
-    """Returns a field of a section that is an option.
-
-    Args:
-        default: the default; without one the field has to be given where a section is made.
-        declared: the attributes of the ``Option`` that do not follow from the field; ``name``, unless it is the field's.
-    """
+    """Returns a field of a section that is an option. ``declared``: the attributes of the ``Option`` that do not follow from the field."""
     return dataclasses.field(default=default, metadata={"option": declared})
 
 

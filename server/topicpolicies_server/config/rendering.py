@@ -19,9 +19,7 @@ _NAMES = re.compile(r"``(\w+)``")
 def written_value(value: Value, *, url: bool = False) -> str:
     """Returns a value as a flag or a variable may have it; empty: there is none. Credentials in a URL are replaced.
 
-    Args:
-        value: the value.
-        url: whether the value is that of an option for URLs (``Option.url``), and need not be a correct one.
+    ``url``: whether the value is that of an option for URLs (``Option.url``), and need not be a correct one.
     """
     hidden = meant_as_url if url else without_credentials
     if isinstance(value, bool):

@@ -315,11 +315,7 @@ class ServerConfig(ProcessConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardConfig(ProcessConfig):
-    """The configuration of a guard without a server.
-
-    Raises:
-        ConfigError: the configuration is wrong; the error has all problems.
-    """
+    """The configuration of a guard without a server; a wrong one is a ConfigError, as that of a server."""
 
     log: PulsarLogConfig = section(_LOG)
     report_only: bool = option(False, section=_REPAIRS)

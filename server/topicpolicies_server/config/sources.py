@@ -1,14 +1,7 @@
-"""The value in force of each option, and the source that set it.
+"""The value in force of each option, and the source that set it: docs/configuration.md has the sources and their precedence.
 
-| source | set by | precedes |
-|---|---|---|
-| flag | the command line | environment, file, default |
-| environment | ``TOPICPOLICIES_MAX_WATCHES``; an empty variable is ignored | file, default |
-| file | TOML, one key for each option, at its top level | default |
-| default | the table of options | |
-
-An unknown key of the file is refused. The environment is shared with others (an orchestrator adds variables of its own), so an unknown
-variable is refused only if its name is similar to an option's; the others are reported (``OptionValues.ignored``).
+The environment is shared with others (an orchestrator adds variables of its own), so an unknown variable is refused only if its name is
+similar to an option's; the others are reported (``OptionValues.ignored``).
 """
 
 from __future__ import annotations

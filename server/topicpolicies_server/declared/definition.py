@@ -23,7 +23,7 @@ _UNITS = {
 }
 _SAYS = {
     "unset": re.compile(r"(?:Unset|Empty|UNSPECIFIED): (.+?)\.(?: |$)"),
-    "0": re.compile(r"\b0 (?:is )?((?:no |as )?\w[^.;,]*)"),
+    "0": re.compile(r"\b0 (?:or -1 )?(?:is )?((?:no |as )?\w[^.;,]*)"),
     "-1": re.compile(r"(?:-1|negative) is ([^.;,]+)"),
     "left out": re.compile(r"(?:Left out in an update: ([^.;,]+)|(Must be given)) ?"),
 }

@@ -1,8 +1,6 @@
 """Drift: documents that are not as the declared policies of a server say. It is found, reported, and put back if that is asked for.
 
-Every ``LOOK_SECONDS`` the server compares the documents that have changed since with the files of ``--declared``. A difference is a log
-line that names who changed the document last, and counts in a metric. With ``--enforce`` it is put back by a masked update, which is made
-on condition that the document is still the one that was compared; what another owner has declared since (``owners``) is left alone.
+docs/declared-policies.md describes it.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from topicpolicies import InvalidArgument, PolicyDocument
 from topicpolicies.names import namespace_of
@@ -36,10 +33,9 @@ from ..namespaces.activity import writer_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
-from .files import Declared, by_owner
-from .owners import declaring, owned_by_others
+from .files import Declared, by_owner, constraints_of
 from .rendering import UNSET, between, policies_of, printable_path
-from .steps import Step, steps
+from .steps import Step, owned_by_others, steps
 
 LOOK_SECONDS = 5.0
 """How often documents are compared."""
@@ -55,27 +51,11 @@ _SCOPES = frozenset(Scope)
 _LOG = logging.getLogger(__name__)
 
 
-class Drifted(NamedTuple):
-    """A document that is not as declared."""
-
-    step: Step
-    """What makes it as declared."""
-    namespace: str
-
-
 class Drift:
     """Compares the documents of a server with declared policies, again and again."""
 
     def __init__(self, registry: Registry, cluster: Cluster | None, path: Path, declared: Sequence[Declared], *, enforce: bool) -> None:
-        """Compares nothing yet.
-
-        Args:
-            registry: the namespaces of the server, whose log is open.
-            cluster: what is known of the cluster; None: nothing is.
-            path: the file or the folder of the declared policies.
-            declared: what each owner declares there.
-            enforce: whether drift is put back.
-        """
+        """Compares nothing yet. ``declared``: what each owner declares in the files of ``path``; ``enforce``: whether drift is put back."""
         self._registry = registry
         self._cluster = cluster
         self._path = path
@@ -86,7 +66,8 @@ class Drift:
         """By namespace: when the cluster was asked for its topics, in seconds of the loop's clock, and what it answered."""
         self._seen: dict[tuple[int, str], dict[PolicyKey, Position]] = {}
         """By the number of the owner's declarations and the namespace: the versions that were compared last."""
-        self._drifted: dict[tuple[int, PolicyKey], Drifted] = {}
+        self._drifted: dict[tuple[int, PolicyKey], Step] = {}
+        """What makes documents as declared, of those that are not."""
         self._claimed: set[tuple[PolicyKey, str, str]] = set()
         """The paths of documents that were left to another owner, with that owner: each is logged once."""
         self._held: dict[str, Namespace] = {}
@@ -96,12 +77,11 @@ class Drift:
 
     def by_namespace(self) -> Mapping[str, int]:
         """Returns how many documents of each namespace are not as declared. Any thread may call this."""
-        return dict.fromkeys(list(self._held), 0) | Counter(each.namespace for each in list(self._drifted.values()))
+        return dict.fromkeys(list(self._held), 0) | Counter(namespace_of(key.topic) for _, key in list(self._drifted))
 
     def constraints_of(self, topic: str) -> list[Constraint]:
         """Returns what changes of a topic may make of it."""
-        bounds = [bound for declared in self._read for bound in declared.bounds if bound.covers(topic)]
-        return [constraint for bound in bounds for constraint in bound.constraints]
+        return constraints_of(topic, self._read)
 
     def start(self, reloader: Reloader) -> None:
         """Begins to compare. ``reloader``: has the files read again when they change."""
@@ -151,7 +131,7 @@ class Drift:
         async for head in _heads(self._held[name]):
             now[head.key] = head.version
             if seen.get(head.key) != head.version:
-                self._compare(number, name, head.key, head)
+                self._compare(number, head.key, head)
                 await asyncio.sleep(0)
         named = [topic for topic in declared.topics if namespace_of(topic) == name]
         for count, topic in enumerate({*named, *await self._known(declared, name)}):
@@ -161,8 +141,8 @@ class Drift:
                 if key not in now:
                     now[key] = ABSENT
                     if seen.get(key) != ABSENT:
-                        self._compare(number, name, key, await self._held[name].get(key))
-        for other in [each for each, drifted in self._drifted.items() if each[0] == number and drifted.namespace == name]:
+                        self._compare(number, key, await self._held[name].get(key))
+        for other in [each for each in self._drifted if each[0] == number and namespace_of(each[1].topic) == name]:
             if other[1] not in now:
                 del self._drifted[other]
 
@@ -177,7 +157,7 @@ class Drift:
             self._topics[name] = now, topics
         return topics
 
-    def _compare(self, number: int, name: str, key: PolicyKey, head: Head | None) -> None:
+    def _compare(self, number: int, key: PolicyKey, head: Head | None) -> None:
         declarations = [each for each in self._declared[number].covering(key.topic) if Scope(each.scope) is key.scope]
         if declarations and not parse_topic(key.topic).is_system_topic:
             at = key.topic, declarations[0].scope
@@ -185,18 +165,18 @@ class Drift:
             if head is not None and head.document is not None:
                 document.policies.MergeFromString(secrets.wire(head.document))
             found = steps({at: declarations}, {at: document}, prune=None)
-            self._note(number, key, head, Drifted(found[0], name) if found else None)
+            self._note(number, key, head, found[0] if found else None)
 
-    def _note(self, number: int, key: PolicyKey, head: Head | None, drifted: Drifted | None) -> None:
+    def _note(self, number: int, key: PolicyKey, head: Head | None, step: Step | None) -> None:
         """Takes note of a document that was compared, and says so if it is not as declared, or is so again."""
         name = f"{key.topic} ({key.scope.name})"
         declarer = self._declared[number].owner or str(self._path)
-        if drifted is None:
+        if step is None:
             if self._drifted.pop((number, key), None) is not None:
                 _LOG.info("%s is as %s declares again", name, declarer)
             return
-        self._drifted[number, key] = drifted
-        found = between(policies_of(drifted.step.document), drifted.step.values)
+        self._drifted[number, key] = step
+        found = between(policies_of(step.document), step.values)
         differences = ", ".join(f"{printable_path(each.path)} is {each.before or UNSET}, not {each.after or UNSET}" for each in found)
         placed = head.placed if head is not None else None
         last = f"; changed last by {writer_in_words(placed)}" if placed is not None and placed.event is not None else ""
@@ -204,16 +184,16 @@ class Drift:
 
     async def _put_back(self) -> None:
         changed: set[PolicyKey] = set()
-        for (number, key), drifted in list(self._drifted.items())[:_MOST_A_ROUND]:
+        for (number, key), whole in list(self._drifted.items())[:_MOST_A_ROUND]:
             if key in changed:  # for another owner: it is compared again first
                 continue
             changed.add(key)
             if (number, key) in self._drifted:  # next time after all others: what is left to another owner must not keep them waiting
                 self._drifted[number, key] = self._drifted.pop((number, key))
             try:
-                step = await self._ours(self._declared[number].owner, key, drifted)
+                step = await self._ours(self._declared[number].owner, key, whole)
                 if step is not None:
-                    await self._update(number, drifted.namespace, key, step)
+                    await self._update(number, key, step)
                     self.outcomes["applied"] += 1
             except NotLeader:  # the sidecar that leads puts it back
                 continue
@@ -222,22 +202,22 @@ class Drift:
                 _LOG.warning("%s (%s) can't be put back: %s", key.topic, key.scope.name, error.message)
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _ours(self, owner: str, key: PolicyKey, drifted: Drifted) -> Step | None:
+    async def _ours(self, owner: str, key: PolicyKey, step: Step) -> Step | None:
         """Returns the part of a step that changes nothing that another owner has declared; None: there is none."""
         history = self._registry.common.history
         if history is None:
-            return drifted.step
-        page = await history.page(Query(drifted.namespace, key.topic, frozenset({key.scope}), most=_PAGE))
+            return step
+        page = await history.page(Query(namespace_of(key.topic), key.topic, frozenset({key.scope}), most=_PAGE))
         changes = (each for each in page.entries if each.outcome == OUTCOMES[Status.APPLIED])
-        events = (declaring(each.owner, each.paths, there=each.after is not None) for each in changes)
-        others = owned_by_others(drifted.step.mask, owner, events)
+        others = owned_by_others(step.mask, owner, ((each.owner, each.paths, each.after is not None) for each in changes))
         for path, other in {each: other for each, other in others.items() if (key, each, other) not in self._claimed}.items():
             self._claimed.add((key, path, other))
             _LOG.warning("%s (%s): %s is left as it is, because %s declared it", key.topic, key.scope.name, path, other)
-        mask = tuple(path for path in drifted.step.mask if path not in others)
-        return Step(drifted.step.document, drifted.step.values, mask) if mask else None
+        mask = tuple(path for path in step.mask if path not in others)
+        return Step(step.document, step.values, mask) if mask else None
 
-    async def _update(self, number: int, namespace: str, key: PolicyKey, step: Step) -> None:
+    async def _update(self, number: int, key: PolicyKey, step: Step) -> None:
+        namespace = namespace_of(key.topic)
         request = Request(
             key,
             compile_change(step.values, step.mask, {}),

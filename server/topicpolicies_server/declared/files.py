@@ -6,7 +6,7 @@ docs/declared-policies.md describes the file.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, TypeVar
@@ -20,9 +20,10 @@ from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, Scope, Top
 from topicpolicies.masks import Path
 from topicpolicies.values import ValueProblem, assign, scalar
 
-from ..core.changes.constraints import Constraint
+from ..core.changes.constraints import Constraint, violations
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_namespace, parse_topic
+from ..core.policies.documents import split
 from .rendering import lines
 from .values import find, structured, with_unit
 
@@ -78,18 +79,6 @@ class Declaration(NamedTuple):
         return fnmatchcase(topic, self.topic) if self.pattern else topic == self.topic
 
 
-class Bound(NamedTuple):
-    """One entry of ``constraints:``."""
-
-    topics: str
-    """A topic's full name, or a pattern of full names."""
-    constraints: tuple[Constraint, ...]
-
-    def covers(self, topic: str) -> bool:
-        """Whether the entry applies to a topic, by its full name."""
-        return fnmatchcase(topic, self.topics)
-
-
 class Declared(NamedTuple):
     """The content of files."""
 
@@ -98,7 +87,7 @@ class Declared(NamedTuple):
     declarations: tuple[Declaration, ...]
     owner: str = ""
     """Who declares this; empty: the files do not say."""
-    bounds: tuple[Bound, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     """What the values of topics may be, whoever changes them, at a server with these files."""
 
     @property
@@ -115,25 +104,23 @@ class Declared(NamedTuple):
 
 
 def load(paths: Iterable[FilePath]) -> Declared:
-    """Reads files of one owner, and of folders all files whose names end with .yaml, .yml or .json, in the order of their names.
-
-    Files that declare no policies may have another owner, or none.
-
-    Raises:
-        InvalidArgument: files are wrong, or of several owners; the error has all problems, each with its line.
-        OSError: a file can't be read.
-    """
+    """Reads files of one owner, as ``by_owner``. Files that declare no policies may have another owner, or none."""
     found = by_owner(paths)
     owners = [each for each in found if each.declarations] or found
     if len(owners) > 1:
         told = f"The files have several owners ({', '.join(each.owner or 'none' for each in owners)}): give those of one owner at a time."
         raise wrong(Violation("owner", "SEVERAL_OWNERS", told))
     namespaces = tuple(dict.fromkeys(namespace for each in found for namespace in each.namespaces))
-    return owners[0]._replace(namespaces=namespaces, bounds=tuple(bound for each in found for bound in each.bounds))
+    return owners[0]._replace(namespaces=namespaces)
 
 
 def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
-    """Reads files, and of folders all files, as ``load``; returns what each owner declares, in the order of their names."""
+    """Reads files, and of folders all files; returns what each owner declares, in the order of their names.
+
+    Raises:
+        InvalidArgument: files are wrong, or a declared value breaks a constraint of theirs; the error has all problems, with their lines.
+        OSError: a file can't be read.
+    """
     found: dict[str, Declared] = {}
     problems: list[Violation] = []
     for file in (each for path in paths for each in files_in(path)):
@@ -144,18 +131,22 @@ def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
             continue
         known = found.get(one.owner, Declared((), (), one.owner))
         namespaces = tuple(dict.fromkeys((*known.namespaces, *one.namespaces)))
-        found[one.owner] = Declared(namespaces, (*known.declarations, *one.declarations), one.owner, (*known.bounds, *one.bounds))
+        found[one.owner] = Declared(namespaces, (*known.declarations, *one.declarations), one.owner, (*known.constraints, *one.constraints))
+    for each in (declaration for declared in found.values() for declaration in declared.declarations):
+        broken = violations(constraints_of(each.topic, found.values()), None, split(each.values))
+        problems += [Violation(each.topic, "CONSTRAINT", violation.description) for violation in broken]
     if problems:
         raise wrong(*problems)
     return [found[owner] for owner in sorted(found)]
 
 
-def files_in(path: FilePath) -> list[FilePath]:
-    """Returns the files of a folder whose names end with .yaml, .yml or .json, in the order of their names; of a file, the file.
+def constraints_of(topic: str, declared: Iterable[Declared]) -> list[Constraint]:
+    """Returns the constraints of a topic."""
+    return [each for one in declared for each in one.constraints if fnmatchcase(topic, each.topics)]
 
-    Raises:
-        InvalidArgument: a folder has none.
-    """
+
+def files_in(path: FilePath) -> list[FilePath]:
+    """Returns the files of a folder whose names end with .yaml, .yml or .json, in the order of their names; of a file, the file."""
     files = sorted(each for each in path.iterdir() if each.suffix in (".yaml", ".yml", ".json")) if path.is_dir() else [path]
     if not files:
         raise wrong(Violation(str(path), "NO_FILES", "The folder has no .yaml, .yml or .json file."))
@@ -163,20 +154,12 @@ def files_in(path: FilePath) -> list[FilePath]:
 
 
 def parse(text: str, name: str) -> Declared:
-    """Parses the text of a file. ``name``: the file's name, for problems.
-
-    Raises:
-        InvalidArgument: the text is wrong; the error has all problems.
-    """
+    """Parses the text of a file. ``name``: the file's name, for problems, which are an InvalidArgument."""
     return _Parser(name).run(text, _Parser.file)
 
 
 def parse_policies(text: str, name: str) -> tuple[TopicPolicies, tuple[Path, ...]]:
-    """Parses a mapping of fields to values: what stands below ``set:``. Returns the values and paths of a declaration.
-
-    Raises:
-        InvalidArgument: the text is wrong; the error has all problems.
-    """
+    """Parses a mapping of fields to values, what stands below ``set:``, as ``parse``. Returns the values and paths of a declaration."""
     return _Parser(name).run(text, lambda parser, root: parser.policies(root or {}, None, None))
 
 
@@ -224,18 +207,18 @@ class _Parser:
             self._wrong(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
         namespaces = [self._full_name(parse_namespace, each, root, "namespaces") for each in self._list(root, "namespaces")]
         entries = self._list(root, "policies")
-        found = [self._declaration(entry, entries, index) for index, entry in enumerate(entries)]
-        constraints = self._list(root, "constraints")
-        bounds = [self._bound(entry, constraints, index) for index, entry in enumerate(constraints)]
+        found = tuple(each for index, entry in enumerate(entries) for each in self._declaration(entry, entries, index))
+        bounds = self._list(root, "constraints")
+        constraints = tuple(each for index, entry in enumerate(bounds) for each in self._constraints(entry, bounds, index))
         owner = root.get("owner", "")
         if not isinstance(owner, str) or len(owner) > _MOST_OWNER:
             self._wrong(root, "owner", "WRONG_TYPE", f"owner: is a text of at most {_MOST_OWNER} characters.")
-        return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None), str(owner), tuple(bounds))
+        return Declared(tuple(dict.fromkeys(namespaces)), found, str(owner), constraints)
 
-    def _declaration(self, entry: Any, entries: Any, index: int) -> Declaration | None:
+    def _declaration(self, entry: Any, entries: Any, index: int) -> Iterator[Declaration]:
         if not isinstance(entry, Mapping):
             self._wrong(entries, index, "WRONG_TYPE", "An entry has topic: or pattern:, and set:.")
-            return None
+            return
         self._check_keys(entry, "topic", "pattern", "scope", "set")
         pattern = "pattern" in entry
         key = "pattern" if pattern else "topic"
@@ -246,25 +229,27 @@ class _Parser:
         if scope is None:
             self._wrong(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
         values, paths = self.policies(entry.get("set"), entry, "set")
-        return None if scope is None else Declaration(topic, pattern, scope, values, paths)
+        if scope is not None:
+            yield Declaration(topic, pattern, scope, values, paths)
 
-    def _bound(self, entry: Any, entries: Any, index: int) -> Bound:
+    def _constraints(self, entry: Any, entries: Any, index: int) -> Iterator[Constraint]:
         if not isinstance(entry, Mapping):
             self._wrong(entries, index, "WRONG_TYPE", "An entry has pattern: and fields:.")
-            return Bound("", ())
+            return
         self._check_keys(entry, "pattern", "fields")
         pattern = self._full_name(parse_topic, entry.get("pattern", ""), entry, "pattern")
         fields = entry.get("fields")
         if not isinstance(fields, Mapping):
             self._wrong(entry, "fields", "WRONG_TYPE", "fields: is a mapping of fields to min:, max: or allowed:.")
-            return Bound(pattern, ())
-        return Bound(pattern, tuple(found for name in fields if (found := self._constraint(fields, name, pattern)) is not None))
+            return
+        for name in fields:
+            yield from self._constraint(fields, name, pattern)
 
-    def _constraint(self, fields: Mapping[Any, Any], name: Any, pattern: str) -> Constraint | None:
+    def _constraint(self, fields: Mapping[Any, Any], name: Any, pattern: str) -> Iterator[Constraint]:
         bounds = fields[name]
         if not isinstance(bounds, Mapping) or not bounds:
             self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: is a mapping of min:, max: or allowed:.")
-            return None
+            return
         self._check_keys(bounds, "min", "max", "allowed")
         try:
             target = find(_text(name))
@@ -272,7 +257,7 @@ class _Parser:
             numeric = kind.cpp_type in (kind.CPPTYPE_INT32, kind.CPPTYPE_INT64, kind.CPPTYPE_DOUBLE)
             if kind.message_type is not None or numeric is ("allowed" in bounds) or kind.cpp_type == kind.CPPTYPE_BOOL:
                 self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: numbers have min: and max:, texts and lists have allowed:.")
-                return None
+                return
             least, most = (
                 scalar(kind, structured(kind, bounds[key], target.path), key) if key in bounds else None for key in ("min", "max")
             )
@@ -280,10 +265,9 @@ class _Parser:
                 self._wrong(fields, name, "WRONG_VALUE", f"{_text(name)}: min: is above max:, so no value is allowed.")
             choices = self._list(bounds, "allowed")
             allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
-            return Constraint(target.path, pattern, with_unit, least, most, allowed, ", ".join(map(str, choices)))
+            yield Constraint(target.path, pattern, with_unit, least, most, allowed, ", ".join(map(str, choices)))
         except ValueProblem as problem:
             self._wrong(fields, name, problem.reason, str(problem))
-            return None
 
     def policies(self, wanted: Any, holder: Any, key: str | None) -> tuple[TopicPolicies, tuple[Path, ...]]:
         values, unset = TopicPolicies(), []

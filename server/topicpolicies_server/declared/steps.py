@@ -1,7 +1,10 @@
-"""The steps that make documents as they are declared.
+"""The steps that make documents as they are declared, and who declared what, as the events of the history name the owners.
 
 A step changes one document that is not as declared: its mask has only the leaves that differ, and the change is made on condition that the
 document still has the version that was read.
+
+A change that carries out a declaration names its owner. A path belongs to the owner of the newest such change of it; a change without an
+owner takes it from nobody. A deletion ends all ownership of a document.
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from topicpolicies.values import map_value
 from ..core.changes import masks
 from ..escaping import printable
 from .files import Declaration, Declared
-from .owners import overlap
 from .rendering import Difference, between, lines, policies_of, scope_name
 
 Key = tuple[str, Scope.ValueType]
@@ -79,11 +81,9 @@ class Step:
 
 
 def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
-    """Returns the declarations of each document: patterns first, then topics, each in the file's order. Patterns skip system topics.
+    """Returns the declarations of each document, as ``Declared.covering``.
 
-    Args:
-        declared: the content of the files.
-        known: full names of topics that patterns may match, in addition to those that the file names.
+    ``known``: full names of topics that patterns may match, in addition to those that the file names.
     """
     found: dict[Key, list[Declaration]] = {}
     for topic in sorted({*known, *declared.topics}):
@@ -135,4 +135,31 @@ def _unit(path: Path) -> Path:
 
 def _among(path: Path, others: Iterable[Path]) -> bool:
     """Whether the unit of a path is, contains or is inside that of another one."""
-    return any(overlap(_unit(path), _unit(each)) for each in others)
+    return any(_overlap(_unit(path), _unit(each)) for each in others)
+
+
+def owned_by_others(paths: Iterable[str], owner: str, events: Iterable[tuple[str, Sequence[str], bool]]) -> dict[str, str]:
+    """Returns the paths that belong to another owner, and to whom.
+
+    Args:
+        paths: the paths of one document that are to be changed.
+        owner: who wants to change them; empty: nobody in particular.
+        events: the events of the document that changed it, the newest first: the owner whose declaration each carried out (empty: none),
+            the paths that it changed (empty: all), and whether it left a document.
+    """
+    left = {path: parse_path(path) for path in paths}
+    found: dict[str, str] = {}
+    for declarer, mask, there in events:
+        if not left or not there:
+            break
+        if declarer:
+            changed = [() if each == "*" else parse_path(each) for each in mask or ("*",)]
+            touched = [path for path, parsed in left.items() if any(_overlap(parsed, each) for each in changed)]
+            found |= {path: declarer for path in touched if declarer != owner}
+            left = {path: parsed for path, parsed in left.items() if path not in touched}
+    return found
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Whether a path is, contains or is inside another one."""
+    return all(ours == theirs for ours, theirs in zip(one, other, strict=False))

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from topicpolicies_server.cli.checks import Doctor, Problem
+from topicpolicies_server.cli.doctor import Check, Doctor, Problem
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
-
-def check(doctor: Doctor, name: str, run: Callable[[], str], needs: str = "") -> None:
-    doctor.check(name, "it holds", "Mend it.", run, needs)
+CHECKS = {name: Check("it holds", "Mend it.") for name in ("a", "b", "failed", "warned")}
+CHECKS |= {name: Check("it holds", "Mend it.", needs) for name, needs in (("above", "failed"), ("higher", "above"), ("on_it", "warned"))}
 
 
 def raising(error: Exception) -> Callable[[], str]:
@@ -32,19 +31,19 @@ def raising(error: Exception) -> Callable[[], str]:
     ],
 )
 def test_a_check_that_raises_fails_and_the_others_are_run(error: Exception, told: str) -> None:
-    doctor = Doctor(silent=True)
-    check(doctor, "a", raising(error))
-    check(doctor, "b", lambda: "well")
+    doctor = Doctor(CHECKS, silent=True)
+    doctor.check("a", raising(error))
+    doctor.check("b", lambda: "well")
     assert [(each["level"], each["told"], each["remedy"]) for each in doctor.findings] == [("failed", told, "Mend it."), ("ok", "well", "")]
 
 
 def test_a_check_that_needs_a_failed_or_skipped_one_is_skipped_and_names_it() -> None:
-    doctor = Doctor(silent=True)
-    check(doctor, "failed", raising(Problem("no")))
-    check(doctor, "above", lambda: "", "failed")
-    check(doctor, "higher", lambda: "", "above")
-    check(doctor, "warned", raising(Problem("soon", "Hurry.", level="warning")))
-    check(doctor, "on_it", lambda: "", "warned")
+    doctor = Doctor(CHECKS, silent=True)
+    doctor.check("failed", raising(Problem("no")))
+    doctor.check("above", lambda: "")
+    doctor.check("higher", lambda: "")
+    doctor.check("warned", raising(Problem("soon", "Hurry.", level="warning")))
+    doctor.check("on_it", lambda: "")
     found = doctor.findings
     assert [each["level"] for each in found] == ["failed", "skipped", "skipped", "warning", "ok"]
     assert "failed" in found[1]["told"] and found[3]["remedy"] == "Hurry."
@@ -52,10 +51,10 @@ def test_a_check_that_needs_a_failed_or_skipped_one_is_skipped_and_names_it() ->
 
 
 def test_lines_fit_80_columns_and_json_has_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
-    doctor = Doctor(silent=False)
-    check(doctor, "a.failed", raising(Problem("no " * 90 + "\x1b[1m")))
+    doctor = Doctor(CHECKS, silent=False)
+    doctor.check("a", raising(Problem("no " * 90 + "\x1b[1m")))
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80 or "\x1b" in line] == []
     assert lines[0].startswith("failed   it holds: no") and lines[-1] == "         remedy: Mend it."
-    expected = {"check": "a.failed", "level": "failed", "holds": "it holds", "told": "", "remedy": "Mend it."}
+    expected = {"check": "a", "level": "failed", "holds": "it holds", "told": "", "remedy": "Mend it."}
     assert json.loads(json.dumps(doctor.findings)) == [expected | {"told": doctor.findings[0]["told"]}]

@@ -925,9 +925,9 @@ func (x *BacklogQuota) GetPolicy() BacklogQuotaPolicy {
 // A limit on dispatching (DispatchRateImpl).
 type DispatchRate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes per period; -1 is no limit. Left out in an update: -1.
+	// Bytes per period; 0 or -1 is no limit. Left out in an update: -1.
 	DispatchThrottlingRateInByte *int64 `protobuf:"varint,1,opt,name=dispatch_throttling_rate_in_byte,json=dispatchThrottlingRateInByte,proto3,oneof" json:"dispatch_throttling_rate_in_byte,omitempty"`
-	// Messages per period; -1 is no limit. Left out in an update: -1.
+	// Messages per period; 0 or -1 is no limit. Left out in an update: -1.
 	DispatchThrottlingRateInMsg *int32 `protobuf:"varint,2,opt,name=dispatch_throttling_rate_in_msg,json=dispatchThrottlingRateInMsg,proto3,oneof" json:"dispatch_throttling_rate_in_msg,omitempty"`
 	// The period, in seconds. Left out in an update: 1.
 	RatePeriodInSecond *int32 `protobuf:"varint,3,opt,name=rate_period_in_second,json=ratePeriodInSecond,proto3,oneof" json:"rate_period_in_second,omitempty"`
@@ -1507,9 +1507,9 @@ func (x *PersistencePolicies) GetManagedLedgerStorageClassName() string {
 // A limit on publishing (PublishRate).
 type PublishRate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes per second; -1 is no limit. Left out in an update: -1.
+	// Bytes per second; 0 or -1 is no limit. Left out in an update: -1.
 	PublishThrottlingRateInByte *int64 `protobuf:"varint,1,opt,name=publish_throttling_rate_in_byte,json=publishThrottlingRateInByte,proto3,oneof" json:"publish_throttling_rate_in_byte,omitempty"`
-	// Messages per second; -1 is no limit. Left out in an update: -1.
+	// Messages per second; 0 or -1 is no limit. Left out in an update: -1.
 	PublishThrottlingRateInMsg *int32 `protobuf:"varint,2,opt,name=publish_throttling_rate_in_msg,json=publishThrottlingRateInMsg,proto3,oneof" json:"publish_throttling_rate_in_msg,omitempty"`
 	unknownFields              protoimpl.UnknownFields
 	sizeCache                  protoimpl.SizeCache
@@ -1619,7 +1619,7 @@ type SubscribeRate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The period, in seconds. Left out in an update: 30.
 	RatePeriodInSecond *int32 `protobuf:"varint,1,opt,name=rate_period_in_second,json=ratePeriodInSecond,proto3,oneof" json:"rate_period_in_second,omitempty"`
-	// Subscribe requests of one consumer per period; -1 is no limit. Left out in an update: -1.
+	// Subscribe requests of one consumer per period; 0 or -1 is no limit. Left out in an update: -1.
 	SubscribeThrottlingRatePerConsumer *int32 `protobuf:"varint,2,opt,name=subscribe_throttling_rate_per_consumer,json=subscribeThrottlingRatePerConsumer,proto3,oneof" json:"subscribe_throttling_rate_per_consumer,omitempty"`
 	unknownFields                      protoimpl.UnknownFields
 	sizeCache                          protoimpl.SizeCache

@@ -676,9 +676,9 @@ class DispatchRate(_message.Message):
     RATE_PERIOD_IN_SECOND_FIELD_NUMBER: _builtins.int
     RELATIVE_TO_PUBLISH_RATE_FIELD_NUMBER: _builtins.int
     dispatch_throttling_rate_in_byte: _builtins.int
-    """Bytes per period; -1 is no limit. Left out in an update: -1."""
+    """Bytes per period; 0 or -1 is no limit. Left out in an update: -1."""
     dispatch_throttling_rate_in_msg: _builtins.int
-    """Messages per period; -1 is no limit. Left out in an update: -1."""
+    """Messages per period; 0 or -1 is no limit. Left out in an update: -1."""
     rate_period_in_second: _builtins.int
     """The period, in seconds. Left out in an update: 1."""
     relative_to_publish_rate: _builtins.bool
@@ -1130,9 +1130,9 @@ class PublishRate(_message.Message):
     PUBLISH_THROTTLING_RATE_IN_BYTE_FIELD_NUMBER: _builtins.int
     PUBLISH_THROTTLING_RATE_IN_MSG_FIELD_NUMBER: _builtins.int
     publish_throttling_rate_in_byte: _builtins.int
-    """Bytes per second; -1 is no limit. Left out in an update: -1."""
+    """Bytes per second; 0 or -1 is no limit. Left out in an update: -1."""
     publish_throttling_rate_in_msg: _builtins.int
-    """Messages per second; -1 is no limit. Left out in an update: -1."""
+    """Messages per second; 0 or -1 is no limit. Left out in an update: -1."""
     def __init__(
         self,
         *,
@@ -1198,7 +1198,7 @@ class SubscribeRate(_message.Message):
     rate_period_in_second: _builtins.int
     """The period, in seconds. Left out in an update: 30."""
     subscribe_throttling_rate_per_consumer: _builtins.int
-    """Subscribe requests of one consumer per period; -1 is no limit. Left out in an update: -1."""
+    """Subscribe requests of one consumer per period; 0 or -1 is no limit. Left out in an update: -1."""
     def __init__(
         self,
         *,

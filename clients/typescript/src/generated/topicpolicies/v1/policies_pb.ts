@@ -388,14 +388,14 @@ export const BacklogQuotaSchema: GenMessage<BacklogQuota> = /*@__PURE__*/
  */
 export type DispatchRate = Message<"topicpolicies.v1.DispatchRate"> & {
   /**
-   * Bytes per period; -1 is no limit. Left out in an update: -1.
+   * Bytes per period; 0 or -1 is no limit. Left out in an update: -1.
    *
    * @generated from field: optional int64 dispatch_throttling_rate_in_byte = 1;
    */
   dispatchThrottlingRateInByte?: bigint | undefined;
 
   /**
-   * Messages per period; -1 is no limit. Left out in an update: -1.
+   * Messages per period; 0 or -1 is no limit. Left out in an update: -1.
    *
    * @generated from field: optional int32 dispatch_throttling_rate_in_msg = 2;
    */
@@ -767,14 +767,14 @@ export const PersistencePoliciesSchema: GenMessage<PersistencePolicies> = /*@__P
  */
 export type PublishRate = Message<"topicpolicies.v1.PublishRate"> & {
   /**
-   * Bytes per second; -1 is no limit. Left out in an update: -1.
+   * Bytes per second; 0 or -1 is no limit. Left out in an update: -1.
    *
    * @generated from field: optional int64 publish_throttling_rate_in_byte = 1;
    */
   publishThrottlingRateInByte?: bigint | undefined;
 
   /**
-   * Messages per second; -1 is no limit. Left out in an update: -1.
+   * Messages per second; 0 or -1 is no limit. Left out in an update: -1.
    *
    * @generated from field: optional int32 publish_throttling_rate_in_msg = 2;
    */
@@ -830,7 +830,7 @@ export type SubscribeRate = Message<"topicpolicies.v1.SubscribeRate"> & {
   ratePeriodInSecond?: number | undefined;
 
   /**
-   * Subscribe requests of one consumer per period; -1 is no limit. Left out in an update: -1.
+   * Subscribe requests of one consumer per period; 0 or -1 is no limit. Left out in an update: -1.
    *
    * @generated from field: optional int32 subscribe_throttling_rate_per_consumer = 2;
    */
