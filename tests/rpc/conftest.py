@@ -35,7 +35,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     async def opened(*_: object) -> Slow:
         return made
 
-    monkeypatch.setattr(servers, "open_grants", opened)
+    monkeypatch.setattr(servers, "open_roles", opened)
     return made
 
 

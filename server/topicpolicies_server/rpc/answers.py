@@ -14,9 +14,11 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1 import policies_pb2, service_pb2
 
+from ..access import Granted, Permission
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
+from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import Head
@@ -28,6 +30,11 @@ Wire: TypeAlias = Callable[[Settings], bytes]
 """Serializes a document, with or without secrets, as ``TopicPolicies``."""
 Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
 """What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
+
+
+def wire_of(granted: Granted) -> Wire:
+    """Returns what serializes documents for a caller that has these permissions."""
+    return documents.wire if Permission.SECRETS in granted else secrets.wire
 
 
 def number(message: type[Message], field: str) -> int:

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
 
-from ..access import Permission
+from ..access import Granted, Permission
+from ..access.grants import Grants
 from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
@@ -27,7 +28,6 @@ from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
-from .permits import Permit, Permits
 
 MOST_CHANGES = 1_000
 """The most changes in one batch."""
@@ -67,8 +67,8 @@ class ChangeBatch:
         call: Call,
         registry: Registry,
         cluster: Cluster | None,
-        permits: Permits,
-        constrain: Callable[[Request, Permit], None],
+        grants: Grants,
+        constrain: Callable[[Request, Granted], None],
         forwarding: Forwarding | None = None,
     ) -> None:
         """Begins no change yet.
@@ -78,7 +78,7 @@ class ChangeBatch:
             call: the call.
             registry: the namespaces.
             cluster: what is known of the cluster, which admits changes; None: nothing is, and every change is admitted.
-            permits: permits calls.
+            grants: permits calls.
             constrain: gives a change the constraints that it must keep.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
 
@@ -95,7 +95,7 @@ class ChangeBatch:
         self._author = requests.author_of(call)
         self._registry = registry
         self._cluster = cluster
-        self._permits = permits
+        self._grants = grants
         self._constrain = constrain
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -196,11 +196,11 @@ class ChangeBatch:
     async def _submit(self, name: str, together: Sequence[_Item]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
-            permit = await self._permits.of(self._call, name, Permission.CHANGE)
+            granted = await self._call.permit(self._grants, name, Permission.CHANGE)
             for change in together:
-                change.wire = permit.wire
+                change.wire = answers.wire_of(granted)
                 if change.request is not None:
-                    self._constrain(change.request, permit)
+                    self._constrain(change.request, granted)
             if self._cluster is not None:
                 await self._admit(self._cluster, name, together)
             admitted = [change for change in together if change.answer is None]

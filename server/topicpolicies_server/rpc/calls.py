@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
-from ..access import NOBODY, Caller, Way
+from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
+from ..access.grants import Grants
 from ..config import Limits
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
@@ -154,6 +155,15 @@ class Call:
         """Returns the seconds until the caller's deadline; None: the call has none."""
         left: float | None = self.context.time_remaining()
         return left
+
+    async def permit(self, grants: Grants, namespace: str, *needed: Permission) -> Granted:
+        """Returns the permissions of the caller in a namespace; raises as ``Grants.of`` if it lacks one that is needed."""
+        self.namespace = namespace
+        granted = grants.of(self.caller, namespace, needed)
+        if not isinstance(granted, frozenset):
+            granted = await granted
+        self.permitted = True
+        return granted
 
     def end(self, error: PolicyError) -> None:
         """Ends the call with an error, at once or when its peer has taken what is being written.

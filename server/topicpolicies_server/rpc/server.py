@@ -22,7 +22,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from topicpolicies.v1 import service_pb2
 
 from ..access import Caller
-from ..access.grants import open_grants
+from ..access.grants import Grants, open_roles
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
@@ -42,7 +42,6 @@ from .forwarding import Forwarding
 from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
 from .listening import Certificates, bind, grpc_server, keep_quiet
-from .permits import Permits
 from .servicer import Servicer
 
 if TYPE_CHECKING:
@@ -123,15 +122,15 @@ class Server:
         cluster = await open_cluster(config.log, missing_topics=config.missing_topics, refuses=refuses)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
-        grants = await open_grants(config.authorization, config.log, self.reloader)
-        if grants is not None:
-            parts.push_async_callback(grants.close)
+        roles = await open_roles(config.authorization, config.log, self.reloader)
+        if roles is not None:
+            parts.push_async_callback(roles.close)
         self._servicer = servicer = Servicer(
             registry,
             limits,
             lambda: info(config, cluster),
             calls,
-            permits=Permits(grants, show_secrets=config.show_secrets),
+            grants=Grants(roles, show_secrets=config.show_secrets),
             cluster=cluster,
             forwarding=self._open_forwarding(parts),
         )

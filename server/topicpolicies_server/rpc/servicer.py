@@ -14,7 +14,8 @@ from typing import TypeAlias, TypeVar
 
 from topicpolicies.v1 import history_pb2, service_pb2
 
-from ..access import Permission
+from ..access import Granted, Permission
+from ..access.grants import Grants
 from ..cluster.cluster import Cluster
 from ..config import Limits
 from ..core.chains.answers import not_in_time
@@ -31,10 +32,9 @@ from . import answers, histories, reads, requests
 from .batches import ChangeBatch
 from .calls import Call, Calls
 from .forwarding import Forwarding
-from .permits import Permit, Permits
 from .requests import Author, author_of
 from .watching.history_part import HistoryPart
-from .watching.policy_part import PolicyPart, WatchResources
+from .watching.policy_part import PolicyPart
 from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
@@ -52,7 +52,7 @@ class Servicer:
         info: Callable[[], service_pb2.ServerInfo],
         calls: Calls,
         *,
-        permits: Permits,
+        grants: Grants,
         cluster: Cluster | None = None,
         forwarding: Forwarding | None = None,
     ) -> None:
@@ -63,13 +63,12 @@ class Servicer:
             limits: every limit of the server.
             info: returns the answer to GetServerInfo.
             calls: the calls in progress.
-            permits: permits calls.
+            grants: permits calls.
             cluster: what is known of the cluster; None: nothing is.
             forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
         """
-        self._permits = permits
-        self._resources = WatchResources(registry, permits.wire, cluster)
-        self.watches = WatchStreams(limits.max_watches, permits)
+        self._grants = grants
+        self.watches = WatchStreams(limits.max_watches, grants)
         """The open streams of watches, also of the history."""
         self.registry = registry
         """The namespaces."""
@@ -152,8 +151,8 @@ class Servicer:
 
     async def _change_here(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
         name, request = read(message, author_of(call))
-        permit = await self._permits.of(call, name, Permission.CHANGE)
-        self._constrain(request, permit)
+        granted = await call.permit(self._grants, name, Permission.CHANGE)
+        self._constrain(request, granted)
         call.request = request
         if self._cluster is not None and (waiting := self._cluster.admit(name, request)) is not None:
             await waiting
@@ -162,13 +161,13 @@ class Servicer:
         try:
             result = await namespace.update(request)
             call.outcome = result.outcome
-            return answers.change_answer(request, result, permit.wire)
+            return answers.change_answer(request, result, answers.wire_of(granted))
         finally:
             del self._changes[request]
 
-    def _constrain(self, request: Request, permit: Permit) -> None:
+    def _constrain(self, request: Request, granted: Granted) -> None:
         """Gives a change the constraints that it must keep."""
-        if self.constraints_of is not None and not permit.overrides:
+        if self.constraints_of is not None and Permission.OVERRIDE not in granted:
             request.constraints = self.constraints_of(request.key.topic)
 
     async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
@@ -178,7 +177,7 @@ class Servicer:
             call,
             self.registry,
             self._cluster,
-            self._permits,
+            self._grants,
             self._constrain,
             self._forwarding,
         )
@@ -191,18 +190,18 @@ class Servicer:
         """Serves GetPolicy."""
         call.target = message.topic
         topic, key, at_least = reads.read_get(message)
-        permit = await self._permits.of(call, topic.namespace, Permission.READ)
+        granted = await call.permit(self._grants, topic.namespace, Permission.READ)
         if self._cluster is not None and await self._cluster.disabled(topic.namespace, topic.full):
             return answers.document(key, ABSENT, None, disabled=True)
         call.at_least = at_least
-        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), permit.wire)
+        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
 
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
         """Serves GetEffectivePolicy."""
         call.target = message.topic
         topic, at_least = reads.read_effective(message)
-        permit = await self._permits.of(call, topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self._cluster, topic, at_least, permit.wire, call)
+        granted = await call.permit(self._grants, topic.namespace, Permission.READ)
+        return await reads.effective_policy(self.registry, self._cluster, topic, at_least, answers.wire_of(granted), call)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
@@ -212,22 +211,22 @@ class Servicer:
         """Serves ListPolicies."""
         call.target = message.namespace
         page = reads.read_list(message)
-        permit = await self._permits.of(call, page.namespace, Permission.READ)
-        return await reads.policies_of(self.registry, self._cluster, page, permit.wire)
+        granted = await call.permit(self._grants, page.namespace, Permission.READ)
+        return await reads.policies_of(self.registry, self._cluster, page, answers.wire_of(granted))
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
         """Serves WatchPolicies."""
         limits = self._limits
         watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         call.target = next(iter((*message.namespaces, *message.topics)), "")
-        part_of = partial(PolicyPart, self._resources, watch)
-        await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, call)
+        part_of = partial(PolicyPart, self.registry, self._cluster, watch)
+        await self.watches.run(call, watch.permissions, watch.topics, part_of, watch.bookmark_seconds)
 
     async def list_history(self, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
         """Serves ListHistory."""
         call.target = message.topic or message.namespace
         query = histories.read_query(message)
-        await self._permits.of(call, query.namespace, Permission.HISTORY)
+        await call.permit(self._grants, query.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(query.namespace, query.topic)
         return await histories.list_history(self.registry, query, followed=followed)
 
@@ -235,7 +234,7 @@ class Servicer:
         """Serves GetPolicyAsOf."""
         call.target = message.topic
         topic, key, at, version = histories.read_moment(message)
-        await self._permits.of(call, topic.namespace, Permission.HISTORY)
+        await call.permit(self._grants, topic.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(topic.namespace, topic.full)
         return await histories.past_document(self.registry, topic.namespace, key, at, version, followed=followed)
 
@@ -246,7 +245,7 @@ class Servicer:
         histories.of(self.registry)
         call.target = message.namespaces[0]
         part_of = partial(HistoryPart, self.registry, watch)
-        await self.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), call)
+        await self.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
     async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
         """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""

@@ -13,6 +13,7 @@ from typing import Final
 from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
 
 from ...core.names import PolicyKey
+from ...core.policies import documents
 from ...core.policies.documents import record
 from ...core.policies.events import ABSENT, Placed, Stamp
 from ...core.policies.secrets import SETTING
@@ -89,17 +90,16 @@ def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
     return errors_pb2.ErrorReason.Value(f"ERROR_REASON_{'UNSPECIFIED' if reason is None else reason.value}")
 
 
-def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool, own: bool = False) -> bytes:
-    """Returns a change, without a token. The bytes are cached in the head, so that all watchers share them.
+def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
+    """Returns a change, without a token. The bytes are cached in the head and shared by all watchers, unless they have secrets.
 
     Args:
         namespace: ``tenant/namespace``.
         change: the head after the change.
         wire: serializes documents.
         with_before: whether the record has the document before the change, too.
-        own: whether ``wire`` is not the one that most watchers use. If the change may contain secrets, the bytes are not shared then.
     """
-    if own and _has_secrets(change):
+    if wire is documents.wire and _has_secrets(change):
         return _change_record(namespace, change, wire, with_before=with_before)
     if not with_before or change.before is None:
         if change.encoded is None:
@@ -193,9 +193,7 @@ class Piece:
         return self._whole[1]
 
 
-def change_pieces(
-    name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool, own: bool = False
-) -> Sequence[Piece]:
+def change_pieces(name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool) -> Sequence[Piece]:
     """Returns the change records of what was taken, in pieces, without those of topics whose policies are disabled.
 
     Args:
@@ -204,7 +202,6 @@ def change_pieces(
         wire: serializes documents.
         disabled: the topics whose policies are disabled.
         with_before: whether each change has the document before it, too.
-        own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
     way = (wire, with_before, disabled)
     known: Sequence[Piece] | None = taken.made.get(way)
@@ -216,7 +213,7 @@ def change_pieces(
     for count, change in enumerate(taken.heads, 1):
         if change.key.topic in disabled:
             continue
-        record = change_record(name, change, wire, with_before=with_before, own=own)
+        record = change_record(name, change, wire, with_before=with_before)
         if records and size + len(record) > PIECE_BYTES:
             pieces.append(Piece(b"".join(records[:-1]), records[-1], last))
             records, size = [], 0

@@ -13,7 +13,6 @@ from typing import Final
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ...core.errors import PolicyError
-from ...core.policies import secrets
 from ...core.policies.documents import record
 from ...core.reading.tokens import Token
 from ...core.reasons import Reason
@@ -41,7 +40,7 @@ _GATHER_SECONDS = 0.05
 class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
-    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire | None = None) -> None:
+    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire) -> None:
         """Does nothing before ``begin``.
 
         Args:
@@ -51,7 +50,7 @@ class HistoryPart(Part):
             wake: called when there may be something to take.
             wire: serializes documents for the caller. The history has no secrets.
         """
-        super().__init__(name, "the watch of the history of", wake, wire or secrets.wire)
+        super().__init__(name, "the watch of the history of", wake, wire)
         self._registry = registry
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
