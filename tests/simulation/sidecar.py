@@ -233,12 +233,12 @@ class Sidecar:
 
     async def update(self, message: service_pb2.UpdatePolicyRequest) -> service_pb2.ChangeResult:
         """UpdatePolicy."""
-        answer = await self._call(lambda: self._servicer.update_policy(message, call_of()))
+        answer = await self._call(lambda: self._servicer.change(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def delete(self, message: service_pb2.DeletePolicyRequest) -> service_pb2.ChangeResult:
         """DeletePolicy."""
-        answer = await self._call(lambda: self._servicer.delete_policy(message, call_of()))
+        answer = await self._call(lambda: self._servicer.change(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:

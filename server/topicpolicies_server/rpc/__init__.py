@@ -7,8 +7,8 @@ The server and its life:
 
 Every call:
 
-- ``calls``: the one way of every call, from its arrival to its status; ``handlers``: the methods as gRPC calls them
-- ``quotas``: what each principal may use; ``permits``: what the caller may do in a namespace
+- ``calls``: the one way of every call, from its arrival to its status
+- ``quotas``: what each principal may use
 - ``errors``: maps errors to gRPC statuses
 
 The methods:

@@ -92,7 +92,7 @@ class ChangeBatch:
         self._by_request: dict[Request, _Item] = {}
         self._call = call
         self._forwarding = forwarding
-        self._author = requests.author_of(call)
+        self._trace = call.trace_context()
         self._registry = registry
         self._cluster = cluster
         self._grants = grants
@@ -179,8 +179,12 @@ class ChangeBatch:
         await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
 
     def _read(self, change: _Item) -> bool:
+        which, place = change.message.WhichOneof("change"), f"changes[{change.index}]"
         try:
-            change.namespace, request = requests.read_change(change.message, self._author, change.index)
+            if which is None:
+                raise invalid(Violation(f"{place}.change", ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
+            message = getattr(change.message, which)
+            change.namespace, request = requests.read_change(message, self._call.caller, self._trace, f"{place}.{which}.")
         except PolicyError as error:
             self._answer(change, error)
             return False

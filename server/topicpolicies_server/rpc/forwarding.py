@@ -25,7 +25,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import grpc
 
@@ -41,6 +40,7 @@ from ..logs.change_log import NotLeader
 from . import errors
 from .calls import Call
 from .listening import read_pem
+from .requests import Change
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"
@@ -60,7 +60,6 @@ _OPTIONS = [
     ("grpc.enable_retries", 0),
     ("grpc.max_receive_message_length", -1),
 ]
-Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
 
 
 class _NotAnswered(Exception):

@@ -37,12 +37,11 @@ from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
 from .access_log import AccessLog
-from .calls import LAST_SECONDS, Call, Calls
+from .calls import LAST_SECONDS, Call, Calls, LibraryServices
 from .forwarding import Forwarding
-from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
 from .listening import Certificates, bind, grpc_server, keep_quiet
-from .servicer import Servicer
+from .servicer import HISTORY_SERVICE, SERVICE, Servicer
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
@@ -137,7 +136,7 @@ class Server:
         parts.push_async_callback(self.reloader.close)
         credentials = self._follow_certificates()
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
-        server.add_generic_rpc_handlers(handlers(servicer, calls))
+        server.add_generic_rpc_handlers(servicer.handlers())
         others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, (SERVICE, HISTORY_SERVICE))
         health_pb2_grpc.add_HealthServicer_to_server(health, others)

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any
+
+import grpc
 
 from topicpolicies.v1 import history_pb2, service_pb2
 
@@ -30,16 +33,18 @@ from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
 from . import answers, histories, reads, requests
 from .batches import ChangeBatch
-from .calls import Call, Calls
+from .calls import Call, Calls, Method
 from .forwarding import Forwarding
-from .requests import Author, author_of
+from .requests import Change
 from .watching.history_part import HistoryPart
 from .watching.policy_part import PolicyPart
 from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
-_Message = TypeVar("_Message", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
-_Read: TypeAlias = Callable[[_Message, Author], tuple[str, Request]]
+SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
+HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name
+UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
+"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 
 
 class Servicer:
@@ -87,6 +92,42 @@ class Servicer:
         self.constraints_of: Callable[[str], Sequence[Constraint]] | None = None
         """Returns what changes of a topic, by its full name, may make of it; None: anything."""
 
+    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Returns the handlers of both services for a gRPC server."""
+
+        def unary(name: str, request: Any, method: Method[bytes]) -> grpc.RpcMethodHandler[Any, Any]:
+            async def marked(message: Any, call: Call) -> bytes:
+                answer = await method(message, call)
+                if self._readiness.cut_off and not self.registry.common.context.sole_writer:
+                    since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - self._readiness.since)
+                    call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
+                return answer
+
+            return grpc.unary_unary_rpc_method_handler(self.calls.handler(name, request.FromString, marked, stream=False))
+
+        def stream(name: str, request: Any, method: Method[None]) -> grpc.RpcMethodHandler[Any, Any]:
+            return grpc.unary_stream_rpc_method_handler(self.calls.handler(name, request.FromString, method, stream=True))
+
+        policies = {
+            "UpdatePolicy": unary("UpdatePolicy", service_pb2.UpdatePolicyRequest, self.change),
+            "BatchUpdatePolicies": unary("BatchUpdatePolicies", service_pb2.BatchUpdatePoliciesRequest, self.batch_update_policies),
+            "DeletePolicy": unary("DeletePolicy", service_pb2.DeletePolicyRequest, self.change),
+            "GetPolicy": unary("GetPolicy", service_pb2.GetPolicyRequest, self.get_policy),
+            "GetEffectivePolicy": unary("GetEffectivePolicy", service_pb2.GetEffectivePolicyRequest, self.get_effective_policy),
+            "GetServerInfo": unary("GetServerInfo", service_pb2.GetServerInfoRequest, self.get_server_info),
+            "ListPolicies": unary("ListPolicies", service_pb2.ListPoliciesRequest, self.list_policies),
+            "WatchPolicies": stream("WatchPolicies", service_pb2.WatchPoliciesRequest, self.watch_policies),
+        }
+        of_history = {
+            "ListHistory": unary("ListHistory", history_pb2.ListHistoryRequest, self.list_history),
+            "GetPolicyAsOf": unary("GetPolicyAsOf", history_pb2.GetPolicyAsOfRequest, self.get_policy_as_of),
+            "WatchHistory": stream("WatchHistory", history_pb2.WatchHistoryRequest, self.watch_history),
+        }
+        return (
+            grpc.method_handlers_generic_handler(SERVICE, policies),
+            grpc.method_handlers_generic_handler(HISTORY_SERVICE, of_history),
+        )
+
     def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for request, namespace in list(self._changes.items()):
@@ -131,26 +172,18 @@ class Servicer:
             return not_reached(namespace, at_least)
         return _within(Reason.TIMEOUT, "What the call waited for has not happened.", Kind.DEADLINE_EXCEEDED)
 
-    async def update_policy(self, message: service_pb2.UpdatePolicyRequest, call: Call) -> bytes:
-        """Serves UpdatePolicy."""
-        return await self._change(message, requests.read_update, call)
-
-    async def delete_policy(self, message: service_pb2.DeletePolicyRequest, call: Call) -> bytes:
-        """Serves DeletePolicy."""
-        return await self._change(message, requests.read_delete, call)
-
-    async def _change(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
-        """Makes the change of an UpdatePolicy or DeletePolicy call, here or at the leader of the namespace, and returns the answer."""
+    async def change(self, message: Change, call: Call) -> bytes:
+        """Serves UpdatePolicy and DeletePolicy: makes the change here, or at the leader of the namespace."""
         call.target = message.topic
         try:
-            return await self._change_here(message, read, call)
+            return await self._change_here(message, call)
         except NotLeader as refused:
             if self._forwarding is None:
                 raise
-            return await self._forwarding.change(call, message, refused, lambda: self._change_here(message, read, call))
+            return await self._forwarding.change(call, message, refused, lambda: self._change_here(message, call))
 
-    async def _change_here(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
-        name, request = read(message, author_of(call))
+    async def _change_here(self, message: Change, call: Call) -> bytes:
+        name, request = requests.read_change(message, call.caller, call.trace_context())
         granted = await call.permit(self._grants, name, Permission.CHANGE)
         self._constrain(request, granted)
         call.request = request

@@ -34,9 +34,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..config import TelemetryConfig
-from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext
+from ..core.traces import PARENT_KEY, STATE_KEY, TraceContext
 from .calls import Call
-from .requests import trace_of
 
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 """OpenTelemetry's environment variable for the service name under which a collector knows the server."""
@@ -75,18 +74,13 @@ class Tracing:
 
     def began(self, call: Call) -> None:
         """Sets the trace of a call that has arrived, and its span if it is traced."""
-        trace = NO_TRACE
-        for key, _ in call.metadata:
-            if key == PARENT_KEY:
-                trace = trace_of(call)
-                break
+        trace = call.trace_context()
         parent = trace.parent
         if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
             caller = {PARENT_KEY: parent, STATE_KEY: trace.state} if parent else {}
             span = call.span = self._tracer.start_span(call.method, _CONTEXTS.extract(caller, Context()), SpanKind.SERVER)
             own = span.get_span_context()
-            trace = TraceContext(f"00-{own.trace_id:032x}-{own.span_id:016x}-01", trace.state)
-        call.trace = trace if trace.parent else NO_TRACE
+            call.trace = TraceContext(f"00-{own.trace_id:032x}-{own.span_id:016x}-01", trace.state)
 
     def ended(self, call: Call) -> None:
         """Ends the span of a traced call."""
