@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
@@ -41,6 +41,9 @@ from .quotas import Quotas, Usage, principal
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+    from ..namespaces.namespace import Namespace
+    from .batches import ChangeBatch
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
 """The methods that make changes."""
@@ -95,8 +98,12 @@ class Call:
     """The version that the answer to a read must have reached; "": any."""
     request: Request | None = None
     """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
+    served: Namespace | None = None
+    """The namespace that ``request`` was handed to; None: none, or there is a result."""
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
+    batch: ChangeBatch | None = None
+    """The changes of a batch that is being made."""
     results: Sequence[Changed] = ()
     """The changes of a batch, once it has ended."""
     unsure: bool = False
@@ -308,14 +315,17 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._calls))
+
     def methods(self) -> list[str]:
         """Returns the method of each call in progress, so one method any number of times. Safe to call from any thread."""
-        return [call.method for call in list(self._calls)]
+        return [call.method for call in self]
 
     def unread_seconds(self) -> float:
         """Returns the longest time, in seconds, for which any peer has left a message unread; 0: none is unread. Safe from any thread."""
         now = time.monotonic()
-        return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
+        return max((now - since for call in self if (since := call.unread_since()) is not None), default=0.0)
 
     def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
         """Wraps a method for gRPC.
@@ -396,7 +406,7 @@ class Calls:
 
     async def end_all(self) -> None:
         """Ends every call in progress; returns when each has sent its status, or after a while."""
-        for call in list(self._calls):
+        for call in self:
             call.end(stopping())
         await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
 

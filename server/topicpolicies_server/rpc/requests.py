@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import random
 import re
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -119,7 +119,7 @@ def _precondition(condition: service_pb2.Precondition, problems: Problems) -> tu
 
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
-        return os.urandom(16).hex()
+        return f"{random.getrandbits(128):032x}"  # no system call: during one another thread runs
     compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
     if _UUID.fullmatch(compact):
         return compact

@@ -28,7 +28,7 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
-from ..namespaces.namespace import Namespace, Phase
+from ..namespaces.namespace import Phase
 from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
 from . import answers, histories, reads, requests
@@ -83,9 +83,6 @@ class Servicer:
         self._cluster = cluster
         self._forwarding = forwarding
         self._info = info
-        self._changes: dict[Request, Namespace] = {}
-        """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
-        self._batches: dict[Call, ChangeBatch] = {}
         self.calls = calls
         """Every call in progress on the server."""
         calls.on_deadline = self._on_deadline
@@ -130,20 +127,21 @@ class Servicer:
 
     def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
-        for request, namespace in list(self._changes.items()):
-            namespace.updates.answer_now(request, stopping())
-        for batch in list(self._batches.values()):
-            batch.end(lambda *_, **__: stopping())
+        for call in self.calls:
+            if call.batch is not None:
+                call.batch.end(lambda *_, **__: stopping())
+            elif call.served is not None and call.request is not None:
+                call.served.updates.answer_now(call.request, stopping())
 
     def _on_deadline(self, call: Call) -> None:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
-        if (batch := self._batches.get(call)) is not None:
-            batch.end(self._not_in_time)
+        if call.batch is not None:
+            call.batch.end(self._not_in_time)
             return
         request = call.request
         error = self._not_in_time(request, call.namespace, permitted=call.permitted, at_least=call.at_least)
-        if request is not None and request.submitted and (namespace := self._changes.get(request)) is not None:
-            namespace.updates.answer_now(request, error)
+        if request is not None and request.submitted and call.served is not None:
+            call.served.updates.answer_now(request, error)
         else:
             call.end(error)
 
@@ -189,14 +187,14 @@ class Servicer:
         call.request = request
         if self._cluster is not None and (waiting := self._cluster.admit(name, request)) is not None:
             await waiting
-        self._changes[request] = namespace = self.registry.get(name)
+        call.served = namespace = self.registry.get(name)
         self._waiting.count(time.perf_counter() - call.started)
         try:
             result = await namespace.update(request)
             call.outcome = result.outcome
             return answers.change_answer(request, result, answers.wire_of(granted))
         finally:
-            del self._changes[request]
+            call.served = None
 
     def _constrain(self, request: Request, granted: Granted) -> None:
         """Gives a change the constraints that it must keep."""
@@ -205,19 +203,12 @@ class Servicer:
 
     async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
         """Serves BatchUpdatePolicies."""
-        batch = self._batches[call] = ChangeBatch(
-            message.changes,
-            call,
-            self.registry,
-            self._cluster,
-            self._grants,
-            self._constrain,
-            self._forwarding,
-        )
+        changes, forwarding = message.changes, self._forwarding
+        call.batch = ChangeBatch(changes, call, self.registry, self._cluster, self._grants, self._constrain, forwarding)
         try:
-            return await batch.run()
+            return await call.batch.run()
         finally:
-            del self._batches[call]
+            call.batch = None
 
     async def get_policy(self, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
         """Serves GetPolicy."""
