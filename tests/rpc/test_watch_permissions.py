@@ -86,7 +86,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     """Replaces what grants permissions; ``reader`` has every permission but ``secrets`` in two namespaces; rechecks are frequent."""
     made = Table({("reader", namespace): EVERYTHING - {Permission.SECRETS} for namespace in (ONE, OTHER)})
 
-    async def opened(*_: object) -> Table:
+    def opened(*_: object) -> Table:
         return made
 
     monkeypatch.setattr(servers, "open_roles", opened)

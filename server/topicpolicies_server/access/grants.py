@@ -91,7 +91,7 @@ def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyErr
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
 
 
-async def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> Roles | None:
+def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> Roles | None:
     """Opens what grants permissions; None: nothing does.
 
     Args:
@@ -103,9 +103,7 @@ async def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Relo
         LogError: the file, or one that the connection needs, can't be used.
     """
     if config.file is not None:
-        roles = RolesFile(config.file, reloader)
-        await roles.start()
-        return roles
+        return RolesFile(config.file, reloader)
     if not config.brokers:
         return None
     assert isinstance(log, PulsarLogConfig), "the configuration is valid"

@@ -22,6 +22,7 @@ from ..core.names import PolicyKey, parse_topic
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
+from ..files import Reloader
 from .cache import Cache
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
 
@@ -267,13 +268,14 @@ def _no_topic(topic: str) -> PolicyError:
     return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
 
 
-async def open_cluster(
-    config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+def open_cluster(
+    config: LogConfig, reloader: Reloader, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
 ) -> Cluster | None:
     """Returns what is known of the cluster: with Pulsar's log from the brokers, with the embedded log from a file, if one is configured.
 
     Args:
         config: where the change logs are.
+        reloader: reads the file again when it changes.
         missing_topics: whether updates of topics that do not exist are accepted.
         refuses: returns the error with which requests to brokers are refused now; None: they can be sent.
 
@@ -291,6 +293,4 @@ async def open_cluster(
         return None
     from .file import FileSource  # noqa: PLC0415
 
-    source = FileSource(config.cluster_file)
-    await source.cluster()  # reports a file that can't be read now, before the first request
-    return Cluster(source, now, FROM_FILE, missing_topics=missing_topics)
+    return Cluster(FileSource(config.cluster_file, reloader), now, FROM_FILE, missing_topics=missing_topics)

@@ -171,7 +171,9 @@ class ServerSources:
             keys = self.issuers()
             yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
             yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
-        unusable = "Files of certificates, keys, permissions or declared policies that can't be used now; their former content is in force."
+        unusable = (
+            "Files of the configuration that can't be used now; their former content is in force."
+        )
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
         yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:

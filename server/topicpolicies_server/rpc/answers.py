@@ -57,14 +57,7 @@ def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
 
 
 def change_answer(request: Request, result: Result, wire: Wire, room: int | None = None) -> bytes:
-    """Returns a serialized ``ChangeResult``.
-
-    Args:
-        request: the change.
-        result: what became of it.
-        wire: serializes documents.
-        room: the most bytes that the documents may have, which are left out otherwise; None: any.
-    """
+    """Returns a serialized ``ChangeResult``. ``room``: the most bytes of the documents, which are left out otherwise; None: any."""
     rest = service_pb2.ChangeResult(
         version=result.version,
         previous_version=result.previous,
@@ -89,11 +82,7 @@ def _documents(request: Request, result: Result, wire: Wire) -> bytes:
 
 
 def batch_answer(results: Iterable[tuple[Request | None, Answer | None, Wire]]) -> bytes:
-    """Returns a serialized ``BatchUpdatePoliciesResponse``.
-
-    Args:
-        results: for each change, in their order: the request (None: it is invalid), what became of it, and what serializes its documents.
-    """
+    """Returns a serialized ``BatchUpdatePoliciesResponse``, of each change's request (None: it is invalid), answer and serializer."""
     records, room = [], _MOST_DOCUMENTS
     for request, answer, wire in results:
         if isinstance(answer, PolicyError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import ChangeResult
@@ -37,25 +38,23 @@ _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
 
 
+@dataclass(eq=False, slots=True)
 class _Item:
     """A change of a batch."""
 
-    __slots__ = ("answer", "index", "message", "namespace", "request", "seconds", "served", "wire")
-
-    def __init__(self, index: int, message: service_pb2.PolicyChangeRequest) -> None:
-        self.index = index
-        self.message = message
-        self.request: Request | None = None
-        """What was read; None: it was not read, or is invalid."""
-        self.namespace = ""
-        self.wire: answers.Wire | None = None
-        """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
-        self.served: Namespace | None = None
-        """The namespace that it was submitted to; None: it was not, or has its result."""
-        self.answer: answers.Answer | None = None
-        """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
-        self.seconds = 0.0
-        """How long after the beginning of the batch it was answered."""
+    index: int
+    message: service_pb2.PolicyChangeRequest
+    request: Request | None = None
+    """What was read; None: it was not read, or is invalid."""
+    namespace: str = ""
+    wire: answers.Wire | None = None
+    """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
+    served: Namespace | None = None
+    """The namespace that it was submitted to; None: it was not, or has its result."""
+    answer: answers.Answer | None = None
+    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
+    seconds: float = 0.0
+    """How long after the beginning of the batch it was answered."""
 
 
 class ChangeBatch:
@@ -71,16 +70,7 @@ class ChangeBatch:
         constrain: Callable[[Request, Granted], None],
         forwarding: Forwarding | None = None,
     ) -> None:
-        """Begins no change yet.
-
-        Args:
-            changes: the changes.
-            call: the call.
-            registry: the namespaces.
-            cluster: what is known of the cluster, which admits changes; None: nothing is, and every change is admitted.
-            grants: permits calls.
-            constrain: gives a change the constraints that it must keep.
-            forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
+        """Begins no change yet. ``constrain`` gives a change the constraints that it must keep; the others are as in ``Servicer``.
 
         Raises:
             PolicyError: INVALID_ARGUMENT, there are too many changes.

@@ -118,10 +118,10 @@ class Server:
         self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
-        cluster = await open_cluster(config.log, missing_topics=config.missing_topics, refuses=refuses)
+        cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=refuses)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
-        roles = await open_roles(config.authorization, config.log, self.reloader)
+        roles = open_roles(config.authorization, config.log, self.reloader)
         if roles is not None:
             parts.push_async_callback(roles.close)
         self._servicer = servicer = Servicer(

@@ -63,14 +63,7 @@ class Servicer:
     ) -> None:
         """Serves the namespaces of a registry.
 
-        Args:
-            registry: the namespaces.
-            limits: every limit of the server.
-            info: returns the answer to GetServerInfo.
-            calls: the calls in progress.
-            grants: permits calls.
-            cluster: what is known of the cluster; None: nothing is.
-            forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
+        ``info`` returns the answer to GetServerInfo. ``cluster`` is None if nothing is known of it, ``forwarding`` if logs have no leaders.
         """
         self._grants = grants
         self.watches = WatchStreams(limits.max_watches, grants)
@@ -148,11 +141,7 @@ class Servicer:
     def _not_in_time(self, request: Request | None, namespace: str, *, permitted: bool, at_least: str = "") -> PolicyError:
         """Returns why a call has no answer when its deadline is near, as far as is known; of a change, if it certainly was not made.
 
-        Args:
-            request: the change; None: it was not read, or the call makes none.
-            namespace: the namespace that the call concerns; "": not known.
-            permitted: whether the caller has the permission there; if not, nothing is revealed of the namespace.
-            at_least: the version that the answer must have reached; "": any.
+        ``request`` is None if no change was read; the other arguments are the attributes of a call.
         """
         if namespace and not permitted:
             return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")

@@ -93,11 +93,7 @@ def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
 def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
     """Returns a change, without a token. The bytes are cached in the head and shared by all watchers, unless they have secrets.
 
-    Args:
-        namespace: ``tenant/namespace``.
-        change: the head after the change.
-        wire: serializes documents.
-        with_before: whether the record has the document before the change, too.
+    ``change`` is the head after it; ``with_before``: whether the record has the document before it, too.
     """
     if wire is documents.wire and _has_secrets(change):
         return _change_record(namespace, change, wire, with_before=with_before)
@@ -173,16 +169,11 @@ class Piece:
     __slots__ = ("_whole", "before", "last", "upto")
 
     def __init__(self, before: bytes, last: bytes, upto: int) -> None:
-        """A piece of what was taken.
-
-        Args:
-            before: all records but the last, joined.
-            last: the last record.
-            upto: how many of its changes come before the end of this piece.
-        """
         self.before = before
+        """All records but the last, joined."""
         self.last = last
         self.upto = upto
+        """How many of the changes that were taken come before the end of this piece."""
         self._whole: tuple[Token | None, bytes] | None = None
         """The token that was added last, and all records with it."""
 
@@ -194,15 +185,7 @@ class Piece:
 
 
 def change_pieces(name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool) -> Sequence[Piece]:
-    """Returns the change records of what was taken, in pieces, without those of topics whose policies are disabled.
-
-    Args:
-        name: ``tenant/namespace``.
-        taken: what was taken.
-        wire: serializes documents.
-        disabled: the topics whose policies are disabled.
-        with_before: whether each change has the document before it, too.
-    """
+    """Returns the change records of what was taken, in pieces, without those of the disabled topics."""
     way = (wire, with_before, disabled)
     known: Sequence[Piece] | None = taken.made.get(way)
     if known is not None:

@@ -41,15 +41,6 @@ class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
     def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire) -> None:
-        """Does nothing before ``begin``.
-
-        Args:
-            registry: the namespaces, and the server's history.
-            watch: the request of the stream.
-            name: ``tenant/namespace``.
-            wake: called when there may be something to take.
-            wire: serializes documents for the caller. The history has no secrets.
-        """
         super().__init__(name, "the watch of the history of", wake, wire)
         self._registry = registry
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)

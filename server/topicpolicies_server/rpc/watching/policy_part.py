@@ -46,16 +46,7 @@ class PolicyPart(Part):
     """One namespace of a WatchPolicies stream."""
 
     def __init__(self, registry: Registry, cluster: Cluster | None, watch: Watch, name: str, wake: Callable[[], None], wire: Wire) -> None:
-        """Does nothing before ``begin``.
-
-        Args:
-            registry: the namespaces.
-            cluster: knows what is disabled by a property; None: nothing can be.
-            watch: the request of the stream.
-            name: as in ``Part``, like the other ones.
-            wake: called when there may be something to take.
-            wire: serializes documents for the caller.
-        """
+        """Does nothing before ``begin``. ``cluster``: knows what is disabled by a property; None: nothing can be."""
         super().__init__(name, "the watch of", wake, wire)
         self._registry = registry
         self._cluster = cluster

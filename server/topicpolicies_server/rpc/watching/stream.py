@@ -48,16 +48,7 @@ class WatchStream:
     def __init__(
         self, call: Call, grants: Grants, needed: tuple[Permission, ...], names: Iterable[str], part_of: PartOf, bookmark_seconds: float
     ) -> None:
-        """Does nothing before ``run``.
-
-        Args:
-            call: the call that watches.
-            grants: permits it.
-            needed: the permissions that the caller needs in each of the namespaces.
-            names: the namespaces that are watched.
-            part_of: makes the part of a namespace.
-            bookmark_seconds: the time between two bookmarks.
-        """
+        """Does nothing before ``run``. ``needed``: the permissions that the caller needs in each namespace of ``names``."""
         self._call = call
         self._grants = grants
         self._needed = needed
