@@ -49,13 +49,9 @@ class BrokerRoles:
         superusers: frozenset[str] = _NOBODY,
         fresh_seconds: float = 30.0,
     ) -> None:
-        """Creates the object; sends no request yet.
+        """Sends no request yet. Closes ``admin`` with itself.
 
-        Args:
-            admin: the brokers' admin API. It is closed with this object.
-            now: returns monotonic seconds.
-            superusers: roles that may do everything, whatever brokers say.
-            fresh_seconds: how long answers are fresh. Their use in the second half of that time starts a refresh.
+        ``superusers``: roles that may do everything, whatever brokers say; ``fresh_seconds``: how long answers are fresh (``Cache``).
         """
         self._admin = admin
         self._superusers = superusers - {""}

@@ -30,11 +30,7 @@ class Certificates:
         self._known = lru_cache(_MOST_KNOWN)(self._read)
 
     def caller(self, pem: bytes, now: float) -> Caller:
-        """Returns the caller that a certificate names.
-
-        Args:
-            pem: the certificate, as TLS has verified it.
-            now: the time, in seconds since 1970.
+        """Returns the caller that a certificate names. ``now``: the time, in seconds since 1970.
 
         Raises:
             PolicyError: UNAUTHENTICATED: the certificate names no role, or has expired since.

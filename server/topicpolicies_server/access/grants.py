@@ -39,12 +39,7 @@ class Grants:
     """
 
     def __init__(self, roles: Roles | None, *, show_secrets: bool = False) -> None:
-        """Permits as the roles say.
-
-        Args:
-            roles: grants permissions to roles; None: every caller may do everything but override constraints.
-            show_secrets: whether callers may see secrets if there are no roles.
-        """
+        """Without ``roles`` every caller may do everything but override constraints, and see secrets if they are shown."""
         self.roles = roles
         """None: no permission is ever denied."""
         self._of_all = EVERYTHING - {Permission.OVERRIDE} - (frozenset() if show_secrets else {Permission.SECRETS})
@@ -92,12 +87,7 @@ def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyErr
 
 
 def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> Roles | None:
-    """Opens what grants permissions; None: nothing does.
-
-    Args:
-        config: who grants.
-        log: where the change logs are: their brokers may decide.
-        reloader: reads the file again when it changes.
+    """Opens what grants permissions: a file, which ``reloader`` reads again, or the brokers of the change logs; None: nothing does.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.

@@ -151,10 +151,6 @@ class Identification:
 def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Identification:
     """Opens the authentication of callers; issuers are asked for their keys from now on, on the running event loop.
 
-    Args:
-        config: what identifies callers.
-        reloader: reads files of keys again when they change.
-
     Raises:
         PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
     """

@@ -249,13 +249,10 @@ class Issuers:
     """Verifies tokens of issuers. It is bound to one event loop."""
 
     def __init__(self, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None] = lambda: None, *, leeway: float = 0.0) -> None:
-        """Creates the object; sends no request yet.
+        """Sends no request yet.
 
-        Args:
-            config: the issuers, and what is required of tokens.
-            fetch: fetches the keys of an issuer; None: ``take`` sets them.
-            changed: called when keys have changed: tokens that were verified before may not be valid any more.
-            leeway: by how many seconds clocks may differ.
+        ``fetch`` is None if ``take`` sets the keys. ``changed`` is called when keys have changed: tokens that were verified before may not
+        be valid any more. ``leeway``: by how many seconds clocks may differ.
         """
         self._config = config
         self._leeway = leeway

@@ -117,15 +117,8 @@ class Tokens:
     """Verifies Pulsar's tokens."""
 
     def __init__(self, keys: tuple[Key, ...], config: TokenConfig = _DEFAULTS, leeway: float = 0.0) -> None:
-        """Creates the object.
-
-        Args:
-            keys: the keys in force; at least one.
-            config: what is required of tokens.
-            leeway: by how many seconds clocks may differ.
-        """
         self.keys = keys
-        """The keys in force: tokens that were signed with other keys are not valid."""
+        """The keys in force, at least one: tokens that were signed with other keys are not valid."""
         self._config = config
         self._leeway = leeway
 

@@ -61,14 +61,10 @@ class AdminSource:
         refuses: Callable[[], PolicyError | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Creates the source; sends no request yet.
+        """Sends no request yet. Closes ``admin`` with itself.
 
-        Args:
-            admin: the brokers' admin API. It is closed with the source.
-            service_url: where brokers are reached; if there are several clusters, it may tell which one this is.
-            missing_topics: whether topics that do not exist (yet) are accepted.
-            refuses: returns the error with which requests are refused now; None: they can be sent.
-            now: returns monotonic seconds.
+        ``service_url``: where brokers are reached; if there are several clusters, it may tell which one this is. ``missing_topics``:
+        whether topics that do not exist (yet) are accepted. ``refuses`` returns the error with which requests are refused now.
         """
         self._admin = admin
         self._service_url = service_url

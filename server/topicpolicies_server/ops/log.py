@@ -59,12 +59,7 @@ class Queued(QueueHandler):
     """Formats log records, and has a thread hand the lines to another handler."""
 
     def __init__(self, handler: logging.Handler, most: int = MOST) -> None:
-        """Starts the thread: a line that can't be written must not delay the end of the process.
-
-        Args:
-            handler: writes the lines.
-            most: how many may wait.
-        """
+        """Starts the thread, which has ``handler`` write the lines; ``most`` may wait."""
         self._waiting = queue.Queue[logging.LogRecord](most)
         super().__init__(self._waiting)
         self.lost = 0

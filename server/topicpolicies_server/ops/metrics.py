@@ -171,9 +171,7 @@ class ServerSources:
             keys = self.issuers()
             yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
             yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
-        unusable = (
-            "Files of the configuration that can't be used now; their former content is in force."
-        )
+        unusable = "Files of the configuration that can't be used now; their former content is in force."
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
         yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
@@ -208,14 +206,7 @@ class ServerCollector(Collector):
     def __init__(
         self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
     ) -> None:
-        """Begins to count transitions of the readiness.
-
-        Args:
-            registry: the namespaces.
-            guard: the guard, if there is one.
-            calls: the counts of calls, if calls are taken.
-            sources: the other sources of a server; None: there is only a guard.
-        """
+        """Begins to count transitions of the readiness. Of a process with only a guard there are no ``calls`` and no ``sources``."""
         self._registry = registry
         self._guard = guard
         self._calls = calls

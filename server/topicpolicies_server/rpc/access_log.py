@@ -48,11 +48,7 @@ class AccessLog:
     """Records calls, and the changes of batches (``calls.Observer``)."""
 
     def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
-        """Opens the file.
-
-        Args:
-            config: which calls are recorded, and where.
-            form: that of the server's log, among whose lines those on standard error stand.
+        """Opens the file. ``form``: that of the server's log, among whose lines those on standard error stand.
 
         Raises:
             OSError: the file can't be opened.

@@ -7,12 +7,12 @@ defines that records can be concatenated, so a message is made by joining its re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
 
-from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.v1 import events_pb2, policies_pb2, service_pb2
 
 from ..access import Granted, Permission
 from ..core.chains.request import Request, Result
@@ -20,9 +20,10 @@ from ..core.errors import PolicyError
 from ..core.names import PolicyKey
 from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
-from ..core.policies.events import ABSENT, Position
+from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..core.reading.tokens import Token
+from ..history.entries import Entry
 from . import resume_tokens
 from .errors import status
 
@@ -54,6 +55,29 @@ def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
     """Returns a head as a serialized ``PolicyDocument``. ``head``: None if the log has no event of the key."""
     settings = head.document if head is not None else None
     return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
+
+
+def origin(
+    producer: str,
+    published_at: int,
+    said: Stamp | Entry | None,
+    standing: events_pb2.ActorStanding.ValueType,
+    mask: Sequence[str],
+) -> events_pb2.ChangeOrigin:
+    """Returns who made a change, and when. ``said``: what the event says of that; ``mask``: the paths that it changed."""
+    made = events_pb2.ChangeOrigin(producer_name=producer, actor_standing=standing)
+    made.publish_time.FromMilliseconds(published_at)
+    if said is not None:
+        made.actor = said.actor
+        made.principal = said.principal
+        made.claimed_actor = said.claimed
+        made.owner = said.owner
+        made.trace_parent = said.trace_parent
+        made.reason = said.reason
+        made.request_id = said.request_id
+        if mask:
+            made.update_mask.paths.extend(mask)
+    return made
 
 
 def change_answer(request: Request, result: Result, wire: Wire, room: int | None = None) -> bytes:

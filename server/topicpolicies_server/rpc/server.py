@@ -40,7 +40,7 @@ from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls, LibraryServices
 from .forwarding import Forwarding
 from .health import HealthService
-from .listening import Certificates, bind, grpc_server, keep_quiet
+from .listening import ServerCertificates, bind, grpc_server, keep_quiet
 from .servicer import HISTORY_SERVICE, SERVICE, Servicer
 
 if TYPE_CHECKING:
@@ -56,12 +56,7 @@ class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
     def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
-        """Starts nothing yet.
-
-        Args:
-            config: the complete configuration.
-            declared: what each owner declares in the files of ``config.declared``.
-        """
+        """Starts nothing yet. ``declared``: what each owner declares in the files of ``config.declared``."""
         self.config = config
         self._declared = declared
         self.address = str(config.listen)
@@ -284,7 +279,7 @@ class Server:
     def _follow_certificates(self) -> grpc.ServerCredentials | None:
         if self.config.tls is None:
             return None
-        certificates = Certificates(self.config.tls)
+        certificates = ServerCertificates(self.config.tls)
         certificates.follow(self.reloader)
         self._sources.certificate_ends = lambda: certificates.ends_at
         return certificates.credentials()
@@ -339,11 +334,8 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
 async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
     """Opens the change log that a configuration names.
 
-    Args:
-        config: which log, and its options.
-        limits: bound what is in flight, and what the embedded log retains.
-        advertised: returns the address at which clients reach this server; called only once the server listens. None: the server never
-            writes, so it need not be reached as a log's writer.
+    ``advertised`` returns the address at which clients reach this server; it is called only once the server listens. None: the server
+    never writes, so it need not be reached as a log's writer.
 
     Raises:
         LogError: the log can't be opened.

@@ -18,7 +18,7 @@ import random
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import grpc
@@ -57,16 +57,9 @@ _SERVICES = {
 class Tracing:
     """Traces calls (``Calls.began``), and observes their ends (``calls.Observer``)."""
 
-    def __init__(self, exporter: SpanExporter, ratio: float, chance: Callable[[], float] = random.random) -> None:
-        """Begins to send spans, on a thread.
-
-        Args:
-            exporter: sends them.
-            ratio: the fraction of calls without a context that begin a trace: 0 to 1.
-            chance: returns a random number from 0 to below 1.
-        """
+    def __init__(self, exporter: SpanExporter, ratio: float) -> None:
+        """Begins to send spans, on a thread. ``ratio``: the fraction of calls without a context that begin a trace."""
         self._ratio = ratio
-        self._chance = chance
         self._exporter = exporter
         self._provider = TracerProvider(ALWAYS_ON, Resource.create(_about()), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -76,7 +69,7 @@ class Tracing:
         """Sets the trace of a call that has arrived, and its span if it is traced."""
         trace = call.trace_context()
         parent = trace.parent
-        if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
+        if int(parent[-2:], 16) & _SAMPLED if parent else random.random() < self._ratio:
             caller = {PARENT_KEY: parent, STATE_KEY: trace.state} if parent else {}
             span = call.span = self._tracer.start_span(call.method, _CONTEXTS.extract(caller, Context()), SpanKind.SERVER)
             own = span.get_span_context()

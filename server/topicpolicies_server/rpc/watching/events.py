@@ -15,14 +15,14 @@ from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
 from ...core.names import PolicyKey
 from ...core.policies import documents
 from ...core.policies.documents import record
-from ...core.policies.events import ABSENT, Placed, Stamp
+from ...core.policies.events import ABSENT, Placed
 from ...core.policies.secrets import SETTING
 from ...core.reading.cell import Head
 from ...core.reading.tokens import Token
 from ...core.reading.watch import Taken
 from ...core.reasons import Reason
 from .. import resume_tokens
-from ..answers import Wire, document, number, present
+from ..answers import Wire, document, number, origin, present
 
 MOST_MESSAGE = 4_096
 """The most characters of the message of a status or a reset."""
@@ -41,22 +41,18 @@ def resumable(event: bytes, token: Token) -> bytes:
 
 
 def bookmark(namespace: str, token: Token, complete_as_of_ms: int, now_ms: int, *, synced: bool) -> bytes:
-    """Returns a bookmark.
-
-    Args:
-        namespace: ``tenant/namespace``.
-        token: where the watch stands.
-        complete_as_of_ms: as of when everything was sent, in milliseconds since 1970; 0: that is not known.
-        now_ms: the present, by the same clock.
-        synced: whether the snapshot is complete, or the resumed watch has caught up.
-    """
+    """Returns a bookmark with its content (``bookmark_message``). ``token``: where the watch stands."""
     event = service_pb2.WatchEvent(namespace=namespace, resume_token=resume_tokens.write(token))
     event.bookmark.CopyFrom(bookmark_message(complete_as_of_ms, now_ms, synced=synced))
     return _record(event)
 
 
 def bookmark_message(complete_as_of_ms: int, now_ms: int, *, synced: bool) -> service_pb2.Bookmark:
-    """Returns the content of a bookmark; the arguments are those of ``bookmark``."""
+    """Returns the content of a bookmark.
+
+    ``complete_as_of_ms``: as of when everything was sent, in milliseconds since 1970; 0: that is not known; ``now_ms``: the present, by the
+    same clock; ``synced``: whether the snapshot is complete, or the resumed watch has caught up.
+    """
     message = service_pb2.Bookmark(synced=synced)
     if complete_as_of_ms:
         message.age.FromMilliseconds(max(now_ms - complete_as_of_ms, 0))
@@ -123,9 +119,8 @@ def change_of(namespace: str, change: bytes) -> bytes:
 
 
 def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
-    rest = service_pb2.PolicyChange(previous_version=change.previous)
-    if change.placed is not None:
-        _describe(rest.origin, change.placed)
+    described = _origin(change.placed) if change.placed is not None else None
+    rest = service_pb2.PolicyChange(previous_version=change.previous, origin=described)
     body = record(_DOCUMENT, present(change.key, change, wire))
     if with_before and change.before is not None:
         before = change.before.document
@@ -133,30 +128,12 @@ def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: boo
     return change_of(namespace, body + rest.SerializeToString())
 
 
-def _describe(origin: events_pb2.ChangeOrigin, placed: Placed) -> None:
-    origin.producer_name = placed.producer
-    origin.publish_time.FromMilliseconds(placed.published_at)
-    if placed.event is None:
-        return
-    stamp = placed.event.stamp
-    if stamp is not None:
-        origin.actor = stamp.actor
-        origin.principal = stamp.principal
-        origin.claimed_actor = stamp.claimed
-        origin.owner = stamp.owner
-        origin.trace_parent = stamp.trace_parent
-        origin.reason = stamp.reason
-        origin.request_id = stamp.request_id
-        if stamp.mask:
-            origin.update_mask.paths.extend(stamp.mask)
-    origin.actor_standing = _standing(stamp)
-
-
-def _standing(stamp: Stamp | None) -> events_pb2.ActorStanding.ValueType:
-    """Returns whether the actor of an event was authenticated."""
-    if stamp is None or not stamp.actor:
-        return events_pb2.ACTOR_STANDING_UNKNOWN
-    return events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
+def _origin(placed: Placed) -> events_pb2.ChangeOrigin:
+    stamp = placed.event.stamp if placed.event is not None else None
+    standing = events_pb2.ACTOR_STANDING_UNKNOWN
+    if stamp is not None and stamp.actor:
+        standing = events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
+    return origin(placed.producer, placed.published_at, stamp, standing, stamp.mask if stamp is not None else ())
 
 
 def _record(event: service_pb2.WatchEvent) -> bytes:

@@ -34,14 +34,7 @@ class Part(ABC):
     """One namespace of a stream."""
 
     def __init__(self, name: str, what: str, wake: Callable[[], None], wire: Wire) -> None:
-        """Does nothing before ``begin``.
-
-        Args:
-            name: ``tenant/namespace``.
-            what: what the task is for, in messages.
-            wake: called when there may be something to take.
-            wire: serializes documents for the caller, with or without secrets.
-        """
+        """``what``: what the task is for, in messages; ``wake``: called when there may be something to take."""
         self.name = name
         self.more = False
         """Whether the last ``take`` left something that can be taken at once."""

@@ -106,7 +106,7 @@ class PolicyPart(Part):
         """
         topics = self._selection.topics
         if self._cluster is not None:
-            self._disabled = await self._cluster.disabled_of(self.name, topics, fresh=True)
+            self._disabled = await self._cluster.disabled_of(self.name, topics)
         disabled, self._left_out = self._disabled, self._disabled.digest
         if disabled.all_of(topics):
             self._failure = None
