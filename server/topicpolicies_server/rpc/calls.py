@@ -171,9 +171,11 @@ class Call:
         More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
         """
         if self.trace is None:
-            parents = [str(value) for key, value in self.metadata if key == PARENT_KEY]
-            states = ",".join(str(value) for key, value in self.metadata if key == STATE_KEY) if parents else ""
-            self.trace = trace_context(parents[0], states) if len(parents) == 1 else NO_TRACE
+            self.trace = NO_TRACE
+            if PARENT_KEY in dict(self.metadata):
+                parents, states = ([str(value) for key, value in self.metadata if key == name] for name in (PARENT_KEY, STATE_KEY))
+                if len(parents) == 1:
+                    self.trace = trace_context(parents[0], ",".join(states))
         return self.trace
 
     async def permit(self, grants: Grants, namespace: str, *needed: Permission) -> Granted:
@@ -284,10 +286,10 @@ class Call:
 
 
 class Observer(Protocol):
-    """Is notified of calls, on the event loop. Its method must return at once and must not raise."""
+    """Is notified of calls, on the event loop."""
 
     def ended(self, call: Call) -> None:
-        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Its caller may not have been identified."""
+        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Must return at once, and not raise."""
 
 
 class Calls:
@@ -330,12 +332,8 @@ class Calls:
     def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
         """Wraps a method for gRPC.
 
-        Args:
-            name: the method's name, as in ``Call``.
-            parse: decodes the request; None: the method takes it undecoded, or a stream of undecoded requests.
-            method: takes the request.
-            stream: whether the method writes its answers, and its calls may stay open.
-            endless: whether its calls do not end by themselves when the server stops, which does not wait for them.
+        ``parse`` is None if the method takes its request, or a stream of them, undecoded. ``stream``: whether the method writes its answers,
+        and its calls may stay open; ``name`` and ``endless`` are as in ``Call``.
         """
 
         async def handle(request: Any, context: Any) -> Any:

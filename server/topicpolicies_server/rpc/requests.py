@@ -50,9 +50,10 @@ def read_change(message: Change, caller: Caller = NOBODY, trace: TraceContext = 
     scope = read_scope(message.scope, problems)
     change = _compiled(update, problems) if update is not None else None
     version, exists = _precondition(message.precondition, problems) if message.HasField("precondition") else ("", None)
-    actor = problems.text(message.actor, "actor", MOST_ACTOR)
-    reason = problems.text(message.reason, "reason", MOST_REASON)
-    owner = problems.text(message.owner, "owner", MOST_ACTOR)
+    actor, reason, owner = message.actor, message.reason, message.owner
+    if actor or reason or owner:
+        actor, owner = problems.text(actor, "actor", MOST_ACTOR), problems.text(owner, "owner", MOST_ACTOR)
+        reason = problems.text(reason, "reason", MOST_REASON)
     request_id = _request_id(message.request_id, problems)
     skip_if_absent = update is not None and update.skip_if_absent
     if skip_if_absent and exists is False:

@@ -33,7 +33,7 @@ from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
 from . import answers, histories, reads, requests
 from .batches import ChangeBatch
-from .calls import Call, Calls, Method
+from .calls import CHANGES, Call, Calls, Method
 from .forwarding import Forwarding
 from .requests import Change
 from .watching.history_part import HistoryPart
@@ -93,7 +93,9 @@ class Servicer:
                     call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
                 return answer
 
-            return grpc.unary_unary_rpc_method_handler(self.calls.handler(name, request.FromString, marked, stream=False))
+            return grpc.unary_unary_rpc_method_handler(
+                self.calls.handler(name, request.FromString, method if name in CHANGES else marked, stream=False)
+            )
 
         def stream(name: str, request: Any, method: Method[None]) -> grpc.RpcMethodHandler[Any, Any]:
             return grpc.unary_stream_rpc_method_handler(self.calls.handler(name, request.FromString, method, stream=True))
