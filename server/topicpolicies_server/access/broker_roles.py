@@ -1,19 +1,11 @@
-"""Permissions beside Pulsar: as its brokers decide, from what their admin API says about roles.
+"""Permissions beside Pulsar: as its brokers decide, from what their admin API says about roles (docs/security.md has the table).
 
-===============================  ==================================================================  ==============================
-role                             source                                                              may
-===============================  ==================================================================  ==============================
-a superuser                      the option ``superuser_roles``; the brokers' ``superUserRoles``,    do everything
-                                 if they let this server see their configuration
-an admin role of the tenant      ``GET tenants/TENANT``                                              do all but see secrets
-another role                                                                                         do nothing
-===============================  ==================================================================  ==============================
+Superusers may do everything; they are named by the option ``superuser_roles``, and by the brokers' ``superUserRoles`` if they let this
+server see their configuration. Admin roles of a tenant (``GET tenants/TENANT``) may do all there but see secrets. The sources are asked in
+this order, until one has the role. If one of them can't be known, the call is refused (``AUTHORIZATION_UNKNOWN``).
 
 Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which for reading and changing alike calls
 ``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant.
-
-The sources are asked in this order, until one has the role. If one of them can't be known, the call is refused
-(``AUTHORIZATION_UNKNOWN``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Client certificates: the role that one names. TLS has verified the certificate before; here it is only read.
 
-| the rule | the role |
-|---|---|
-| ``cn`` | the subject's common name, as brokers take it (``AuthenticationProviderTls``); of several the most specific, which is the last |
-| ``dns``, ``uri``, ``email`` | the subject's alternative name of that kind; there must be exactly one |
+By the rule ``cn`` it is the subject's common name, as brokers take it (``AuthenticationProviderTls``), of several the most specific, which
+is the last; by ``dns``, ``uri`` and ``email`` the only alternative name of that kind.
 """
 
 from __future__ import annotations

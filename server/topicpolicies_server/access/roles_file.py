@@ -1,13 +1,4 @@
-"""Permissions by a file (TOML), which is read again when it changes (``files``).
-
-::
-
-    superusers = ["admin"]                                # they may do everything, everywhere
-
-    [[grants]]
-    roles = ["reader", "dashboard"]                       # "*" is every caller whose credentials were verified
-    namespaces = ["acme/*", "public/default"]             # "*" stands for any characters but the slash; "*" alone is all
-    permissions = ["read", "watch"]                       # of read, watch, change, history, override, secrets
+"""Permissions by a file (TOML), which is read again when it changes (``files``). docs/security.md has an example.
 
 ``change`` and ``watch`` include ``read``: an update's answer, and a watch's beginning, contain documents. What is not granted is denied.
 """

@@ -1,28 +1,7 @@
-"""Facts about the cluster from a file, beside the embedded log: TOML, read again when it changes.
+"""Facts about the cluster from a file (TOML), beside the embedded log; it is read again when it changes.
 
-::
-
-    cluster = "us"                                        # the local cluster
-    all_topics = false                                    # true: there are no other topics than those below
-
-    [clusters]                                            # all clusters, each with its peers
-    us = []
-    eu = []
-
-    [tenants]                                             # the clusters that tenants may use
-    acme = ["us", "eu"]
-
-    [broker]                                              # as in broker.conf; what is left out has Pulsar's default
-    maxMessageSize = 5242880
-
-    [namespaces."acme/orders"]                            # as the admin API answers them
-    replication_clusters = ["us", "eu"]
-    properties = { __topic_policies_disabled = "true" }
-
-    [topics."persistent://acme/orders/one"]
-    properties = { __topic_policies_disabled = "false" }
-
-What is left out is not known, and rules that need it are not judged.
+docs/rules.md has an example. What is left out is not known, and rules that need it are not judged. The tables ``broker`` and ``namespaces``
+have settings as ``broker.conf`` and the admin API have them.
 """
 
 from __future__ import annotations

@@ -1,23 +1,7 @@
-"""The access log: which caller did what to which topic, with which outcome, as lines of JSON.
+"""The access log: which caller did what to which topic, with which outcome, as lines of JSON. docs/operation.md has their fields.
 
-Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
-of the following fields as apply. Among a log of text these stand behind the message:
-
-==============  ===================================================================================================================
-``call``        the method
-``ms``          milliseconds from the arrival of the call or change to its outcome
-``outcome``     of a change its outcome (``APPLIED``, ...), of another call ``OK``; of a failed one the name of the status code;
-                ``GIVEN_UP``: the caller went away before there was an outcome
-``reason``      the reason of the error
-``principal``   the verified principal; ``way``: how it was verified; ``speaks_for``: for whom a proxy made the call
-``actor``       the actor that the request named, where that is another name
-``topic``       the topic that was changed or read, with ``scope``; ``namespace``: the namespace that was read as a whole
-``request_id``  the id of a change; ``dry_run``: the change was validated only
-``changes``     of a batch: how many of its changes had their outcome
-==============  ===================================================================================================================
-
-A line contains nothing of a document, and no credentials. A call does not wait for its line: a thread writes it. The number of lines that
-wait is bounded; lines beyond the bound, or that can't be written, are counted.
+Among a log of text the fields stand behind the message. A line contains nothing of a document, and no credentials. A call does not wait for
+its line: a thread writes it. The number of lines that wait is bounded; lines beyond the bound, or that can't be written, are counted.
 """
 
 from __future__ import annotations

@@ -332,8 +332,8 @@ class Calls:
     def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
         """Wraps a method for gRPC.
 
-        ``parse`` is None if the method takes its request, or a stream of them, undecoded. ``stream``: whether the method writes its answers,
-        and its calls may stay open; ``name`` and ``endless`` are as in ``Call``.
+        ``parse`` is None if the method takes its request, or a stream of them, undecoded. ``stream``: whether it writes its answers, and
+        its calls may stay open; ``name`` and ``endless`` are as in ``Call``.
         """
 
         async def handle(request: Any, context: Any) -> Any:

@@ -1,14 +1,8 @@
 """Traces calls, and sends their spans to a collector (OTLP over HTTP), with OpenTelemetry's SDK. Imported only if that is wanted.
 
-The caller's trace context (W3C, in the metadata) decides whether a call is traced:
-
-============================  ==================================================================
-the caller's context          the call
-============================  ==================================================================
-sampled                       has a span, a child of the caller's
-not sampled                   has no span; the caller's context is passed on unchanged
-none                          with the configured probability begins a trace, with a span
-============================  ==================================================================
+The caller's trace context (W3C, in the metadata) decides whether a call is traced: a sampled one has a span, a child of the caller's; one that
+is not sampled has none, and the caller's context is passed on unchanged. A call without a context begins a trace with the configured
+probability.
 """
 
 from __future__ import annotations
