@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.certificates import Certificates
-from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, ORIGINAL_KEY, Identification
+from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, ORIGINAL_KEY, Certificates, Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError

@@ -21,11 +21,8 @@ from ..logs.pulsar.admin import Admin, names_of, understood
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 _HERE = ""
-"""The only cache key of the superusers."""
 _MOST = 10_000
-"""How many tenants have cached answers at most."""
 _SECONDS = 5.0
-"""How long a request is repeated while brokers do not answer."""
 _NOBODY: frozenset[str] = frozenset()
 _OF_ADMINS = EVERYTHING - {Permission.SECRETS, Permission.OVERRIDE}
 

@@ -35,11 +35,8 @@ from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
-"""The least time between two requests to an issuer."""
 LAST_SECONDS = 86_400.0
-"""How long keys are used while the issuer does not answer."""
 MOST_BYTES = 256 * 1024
-"""The largest size of a set of keys."""
 
 TOTAL_SECONDS = 5.0
 """How long an issuer may take for both answers together: calls wait for it."""
@@ -164,7 +161,6 @@ class KeysKnown(NamedTuple):
 
 
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
-"""Fetches the keys of an issuer; raises ``Unanswered``."""
 
 
 class _Issuer:

@@ -19,11 +19,9 @@ from ..logs.change_log import LogError
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 MOST_BYTES = 4 << 20
-"""A larger file is not read."""
 _EVERYBODY = "*"
 _PATTERN = re.compile(r"\*|[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _REMEMBERED = 10_000
-"""How many pairs of a role and a namespace have remembered permissions."""
 _INCLUDED = {Permission.CHANGE: Permission.READ, Permission.WATCH: Permission.READ}
 _WORDS = ", ".join(each.value for each in Permission)
 

@@ -19,7 +19,6 @@ from .caller import Caller, Way, expired, invalid
 from .keys import Key
 
 MOST_ROLE = 256
-"""The most characters of a role."""
 NOT_A_ROLE = f"has more than {MOST_ROLE} characters, some that can't be printed, or blanks around it"
 """What is wrong with a text that ``is_role`` does not accept."""
 _DEFAULTS = TokenConfig()

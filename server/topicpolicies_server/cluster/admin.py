@@ -28,14 +28,11 @@ from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _LOG = logging.getLogger(__name__)
 _SECONDS = 5.0
-"""How long a request is repeated while brokers do not answer."""
 _PSEUDO_CLUSTER = "global"
 _MANY = 16
-"""How many unanswered requests for topics of a namespace make it worth listing."""
 _FRESH_SECONDS = 2.0
 """How long lists are used; in the second half of that time they are requested anew."""
 _MOST = 8
-"""How many namespaces' lists are kept; each can be long."""
 _PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
 
 

@@ -27,10 +27,8 @@ from .cache import Cache
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
 
 _HERE = ""
-"""The only cache key of facts about the cluster as a whole."""
 _MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
-"""How many topics of a watch are asked about at the same time."""
 _POLLS_PER_SECOND = 50
 _Facts = TypeVar("_Facts")
 
@@ -39,7 +37,6 @@ class Freshness(NamedTuple):
     """How long cached facts are fresh, in seconds."""
 
     cluster: float = 60.0
-    """Facts about the cluster, its brokers and tenants."""
     namespace: float = 10.0
     topic: float = 60.0
     existence: float = 1.0
@@ -55,7 +52,6 @@ class Levels(NamedTuple):
     """What applies to a topic besides its own policies."""
 
     disabled: bool
-    """Whether the topic's own policies are disabled."""
     namespace: TopicPolicies | None
     broker: BrokerFacts | None
 

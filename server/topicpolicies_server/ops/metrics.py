@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..files import Reloader
 
 MOST_NAMED = 20
-"""How many namespaces are labels of a metric at most."""
 LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
 """The options whose values are shown: each bounds the value of another metric."""
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
@@ -92,7 +91,6 @@ class Counted(Protocol):
     code: str
     given_up: bool
     started: float
-    """When the call came, by ``time.perf_counter``."""
 
 
 class CallCounts:
@@ -153,9 +151,7 @@ class ServerSources:
     limits: Limits
     issuers: Callable[[], KeysKnown] | None = None
     unrecorded: Callable[[], int] | None = None
-    """Returns how many lines are missing in the access log."""
     spans_lost: Callable[[], int] | None = None
-    """Returns how many spans could not be sent."""
     drift: Callable[[], Mapping[str, float]] | None = None
     """Returns how many documents are not as declared, by namespace."""
     put_back: Mapping[str, float] = field(default_factory=dict)

@@ -22,9 +22,7 @@ from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
-"""The most lines that may wait to be written."""
 _LONGEST = 300
-"""The most characters that are recorded of a name as the caller sent it."""
 _MODE = 0o600
 
 
@@ -96,7 +94,6 @@ class _File(WatchedFileHandler):
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8", errors="backslashreplace")
         self.unwritten = 0
-        """How many lines could not be written."""
         self._failing = False
 
     def emit(self, record: logging.LogRecord) -> None:

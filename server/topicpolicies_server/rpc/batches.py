@@ -31,7 +31,6 @@ from .calls import Call, Changed
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
 
 MOST_CHANGES = 1_000
-"""The most changes in one batch."""
 TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
@@ -54,7 +53,6 @@ class _Item:
     answer: answers.Answer | None = None
     """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
     seconds: float = 0.0
-    """How long after the beginning of the batch it was answered."""
 
 
 class ChangeBatch:
@@ -93,9 +91,7 @@ class ChangeBatch:
         self._led: dict[str, NotLeader] = {}
         """By namespace that another sidecar leads, what the first change was refused with."""
         self._left = len(changes)
-        """How many changes have no answer."""
         self._complete = asyncio.Event()
-        """Set when none is left."""
         self._making: asyncio.Task[None] | None = None
 
     async def run(self) -> bytes:

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from .batches import ChangeBatch
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
-"""The methods that make changes."""
 PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
 """The metadata with which gRPC repeats a call."""
 LAST_SECONDS = 1.0
@@ -57,11 +56,9 @@ _QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.45
 """A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more.
 Calls that it has refused must find no open connection when they are repeated."""
 _LOOK_SECONDS = 0.02
-"""Seconds between two looks at the calls that are left, while the server stops."""
 _EARLY = 0.1
 """How long before its deadline a call is ended, as a fraction of the caller's timeout: the status still has to reach the caller."""
 _LEAST_EARLY, _MOST_EARLY = 0.02, 0.5
-"""The least and the most seconds for that, whatever the fraction."""
 _CLOCK_SECONDS = 30.0
 """The longest time between two looks at the system's clock, which can be set, for a stream whose credentials expire."""
 _OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)
@@ -69,11 +66,9 @@ _OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDE
 _T = TypeVar("_T")
 _Error = TypeVar("_Error", bound=BaseException)
 Parse: TypeAlias = Callable[[bytes], _T]
-"""``FromString`` of a message class."""
 Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
-"""A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
 Changed: TypeAlias = tuple[Request | None, Result | PolicyError | None, float]
 """A change of a batch (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made all the
 same), and how many seconds it took."""
@@ -85,7 +80,6 @@ class Call:
     """One call, as the service sees it. Other services receive it in place of gRPC's context."""
 
     caller: Caller = NOBODY
-    """The caller, once it has been identified."""
     usage: Usage | None = None
     """What the caller uses of its quota, this call included; None: it was not charged."""
     target: str = ""
@@ -103,7 +97,6 @@ class Call:
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
     batch: ChangeBatch | None = None
-    """The changes of a batch that is being made."""
     results: Sequence[Changed] = ()
     """The changes of a batch, once it has ended."""
     unsure: bool = False
@@ -131,7 +124,6 @@ class Call:
             endless: whether the call does not end by itself when the server stops.
         """
         self.context = context
-        """GRPC's context."""
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
         """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
         self.method = method
@@ -304,15 +296,12 @@ class Calls:
         self.quotas: Quotas | None = Quotas(limits) if Quotas.limit(limits) else None
         """What each principal uses; None: there are no limits for principals."""
         self.began: Callable[[Call], None] | None = None
-        """Called with each call that has arrived."""
         self.observers: Sequence[Observer] = ()
-        """The observers that are notified of each call."""
         self.on_deadline: Callable[[Call], None] = lambda _: None
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
         self._stops = False
         self._refused = 0
-        """How many calls were refused because the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)

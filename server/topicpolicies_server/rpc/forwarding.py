@@ -30,7 +30,7 @@ import grpc
 
 from topicpolicies.v1 import service_pb2
 
-from ..access.identification import ORIGINAL_KEY
+from ..access.caller import ORIGINAL_KEY
 from ..config import TlsConfig
 from ..core.chains.request import Outcome, Result
 from ..core.errors import Kind, PolicyError
@@ -47,7 +47,6 @@ FORWARDED_KEY = "topicpolicies-forwarded"
 """The metadata that marks a forwarded call."""
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 _CONNECT_SECONDS = 2.0
-"""How long a connection to a leader may take."""
 PAUSE_SECONDS = 0.05
 """How long a change waits before it is tried again: a new leader is elected meanwhile."""
 _PART = 0.9
@@ -83,7 +82,6 @@ class Forwarding:
             token: returns the token that this sidecar has at others, "" for none; it may raise ``OSError``.
         """
         self.seconds = seconds
-        """How long a change may take."""
         self._tls = tls
         self._trusted = trusted or (tls.client_ca_file if tls is not None else None)
         self._token = token

@@ -121,7 +121,6 @@ class ServerCertificates:
         self.ends_at = _end_of(self._first.certificate)
         """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
         self._next: grpc.ServerCertificateConfiguration | None = None
-        """The configuration that gRPC has not fetched yet."""
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials for one address of a server."""

@@ -31,7 +31,6 @@ from .resume_tokens import NOTHING_READ
 _PAGE_BYTES = 1 << 20
 """Bytes of documents at which a page ends, so that every client can receive it; the last document may take it beyond that."""
 _DIGITS = 16
-"""Hexadecimal digits of the digest in a page token."""
 _Place = TypeVar("_Place")
 
 

@@ -73,7 +73,6 @@ class Server:
         self._servicer: Servicer | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
-        """The parts beside the namespaces that metrics are collected from."""
 
     @property
     def registry(self) -> Registry:
@@ -287,7 +286,6 @@ class Server:
 
 _HEALTH = f"{_HEALTH_SERVICE}/"
 _CERTIFICATE = "x509_pem_cert"
-"""The property of gRPC's authentication context that has the PEM of a verified client certificate."""
 
 
 def _identify(identification: Identification, call: Call) -> Caller | Awaitable[Caller]:

@@ -67,9 +67,7 @@ class Servicer:
         """
         self._grants = grants
         self.watches = WatchStreams(limits.max_watches, grants)
-        """The open streams of watches, also of the history."""
         self.registry = registry
-        """The namespaces."""
         self._waiting = registry.common.activity.stages["waiting"]
         self._readiness = registry.common.readiness
         self._limits = limits
@@ -77,7 +75,6 @@ class Servicer:
         self._forwarding = forwarding
         self._info = info
         self.calls = calls
-        """Every call in progress on the server."""
         calls.on_deadline = self._on_deadline
         self.constraints_of: Callable[[str], Sequence[Constraint]] | None = None
         """Returns what changes of a topic, by its full name, may make of it; None: anything."""

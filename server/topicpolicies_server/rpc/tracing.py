@@ -1,7 +1,7 @@
 """Traces calls, and sends their spans to a collector (OTLP over HTTP), with OpenTelemetry's SDK. Imported only if that is wanted.
 
-The caller's trace context (W3C, in the metadata) decides whether a call is traced: a sampled one has a span, a child of the caller's; one that
-is not sampled has none, and the caller's context is passed on unchanged. A call without a context begins a trace with the configured
+The caller's trace context (W3C, in the metadata) decides whether a call is traced: a sampled one has a span, a child of the caller's; one
+that is not sampled has none, and the caller's context is passed on unchanged. A call without a context begins a trace with the configured
 probability.
 """
 
@@ -32,11 +32,9 @@ from ..core.traces import PARENT_KEY, STATE_KEY, TraceContext
 from .calls import Call
 
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
-"""OpenTelemetry's environment variable for the service name under which a collector knows the server."""
 _SAMPLED = 1
 _CONTEXTS = TraceContextTextMapPropagator()
 _SECONDS = 10.0
-"""How long a request to the collector may take."""
 _CLOSE_SECONDS = 2.0
 _LONGEST = 300
 """How many characters are sent of a topic's name, which is a caller's text."""

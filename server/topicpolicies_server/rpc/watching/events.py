@@ -25,7 +25,6 @@ from .. import resume_tokens
 from ..answers import Wire, document, number, origin, present
 
 MOST_MESSAGE = 4_096
-"""The most characters of the message of a status or a reset."""
 PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 

@@ -28,11 +28,8 @@ from .part import Part
 from .requests import HistoryWatch
 
 _STRETCH = 256
-"""The most events that are read from the history at a time."""
 _BOOKMARKS = 1_000
-"""The most bookmarks that are read from the history at a time, if only bookmarks are asked for."""
 _PAUSE_SECONDS = 0.1
-"""Seconds between two questions whether a namespace can be loaded."""
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 

@@ -39,7 +39,6 @@ TURN = 256
 """Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
 HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
 _STRETCH = 256
-"""The most events that are read from the history at a time."""
 
 
 class PolicyPart(Part):
@@ -53,13 +52,10 @@ class PolicyPart(Part):
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._disabled = Disabled()
-        """What is disabled of the selection."""
         self._rests = False
         """Whether everything that is watched is disabled, and the client was sent that."""
         self._begin_anew = asyncio.Event()
-        """Set when the watcher can't go on."""
         self._watcher: Watcher | None = None
-        """What changes are taken from; None: there is none now."""
         self._replaced = False
         """Whether the watcher ended because the namespace has another log now."""
         self._left_out = ""

@@ -17,7 +17,6 @@ from ..problems import Problems, read_scopes, read_topic
 _SECONDS = (1, 3_600)
 """The shortest and the longest bookmark interval that a request may name, in seconds."""
 _MOST_EVERY = 1_000_000_000
-"""The most events between two bookmarks that a request may name."""
 _T = TypeVar("_T")
 
 

@@ -64,11 +64,9 @@ class WatchStream:
         self._pieces: list[bytes] = []
         """The message that is being composed."""
         self._size = 0
-        """Its bytes."""
         self._checked = False
         """Whether permissions are checked: not before all parts have begun, nor after the end."""
         self._asks = False
-        """Whether answers about the caller's permissions are awaited."""
         self._reconsidered = True
         """Whether permissions may have changed since ``run`` last looked at them."""
 
