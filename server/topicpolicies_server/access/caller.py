@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 
-
 ORIGINAL_KEY = "topicpolicies-original-principal"
 """The metadata in which a proxy names the principal for whom it calls."""
 
