@@ -51,12 +51,15 @@ class AccessLog:
         if not (self._all or call.method in CHANGES):
             return
         of_caller = _caller(call.caller)
-        for request, answer, seconds in call.results:
-            error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
-            fields = _fields(call.method, seconds, error, outcome)
+        for change in call.results:
+            answer = change.answer
+            if isinstance(answer, PolicyError):
+                fields = _fields(call.method, change.seconds, answer, None)
+            else:
+                fields = _fields(call.method, change.seconds, None, Outcome(answer.outcome) if answer is not None else None)
             if answer is None:
                 fields["outcome"] = "GIVEN_UP"
-            self._note("change", fields | of_caller | (_change(request, call.caller) if request is not None else {}))
+            self._note("change", fields | of_caller | (_change(change.request, call.caller) if change.request is not None else {}))
         fields = _fields(call.method, perf_counter() - call.started, call.error, call.outcome)
         if call.error is None and (call.code or call.given_up):
             fields["outcome"] = call.code or "GIVEN_UP"
@@ -66,7 +69,7 @@ class AccessLog:
         elif call.target:
             fields["namespace" if call.target.count("/") == 1 else "topic"] = call.target[:_LONGEST]
         if call.results:
-            fields["changes"] = sum(answer is not None for _, answer, _ in call.results)
+            fields["changes"] = sum(change.answer is not None for change in call.results)
         self._note("call", fields)
 
     def close(self) -> None:

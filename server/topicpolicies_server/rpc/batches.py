@@ -8,11 +8,10 @@ the one that is certain by then, so that the others' results are not lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.service_pb2 import ChangeResult
 
 from ..access import Granted, Permission
 from ..access.grants import Grants
@@ -27,8 +26,8 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .calls import Call, Changed
-from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
+from .calls import Call
+from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to
 
 MOST_CHANGES = 1_000
 TURN_SECONDS = 0.005
@@ -38,7 +37,7 @@ _TOGETHER = 256
 
 
 @dataclass(eq=False, slots=True)
-class _Item:
+class BatchedChange:
     """A change of a batch."""
 
     index: int
@@ -76,8 +75,8 @@ class ChangeBatch:
         if len(changes) > MOST_CHANGES:
             problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
-        self._changes = [_Item(index, message) for index, message in enumerate(changes)]
-        self._by_request: dict[Request, _Item] = {}
+        self._changes = [BatchedChange(index, message) for index, message in enumerate(changes)]
+        self._by_request: dict[Request, BatchedChange] = {}
         self._call = call
         self._forwarding = forwarding
         self._trace = call.trace_context()
@@ -108,8 +107,10 @@ class ChangeBatch:
             making.cancel()
             self._making = None  # the error of a cancelled task refers to this batch
             self._withdraw(self._changes)
-            self._call.results = list(self._results())
-            self._changes.clear()
+            for change in self._changes:
+                change.seconds = change.seconds or self._loop.time() - self._began
+            self._call.results = [each for each in self._changes if each.request is not None or each.answer is not None]
+            self._changes = []
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
     def end(self, refusal: Callable[..., PolicyError]) -> None:
@@ -152,9 +153,9 @@ class ChangeBatch:
             raise
         return count
 
-    async def _make(self, changes: Iterable[_Item]) -> None:
+    async def _make(self, changes: Iterable[BatchedChange]) -> None:
         """Reads changes and submits them, all namespaces at once."""
-        by_namespace: dict[str, list[_Item]] = {}
+        by_namespace: dict[str, list[BatchedChange]] = {}
         over = self._loop.time() + TURN_SECONDS
         for change in changes:
             if self._read(change):
@@ -164,7 +165,7 @@ class ChangeBatch:
                 over = self._loop.time() + TURN_SECONDS
         await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
 
-    def _read(self, change: _Item) -> bool:
+    def _read(self, change: BatchedChange) -> bool:
         which, place = change.message.WhichOneof("change"), f"changes[{change.index}]"
         try:
             if which is None:
@@ -183,7 +184,7 @@ class ChangeBatch:
         self._by_request[request] = change
         return True
 
-    async def _submit(self, name: str, together: Sequence[_Item]) -> None:
+    async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
             granted = await self._call.permit(self._grants, name, Permission.CHANGE)
@@ -215,9 +216,9 @@ class ChangeBatch:
             self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[_Item]) -> None:
+    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[BatchedChange]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
-        waiting: list[_Item] = []
+        waiting: list[BatchedChange] = []
         facts: list[Awaitable[None]] = []
         for change in together:
             assert change.request is not None, "it was read"
@@ -255,7 +256,7 @@ class ChangeBatch:
             await self._make(led.values())
             await self._complete.wait()
 
-    def _is_led(self, change: _Item) -> bool:
+    def _is_led(self, change: BatchedChange) -> bool:
         """Returns whether another sidecar has to make a change."""
         return self._forwarding is not None and isinstance(change.answer, NotLeader) and forwarded_to(change.answer, self._call) != ""
 
@@ -267,12 +268,12 @@ class ChangeBatch:
         change.served = None
         self._answer(change, answer)
 
-    def _refuse(self, together: Sequence[_Item], error: PolicyError) -> None:
+    def _refuse(self, together: Sequence[BatchedChange], error: PolicyError) -> None:
         for change in together:
             if change.answer is None and change.served is None:
                 self._answer(change, error)
 
-    def _answer(self, change: _Item, answer: answers.Answer) -> None:
+    def _answer(self, change: BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change that had no answer."""
         self._left -= 1
         if not self._left:
@@ -284,20 +285,14 @@ class ChangeBatch:
         else:
             self._conclude(change, answer)
 
-    def _conclude(self, change: _Item, answer: answers.Answer) -> None:
+    def _conclude(self, change: BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change in the end."""
         if isinstance(answer, PolicyError) and change.request is not None:
             answer = self._call.of_all_attempts(answer, change.request.request_id)
         change.answer, change.seconds = answer, self._loop.time() - self._began
 
-    def _withdraw(self, changes: Iterable[_Item]) -> None:
+    def _withdraw(self, changes: Iterable[BatchedChange]) -> None:
         for change in changes:
             if change.request is not None and change.served is not None:
                 served, change.served = change.served, None
                 served.updates.give_up(change.request)
-
-    def _results(self) -> Iterator[Changed]:
-        for change in self._changes:
-            answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
-            if answer is not None or change.request is not None:
-                yield change.request, answer, change.seconds or self._loop.time() - self._began

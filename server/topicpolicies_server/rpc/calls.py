@@ -32,7 +32,7 @@ from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
 from ..access.grants import Grants
 from ..config import Limits
-from ..core.chains.request import Outcome, Request, Result
+from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
 from ..core.reasons import Reason, ViolationReason
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from ..namespaces.namespace import Namespace
-    from .batches import ChangeBatch
+    from .batches import BatchedChange, ChangeBatch
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
 PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
@@ -69,9 +69,6 @@ Parse: TypeAlias = Callable[[bytes], _T]
 Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
-Changed: TypeAlias = tuple[Request | None, Result | PolicyError | None, float]
-"""A change of a batch (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made all the
-same), and how many seconds it took."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
@@ -97,8 +94,8 @@ class Call:
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
     batch: ChangeBatch | None = None
-    results: Sequence[Changed] = ()
-    """The changes of a batch, once it has ended."""
+    results: Sequence[BatchedChange] = ()
+    """The changes of a batch that were read or refused, once it has ended."""
     unsure: bool = False
     """Whether a leader that the call was forwarded to may have made its change."""
     trace: TraceContext | None = None

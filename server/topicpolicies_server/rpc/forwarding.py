@@ -32,7 +32,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..access.caller import ORIGINAL_KEY
 from ..config import TlsConfig
-from ..core.chains.request import Outcome, Result
+from ..core.chains.request import Outcome
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY
@@ -247,8 +247,3 @@ class Forwarding:
 def forwarded_to(refused: NotLeader, call: Call) -> str:
     """Returns the address of the leader that a refused change is forwarded to; "": it is not forwarded."""
     return "" if any(key == FORWARDED_KEY for key, _ in call.metadata) else refused.metadata.get("leader", "")
-
-
-def result_of(answer: service_pb2.ChangeResult) -> Result:
-    """Returns a leader's answer as a result without documents."""
-    return Result(Outcome(answer.outcome), None, answer.version, answer.previous_version, answer.replayed, known=False)
