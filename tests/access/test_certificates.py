@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.certificates import _ROLES, Certificates
+from topicpolicies_server.access.identification import _ROLES, Certificates
 from topicpolicies_server.config.callers import CERTIFICATE_ROLES
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason

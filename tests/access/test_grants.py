@@ -18,7 +18,6 @@ class Table:
 
     def __init__(self, later: set[str], **granted: Granted) -> None:
         self.asked: list[str] = []
-        self.closed = False
         self._later = later
         self._granted = granted
 
@@ -27,10 +26,6 @@ class Table:
         assert namespace == SPACE
         self.asked.append(role)
         return self._find(role) if role in self._later else self._granted.get(role, NOTHING)
-
-    async def close(self) -> None:
-        """Notes that it was closed."""
-        self.closed = True
 
     async def _find(self, role: str) -> Granted:
         return self._granted.get(role, NOTHING)
@@ -42,13 +37,11 @@ class Table:
     [(BOTH, BOTH, BOTH), (BOTH, READ, READ), (READ, BOTH, READ), (BOTH, NOTHING, NOTHING), (NOTHING, BOTH, NOTHING)],
 )
 async def test_a_proxys_call_has_the_permissions_of_both(later: set[str], gateway: Granted, alice: Granted, granted: Granted) -> None:
-    assert await known(Grants(Table(later, gateway=gateway, alice=alice))(GATEWAY, SPACE)) == granted  # type: ignore[arg-type]
+    assert await known(Grants(Table(later, gateway=gateway, alice=alice)).of(GATEWAY, SPACE, ())) == granted  # type: ignore[arg-type]
 
 
 async def test_for_a_caller_that_speaks_for_itself_one_role_is_looked_up() -> None:
     table = Table(set(), alice=BOTH)
     grants = Grants(table)  # type: ignore[arg-type]
-    assert grants(ALICE, SPACE) == BOTH and grants(NOBODY, SPACE) == NOTHING
+    assert grants.of(ALICE, SPACE, ()) == BOTH and grants.of(NOBODY, SPACE, ()) == NOTHING
     assert table.asked == ["alice", ""]
-    await grants.close()
-    assert table.closed

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.certificates import Certificates
-from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, ORIGINAL_KEY, Identification
+from topicpolicies_server.access.caller import ORIGINAL_KEY
+from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, Certificates, Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError

@@ -165,12 +165,9 @@ async def reloader() -> AsyncIterator[Reloader]:
 
 
 @pytest.fixture
-async def roles(path: Path, reloader: Reloader) -> AsyncIterator[RolesFile]:
+async def roles(path: Path, reloader: Reloader) -> RolesFile:
     """The roles of the file."""
-    made = RolesFile(path, reloader)
-    await made.start()
-    yield made
-    await made.close()
+    return RolesFile(path, reloader)
 
 
 def replace(path: Path, content: str | bytes | None) -> None:
@@ -194,7 +191,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_the_number_of_remembered_answers_is_bounded(roles: RolesFile) -> None:
     for number in range(25_000):
         roles.granted("reader", f"acme/n{number}")
-    assert len(roles._known) <= 10_000 and roles.granted("reader", "acme/n1") == {Permission.READ}
+    assert roles._permissions.cache_info().currsize <= 10_000 and roles.granted("reader", "acme/n1") == {Permission.READ}
 
 
 async def test_a_file_that_changes_is_read_again(roles: RolesFile, path: Path) -> None:
@@ -236,8 +233,6 @@ async def test_a_file_with_the_same_meaning_changes_nothing(roles: RolesFile, pa
 )
 async def test_a_start_with_an_unusable_file_is_refused(path: Path, reloader: Reloader, content: bytes | None) -> None:
     replace(path, content)
-    roles = RolesFile(path, reloader)
     with pytest.raises(PolicyError, match="authorization file") as caught:
-        await roles.start()
+        RolesFile(path, reloader)
     assert caught.value.reason == "AUTHORIZATION_UNKNOWN"
-    await roles.close()

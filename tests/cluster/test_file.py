@@ -11,6 +11,7 @@ import pytest
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.file import FileSource, parse
 from topicpolicies_server.cluster.source import NamespaceFacts, TopicFacts
+from topicpolicies_server.files import Reloader
 from topicpolicies_server.logs.change_log import LogError
 
 FULL = """
@@ -48,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_a_file_answers_with_the_facts_that_brokers_would_have(path: Path) -> None:
-    source = FileSource(path)
+    source = FileSource(path, Reloader())
     cluster = await source.cluster()
     assert cluster.name == "us"
     assert cluster.broker is not None
@@ -68,7 +69,7 @@ async def test_a_file_answers_with_the_facts_that_brokers_would_have(path: Path)
 
 async def test_facts_that_a_file_leaves_out_are_unknown(path: Path) -> None:
     write(path, "")
-    source = FileSource(path)
+    source = FileSource(path, Reloader())
     assert (await source.cluster()).name == ""
     assert (await source.cluster()).broker is None
     assert await source.clusters() is None
@@ -78,21 +79,29 @@ async def test_facts_that_a_file_leaves_out_are_unknown(path: Path) -> None:
 
 
 async def test_a_file_is_read_again_when_it_changes(path: Path) -> None:
-    source = FileSource(path)
+    reloader = Reloader(look_seconds=0.01)
+    source = FileSource(path, reloader)
+    reloader.start()
     assert (await source.cluster()).name == "us"
-    write(path, 'cluster = "eu"')
-    assert (await source.cluster()).name == "eu"
-
-
-async def test_a_missing_or_invalid_file_is_an_error(path: Path) -> None:
-    source = FileSource(path)
-    await source.cluster()
     write(path, "cluster = ")
-    with pytest.raises(LogError):
-        await source.cluster()
-    await asyncio.to_thread(path.unlink)
+    async with asyncio.timeout(20):
+        while not reloader.problems:  # noqa: ASYNC110 (nothing signals it)
+            await asyncio.sleep(0.01)
+        assert (await source.cluster()).name == "us", "the former content stays in force"
+        write(path, 'cluster = "eu"')
+        while (await source.cluster()).name != "eu":  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0.01)
+    await reloader.close()
+
+
+@pytest.mark.parametrize("text", ["cluster = ", None])
+def test_a_missing_or_invalid_file_is_an_error(path: Path, text: str | None) -> None:
+    if text is None:
+        path.unlink()
+    else:
+        write(path, text)
     with pytest.raises(LogError) as error:
-        await source.cluster()
+        FileSource(path, Reloader())
     assert str(path) in error.value.message
 
 

@@ -32,10 +32,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     """Replaces what grants permissions in a test's servers, and is returned to the test."""
     made = Slow()
 
-    async def opened(*_: object) -> Slow:
+    def opened(*_: object) -> Slow:
         return made
 
-    monkeypatch.setattr(servers, "open_grants", opened)
+    monkeypatch.setattr(servers, "open_roles", opened)
     return made
 
 

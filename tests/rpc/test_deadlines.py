@@ -20,8 +20,8 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.readiness import State
-from topicpolicies_server.rpc.handlers import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.servicer import UNCONFIRMED_KEY
 
 from .conftest import TOPIC, refused
 

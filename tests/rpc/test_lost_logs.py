@@ -10,10 +10,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies.v1 import errors_pb2, service_pb2
-from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.rpc.watching.policy_part import WatchResources
 from topicpolicies_server.rpc.watching.requests import read_watch
 
 from .watching import stream_of
@@ -28,13 +26,13 @@ class Reader:
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
-        self._stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0))
+        self._stream = stream_of(bench.registry, read_watch(request, 10, 10.0), self._write)
         self._events: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
         """Reads while the context is open."""
-        task = self._loop.create_task(self._read())
+        task = self._loop.create_task(self._stream.run())
         yield
         assert not task.done(), "the stream has ended"
         task.cancel()
@@ -45,11 +43,8 @@ class Reader:
         """Returns the events of one kind in a namespace since a time."""
         return [event for at, event in self._events if at >= since and event.namespace == namespace and event.WhichOneof("content") == kind]
 
-    async def _read(self) -> None:
-        async def write(message: bytes) -> None:
-            self._events += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
-
-        await self._stream.run(write)
+    async def _write(self, message: bytes) -> None:
+        self._events += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
 
 
 def test_a_namespace_whose_log_is_lost_gets_status_failed_and_no_bookmarks_and_others_are_unaffected() -> None:

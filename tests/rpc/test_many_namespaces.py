@@ -11,9 +11,7 @@ from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies import documents
 from topicpolicies_server.rpc.watching import stream as streams
-from topicpolicies_server.rpc.watching.policy_part import WatchResources
 from topicpolicies_server.rpc.watching.requests import read_watch
 
 from .watching import stream_of
@@ -27,7 +25,6 @@ def test_the_bookmarks_of_very_many_namespaces_are_sent_in_messages_of_bounded_s
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 30.0))
         sizes: list[int] = []
         marks: Counter[str] = Counter()
 
@@ -37,7 +34,8 @@ def test_the_bookmarks_of_very_many_namespaces_are_sent_in_messages_of_bounded_s
             marks.update(event.namespace for event in events if event.HasField("bookmark") and not event.bookmark.synced)
             await asyncio.sleep(0.001)
 
-        task = bench.loop.create_task(stream.run(write))
+        stream = stream_of(bench.registry, read_watch(request, 1_000, 30.0), write)
+        task = bench.loop.create_task(stream.run())
         try:
             await asyncio.sleep(45)
             assert marks == dict.fromkeys(NAMES, 1)

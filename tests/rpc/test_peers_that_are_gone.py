@@ -15,8 +15,8 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, WatchPoliciesRequest
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc import listening
 from topicpolicies_server.rpc.calls import Call
-from topicpolicies_server.rpc.handlers import SERVICE, handlers
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.servicer import SERVICE
 
 WATCH = WatchPoliciesRequest(namespaces=["public/default"]).SerializeToString()
 WRONG = WatchPoliciesRequest(namespaces=["wrong"]).SerializeToString()
@@ -66,7 +66,7 @@ class Ended:
 def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
     assert server._servicer is not None
-    handler: Any = handlers(server._servicer, server.calls)[0].service(Details(f"/{SERVICE}/{name}"))
+    handler: Any = server._servicer.handlers()[0].service(Details(f"/{SERVICE}/{name}"))
     return handler.unary_unary or handler.unary_stream
 
 

@@ -105,7 +105,7 @@ async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_w
 ) -> None:
     facts = Facts()
 
-    async def opened(*_: object, **__: object) -> Facts:
+    def opened(*_: object, **__: object) -> Facts:
         return facts
 
     monkeypatch.setattr(servers, "open_cluster", opened)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,31 +35,19 @@ max_producers_per_topic = 5
 """
 
 
-class Cluster:
-    """The cluster file, and how to change it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._at = 1
-        self.write()
-
-    def write(self, namespace: str = "", topic: str = "") -> None:
-        """Sets the property of the namespace, the topic, or both; "": it has none."""
-        properties = [f'properties = {{ __topic_policies_disabled = "{value}" }}' if value else "" for value in (namespace, topic)]
-        self.path.write_text(CLUSTER.format(namespace=properties[0], topic=properties[1]))
-        self._at += 1
-        os.utime(self.path, (self._at, self._at))
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Returns a cluster file in which the policies of the namespace are disabled, and those of one topic are not."""
+    path = tmp_path / "cluster.toml"
+    namespace, topic = (f'properties = {{ __topic_policies_disabled = "{value}" }}' for value in ("true", "false"))
+    path.write_text(CLUSTER.format(namespace=namespace, topic=topic))
+    return path
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    return Cluster(tmp_path / "cluster.toml")
-
-
-@pytest.fixture
-async def server(cluster: Cluster) -> AsyncIterator[Server]:
+async def server(cluster: Path) -> AsyncIterator[Server]:
     """Overrides the shared fixture: yields a server with a cluster file."""
-    log = EmbeddedLogConfig(path=None, cluster_file=cluster.path)
+    log = EmbeddedLogConfig(path=None, cluster_file=cluster)
     limits = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
     async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)) as running:
         yield running
@@ -82,9 +69,8 @@ async def read(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
 
 
 async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is_enabled_is_asked_for(
-    server: Server, stub: AsyncStub, cluster: Cluster
+    server: Server, stub: AsyncStub
 ) -> None:
-    cluster.write(namespace="true", topic="false")
     await refused(stub.UpdatePolicy(update(OTHER)))
     await refused(stub.DeletePolicy(pb.DeletePolicyRequest(topic=OTHER)))
     assert (await read(stub, OTHER)).disabled

@@ -105,6 +105,6 @@ class Change:
     """A change whose record has about so many bytes."""
 
     def __init__(self, topic: str, size: int) -> None:
-        self.key, self.before, self.with_before = PolicyKey(topic, Scope.LOCAL), None, None
+        self.key, self.before, self.with_before, self.document = PolicyKey(topic, Scope.LOCAL), None, None, None
         document = PolicyDocument(topic=topic, version="1" * size)
         self.encoded = change_of(NAME, PolicyChange(document=document).SerializeToString())

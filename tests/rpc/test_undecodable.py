@@ -18,9 +18,8 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import servicer as servicer_module
-from topicpolicies_server.rpc.handlers import SERVICE
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import Servicer
+from topicpolicies_server.rpc.servicer import SERVICE, Servicer
 
 from .conftest import TOPIC, Refusal
 
@@ -117,8 +116,8 @@ async def test_a_message_far_beyond_the_limit_is_refused_by_grpc_itself(channel:
 
 
 METHODS = {
-    "UpdatePolicy": "requests.read_update",
-    "DeletePolicy": "requests.read_delete",
+    "UpdatePolicy": "requests.read_change",
+    "DeletePolicy": "requests.read_change",
     "GetPolicy": "reads.read_get",
     "GetEffectivePolicy": "reads.read_effective",
     "ListPolicies": "reads.read_list",

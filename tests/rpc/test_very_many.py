@@ -12,7 +12,7 @@ from tests.stubs import AsyncStub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import LIST_OPERATION_UNION, GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.rpc.requests import Author, read_update
+from topicpolicies_server.rpc.requests import read_change
 
 from .conftest import TOPIC, refused
 
@@ -59,6 +59,6 @@ def test_a_mask_of_very_many_paths_is_refused_before_they_are_read() -> None:
     request = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=[""] * 1_000_000))
     began = time.thread_time()
     with pytest.raises(PolicyError) as refusal:
-        read_update(request, Author())
+        read_change(request)
     assert refusal.value.violations[0].reason == "TOO_MANY_PATHS"
     assert time.thread_time() - began < 0.01

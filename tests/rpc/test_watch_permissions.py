@@ -25,7 +25,7 @@ from topicpolicies.v1.service_pb2 import (
     WATCH_MODE_LATEST,
     UpdatePolicyRequest,
 )
-from topicpolicies_server.access import Caller, Granted, Permission
+from topicpolicies_server.access import Granted, Permission
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
@@ -57,17 +57,17 @@ class Table:
     problem: PolicyError | None = None
     broken: bool = False
 
-    def __call__(self, caller: Caller, namespace: str) -> Granted | Awaitable[Granted]:
-        """Returns what the caller is granted, or an awaitable that finds out."""
-        if caller.principal == "admin":
+    def granted(self, role: str, namespace: str) -> Granted | Awaitable[Granted]:
+        """Returns what the role is granted, or an awaitable that finds out."""
+        if role == "admin":
             return EVERYTHING
         if self.broken:
             raise RuntimeError("unexpected")
         if self.silent or self.problem is not None or namespace in self.silent_in:
-            return self._ask(caller, namespace)
-        return self.may_.get((caller.principal, namespace), frozenset())
+            return self._ask(role, namespace)
+        return self.may_.get((role, namespace), frozenset())
 
-    async def _ask(self, caller: Caller, namespace: str) -> Granted:
+    async def _ask(self, role: str, namespace: str) -> Granted:
         if self.problem is not None:
             raise self.problem
         if self.silent:
@@ -75,7 +75,7 @@ class Table:
         while namespace in self.silent_in:
             self.asked_in.add(namespace)
             await asyncio.sleep(0.01)
-        return self.may_.get((caller.principal, namespace), frozenset())
+        return self.may_.get((role, namespace), frozenset())
 
     async def close(self) -> None:
         """Does nothing."""
@@ -86,10 +86,10 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     """Replaces what grants permissions; ``reader`` has every permission but ``secrets`` in two namespaces; rechecks are frequent."""
     made = Table({("reader", namespace): EVERYTHING - {Permission.SECRETS} for namespace in (ONE, OTHER)})
 
-    async def opened(*_: object) -> Table:
+    def opened(*_: object) -> Table:
         return made
 
-    monkeypatch.setattr(servers, "open_grants", opened)
+    monkeypatch.setattr(servers, "open_roles", opened)
     monkeypatch.setattr(streams, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(streams, "ASK_SECONDS", 0.2)
     return made

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from tests.simulation.calls import call_of
 from tests.stubs import AsyncStub
 from topicpolicies.v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
-from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest, WatchPoliciesResponse
-from topicpolicies_server.rpc.watching.policy_part import PolicyPart, WatchResources
+from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest
+from topicpolicies_server.access.grants import Grants
+from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 from topicpolicies_server.rpc.watching.requests import Watch
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
@@ -100,27 +103,10 @@ class HistoryReader(_Reader[WatchHistoryEvent]):
         super().__init__(stub.WatchHistory(message, metadata=metadata), len(set(message.namespaces)))
 
 
-def stream_of(resources: WatchResources, watch: Watch) -> WatchStream:
-    """Returns a stream of WatchPolicies without a server."""
-    return WatchStream(watch.topics, partial(PolicyPart, resources, watch), watch.bookmark_seconds)
-
-
-async def run_until_synced(stream: WatchStream) -> list[WatchEvent]:
-    """Runs a stream of one namespace until SYNCED. Returns its events."""
-    received: list[WatchEvent] = []
-    synced = asyncio.Event()
-
-    async def write(message: bytes) -> None:
-        received.extend(WatchPoliciesResponse.FromString(message).events)
-        if received[-1].bookmark.synced:
-            synced.set()
-
-    task = asyncio.get_running_loop().create_task(stream.run(write))
-    await synced.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await stream.close()
-    return received
+def stream_of(registry: Registry, watch: Watch, write: Callable[[bytes], Awaitable[None]]) -> WatchStream:
+    """Returns a stream of WatchPolicies without a server. ``write``: takes its messages."""
+    part_of = partial(PolicyPart, registry, None, watch)
+    return WatchStream(call_of(write=write), Grants(None), (), watch.topics, part_of, watch.bookmark_seconds)
 
 
 def changes(events: Iterable[WatchEvent]) -> list[PolicyChange]:

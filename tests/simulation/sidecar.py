@@ -16,6 +16,7 @@ from tests.memory_log.ledgers import LedgeredStorage
 from tests.validators.documents import Document
 from tests.validators.records import Failure, Key
 from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies_server.access.grants import Grants
 from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
@@ -25,9 +26,7 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.calls import Calls
-from topicpolicies_server.rpc.permits import Permits
 from topicpolicies_server.rpc.servicer import Servicer
-from topicpolicies_server.rpc.watching.stream import Write
 
 from .calls import BROKEN, Refused, call_of, refused
 from .faults import SimulatedFaults
@@ -36,6 +35,7 @@ from .process_log import LedgeredProcessLog, LedProcessLog, ProcessLog
 from .traffic import flat
 
 T = TypeVar("T")
+_Write = Callable[[bytes], Awaitable[None]]
 
 
 class Sidecar:
@@ -95,7 +95,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), permits=Permits(None))
+        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), grants=Grants(None))
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()
@@ -233,12 +233,12 @@ class Sidecar:
 
     async def update(self, message: service_pb2.UpdatePolicyRequest) -> service_pb2.ChangeResult:
         """UpdatePolicy."""
-        answer = await self._call(lambda: self._servicer.update_policy(message, call_of()))
+        answer = await self._call(lambda: self._servicer.change(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def delete(self, message: service_pb2.DeletePolicyRequest) -> service_pb2.ChangeResult:
         """DeletePolicy."""
-        answer = await self._call(lambda: self._servicer.delete_policy(message, call_of()))
+        answer = await self._call(lambda: self._servicer.change(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:
@@ -299,7 +299,7 @@ class Sidecar:
 class Stream:
     """The answers of a streaming call, in a buffer that fills up when the client does not read."""
 
-    def __init__(self, sidecar: Sidecar, method: Callable[[Write], Awaitable[None]], buffer: int) -> None:
+    def __init__(self, sidecar: Sidecar, method: Callable[[_Write], Awaitable[None]], buffer: int) -> None:
         if not sidecar.running:
             raise Refused(BROKEN)
         self._answers: asyncio.Queue[bytes | Failure | None] = asyncio.Queue(buffer)
@@ -330,7 +330,7 @@ class Stream:
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
 
-    async def _carry(self, method: Callable[[Write], Awaitable[None]], until_awake: Callable[[], Awaitable[None]]) -> None:
+    async def _carry(self, method: Callable[[_Write], Awaitable[None]], until_awake: Callable[[], Awaitable[None]]) -> None:
         async def write(answer: bytes) -> None:
             await until_awake()
             await self._answers.put(answer)

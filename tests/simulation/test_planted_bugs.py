@@ -176,14 +176,14 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
 
 def preconditions_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The conditions of a request are dropped."""
-    original = requests.read_update
+    original = requests.read_change
 
-    def planted(message: Any, author: requests.Author, index: int | None = None) -> tuple[str, Request]:
-        namespace, request = original(message, author, index)
+    def planted(*arguments: Any) -> tuple[str, Request]:
+        namespace, request = original(*arguments)
         request.version, request.exists = "", None
         return namespace, request
 
-    patch.setattr(requests, "read_update", planted)
+    patch.setattr(requests, "read_change", planted)
 
 
 def half_a_document(patch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,11 @@
-"""Permissions beside Pulsar: as its brokers decide, from what their admin API says about roles.
+"""Permissions beside Pulsar: as its brokers decide, from what their admin API says about roles (docs/security.md has the table).
 
-===============================  ==================================================================  ==============================
-role                             source                                                              may
-===============================  ==================================================================  ==============================
-a superuser                      the option ``superuser_roles``; the brokers' ``superUserRoles``,    do everything
-                                 if they let this server see their configuration
-an admin role of the tenant      ``GET tenants/TENANT``                                              do all but see secrets
-another role                                                                                         do nothing
-===============================  ==================================================================  ==============================
+Superusers may do everything; they are named by the option ``superuser_roles``, and by the brokers' ``superUserRoles`` if they let this
+server see their configuration. Admin roles of a tenant (``GET tenants/TENANT``) may do all there but see secrets. The sources are asked in
+this order, until one has the role. If one of them can't be known, the call is refused (``AUTHORIZATION_UNKNOWN``).
 
 Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which for reading and changing alike calls
 ``validateTenantAdminAccess``: a superuser, or an admin role of the topic's tenant.
-
-The sources are asked in this order, until one has the role. If one of them can't be known, the call is refused
-(``AUTHORIZATION_UNKNOWN``).
 """
 
 from __future__ import annotations
@@ -29,11 +21,8 @@ from ..logs.pulsar.admin import Admin, names_of, understood
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 _HERE = ""
-"""The only cache key of the superusers."""
 _MOST = 10_000
-"""How many tenants have cached answers at most."""
 _SECONDS = 5.0
-"""How long a request is repeated while brokers do not answer."""
 _NOBODY: frozenset[str] = frozenset()
 _OF_ADMINS = EVERYTHING - {Permission.SECRETS, Permission.OVERRIDE}
 
@@ -49,13 +38,9 @@ class BrokerRoles:
         superusers: frozenset[str] = _NOBODY,
         fresh_seconds: float = 30.0,
     ) -> None:
-        """Creates the object; sends no request yet.
+        """Sends no request yet. Closes ``admin`` with itself.
 
-        Args:
-            admin: the brokers' admin API. It is closed with this object.
-            now: returns monotonic seconds.
-            superusers: roles that may do everything, whatever brokers say.
-            fresh_seconds: how long answers are fresh. Their use in the second half of that time starts a refresh.
+        ``superusers``: roles that may do everything, whatever brokers say; ``fresh_seconds``: how long answers are fresh (``Cache``).
         """
         self._admin = admin
         self._superusers = superusers - {""}

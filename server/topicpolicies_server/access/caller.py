@@ -12,6 +12,9 @@ from typing import NamedTuple, TypeAlias
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 
+ORIGINAL_KEY = "topicpolicies-original-principal"
+"""The metadata in which a proxy names the principal for whom it calls."""
+
 
 class Permission(enum.Enum):
     """A permission in a namespace. The values are the words that files, error messages and log lines use."""

@@ -11,8 +11,10 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
 from ..files import Reloader
-from .caller import Caller, Granted
+from .caller import EVERYTHING, Caller, Granted, Permission
 from .roles_file import RolesFile
 
 
@@ -31,27 +33,37 @@ class Roles(Protocol):
 
 
 class Grants:
-    """Grants permissions to callers. A call through a proxy has the permissions that both roles have.
+    """Permits calls. A call through a proxy has the permissions that both roles have.
 
     Source: ``AuthorizationService.allowTopicPolicyOperationAsync`` with an original role.
     """
 
-    def __init__(self, roles: Roles) -> None:
-        """``roles``: grants permissions to roles; it is closed with this object."""
-        self._roles = roles
-        self.close = roles.close
+    def __init__(self, roles: Roles | None, *, show_secrets: bool = False) -> None:
+        """Without ``roles`` every caller may do everything but override constraints, and see secrets if they are shown."""
+        self.roles = roles
+        """None: no permission is ever denied."""
+        self._of_all = EVERYTHING - {Permission.OVERRIDE} - (frozenset() if show_secrets else {Permission.SECRETS})
 
-    def __call__(self, caller: Caller, namespace: str) -> Granted | Awaitable[Granted]:
-        """Returns the permissions of a caller in a namespace, or an awaitable that finds out.
+    def of(self, caller: Caller, namespace: str, needed: tuple[Permission, ...]) -> Granted | Awaitable[Granted]:
+        """Returns all permissions of a caller that has those which are needed in a namespace, or an awaitable that finds out.
 
         Raises:
-            PolicyError: UNAVAILABLE, they can't be known now.
+            PolicyError: PERMISSION_DENIED, it lacks one of them; UNAVAILABLE, that can't be known now.
         """
-        found = self._roles.granted(caller.role, namespace)
-        return self._both(found, caller.principal, namespace) if caller.speaks_for else found
+        if self.roles is None:
+            return self._of_all
+        granted = self.roles.granted(caller.role, namespace)
+        if isinstance(granted, frozenset) and not caller.speaks_for:
+            return _checked(granted, caller, namespace, needed)
+        return self._later(self.roles, granted, caller, namespace, needed)
 
-    async def _both(self, found: Granted | Awaitable[Granted], proxy: str, namespace: str) -> Granted:
-        return await known(found) & await known(self._roles.granted(proxy, namespace))
+    async def _later(
+        self, roles: Roles, granted: Granted | Awaitable[Granted], caller: Caller, namespace: str, needed: tuple[Permission, ...]
+    ) -> Granted:
+        granted = await known(granted)
+        if caller.speaks_for:
+            granted &= await known(roles.granted(caller.principal, namespace))
+        return _checked(granted, caller, namespace, needed)
 
 
 async def known(granted: Granted | Awaitable[Granted]) -> Granted:
@@ -59,32 +71,34 @@ async def known(granted: Granted | Awaitable[Granted]) -> Granted:
     return granted if isinstance(granted, frozenset) else await granted
 
 
-async def open_grants(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> Grants | None:
-    """Opens what grants permissions; None: nothing does, and every caller may do everything.
+def _checked(granted: Granted, caller: Caller, namespace: str, needed: tuple[Permission, ...]) -> Granted:
+    for permission in needed:
+        if permission not in granted:
+            raise _denied(caller, namespace, permission)
+    return granted
 
-    Args:
-        config: who grants.
-        log: where the change logs are: their brokers may decide.
-        reloader: reads the file again when it changes.
+
+def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyError:
+    who = f'"{caller.role}"' if caller.role else "An unauthenticated caller"
+    through = f', for whom "{caller.principal}" calls,' if caller.speaks_for else ""
+    metadata = {"permission": permission.value, "namespace": namespace}
+    sentence = f'{who}{through} may not do this in {namespace}: it needs the permission "{permission.value}" there.'
+    return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
+
+
+def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> Roles | None:
+    """Opens what grants permissions: a file, which ``reloader`` reads again, or the brokers of the change logs; None: nothing does.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.
     """
     if config.file is not None:
-        roles = RolesFile(config.file, reloader)
-        await roles.start()
-        return Grants(roles)
+        return RolesFile(config.file, reloader)
     if not config.brokers:
         return None
     assert isinstance(log, PulsarLogConfig), "the configuration is valid"
     from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
     from .broker_roles import BrokerRoles  # noqa: PLC0415
 
-    return Grants(
-        BrokerRoles(
-            admin_api(log),
-            asyncio.get_running_loop().time,
-            superusers=frozenset(config.superuser_roles),
-            fresh_seconds=config.cache_seconds,
-        )
-    )
+    now = asyncio.get_running_loop().time
+    return BrokerRoles(admin_api(log), now, superusers=frozenset(config.superuser_roles), fresh_seconds=config.cache_seconds)

@@ -18,9 +18,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from .. import files
 from ..config import AuthenticationConfig, OidcConfig, TokenConfig
@@ -28,19 +32,16 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
-from .caller import NOBODY, Caller, invalid
-from .certificates import Certificates
+from .caller import NOBODY, ORIGINAL_KEY, Caller, Way, expired, invalid
 from .issuers import IssuerClient, Issuers, key_set
-from .tokens import MOST_ROLE, Tokens, is_role, read_unverified
+from .tokens import MOST_ROLE, NOT_A_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
-"""The metadata of a call: pairs of a name in lower case and a value."""
 AUTHORIZATION_KEY = "authorization"
-ORIGINAL_KEY = "topicpolicies-original-principal"
-"""The metadata in which a proxy names the principal for whom it calls."""
 MOST = 1_024
 """How many verified tokens are remembered; the one that was stored first makes room for another."""
 _SCHEME = "bearer"
+_MOST_KNOWN = 1_024
 _T = TypeVar("_T")
 
 
@@ -63,7 +64,6 @@ class Identification:
         self._certificates = certificates
         self._proxies = proxy_roles
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
-        """Callers by the metadata ``authorization``."""
 
     def forget(self) -> None:
         """Forgets all tokens, because keys have changed."""
@@ -151,10 +151,6 @@ class Identification:
 def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Identification:
     """Opens the authentication of callers; issuers are asked for their keys from now on, on the running event loop.
 
-    Args:
-        config: what identifies callers.
-        reloader: reads files of keys again when they change.
-
     Raises:
         PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
     """
@@ -227,3 +223,62 @@ def _only(key: str, metadata: Metadata) -> str | None:
 
 def _refused(message: str) -> PolicyError:
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED, message)
+
+
+class Certificates:
+    """Reads the roles that client certificates name, which TLS has verified. They are remembered: a connection makes many calls.
+
+    By the rule ``cn`` it is the subject's common name, as brokers take it (``AuthenticationProviderTls``), of several the most specific,
+    which is the last; by ``dns``, ``uri`` and ``email`` the only alternative name of that kind.
+    """
+
+    def __init__(self, rule: str) -> None:
+        """``rule``: one of ``CERTIFICATE_ROLES`` of the configuration."""
+        self._role = _ROLES[rule]
+        self._known = lru_cache(_MOST_KNOWN)(self._read)
+
+    def caller(self, pem: bytes, now: float) -> Caller:
+        """Returns the caller that a certificate names. ``now``: the time, in seconds since 1970.
+
+        Raises:
+            PolicyError: UNAUTHENTICATED: the certificate names no role, or has expired since.
+        """
+        found = self._known(pem)
+        if now >= found.expires_at:
+            raise expired("client certificate")
+        return found
+
+    def _read(self, pem: bytes) -> Caller:
+        try:
+            certificate = x509.load_pem_x509_certificate(pem)
+            roles = self._role(certificate)
+        except (ValueError, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+            raise invalid("The client certificate can't be read.") from error
+        if len(roles) != 1:
+            raise invalid(f"The client certificate has {len(roles) or 'no'} names of the kind that this server takes for the role.")
+        if not is_role(roles[0]):
+            raise invalid(f"The role in the client certificate {NOT_A_ROLE}.")
+        return Caller(roles[0], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())
+
+
+def _common_names(certificate: x509.Certificate) -> list[str]:
+    return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)][-1:]
+
+
+def _alternatives(kind: type[x509.DNSName | x509.UniformResourceIdentifier | x509.RFC822Name]) -> Callable[[x509.Certificate], list[str]]:
+    def found(certificate: x509.Certificate) -> list[str]:
+        try:
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return []
+        return [str(each) for each in names.get_values_for_type(kind)]
+
+    return found
+
+
+_ROLES: Mapping[str, Callable[[x509.Certificate], list[str]]] = {
+    "cn": _common_names,
+    "dns": _alternatives(x509.DNSName),
+    "uri": _alternatives(x509.UniformResourceIdentifier),
+    "email": _alternatives(x509.RFC822Name),
+}

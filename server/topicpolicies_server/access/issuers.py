@@ -35,11 +35,8 @@ from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
-"""The least time between two requests to an issuer."""
 LAST_SECONDS = 86_400.0
-"""How long keys are used while the issuer does not answer."""
 MOST_BYTES = 256 * 1024
-"""The largest size of a set of keys."""
 
 TOTAL_SECONDS = 5.0
 """How long an issuer may take for both answers together: calls wait for it."""
@@ -164,7 +161,6 @@ class KeysKnown(NamedTuple):
 
 
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
-"""Fetches the keys of an issuer; raises ``Unanswered``."""
 
 
 class _Issuer:
@@ -249,13 +245,10 @@ class Issuers:
     """Verifies tokens of issuers. It is bound to one event loop."""
 
     def __init__(self, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None] = lambda: None, *, leeway: float = 0.0) -> None:
-        """Creates the object; sends no request yet.
+        """Sends no request yet.
 
-        Args:
-            config: the issuers, and what is required of tokens.
-            fetch: fetches the keys of an issuer; None: ``take`` sets them.
-            changed: called when keys have changed: tokens that were verified before may not be valid any more.
-            leeway: by how many seconds clocks may differ.
+        ``fetch`` is None if ``take`` sets the keys. ``changed`` is called when keys have changed: tokens that were verified before may not
+        be valid any more. ``leeway``: by how many seconds clocks may differ.
         """
         self._config = config
         self._leeway = leeway

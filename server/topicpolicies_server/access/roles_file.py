@@ -1,23 +1,14 @@
-"""Permissions by a file (TOML), which is read again when it changes (``files``).
-
-::
-
-    superusers = ["admin"]                                # they may do everything, everywhere
-
-    [[grants]]
-    roles = ["reader", "dashboard"]                       # "*" is every caller whose credentials were verified
-    namespaces = ["acme/*", "public/default"]             # "*" stands for any characters but the slash; "*" alone is all
-    permissions = ["read", "watch"]                       # of read, watch, change, history, override, secrets
+"""Permissions by a file (TOML), which is read again when it changes (``files``). docs/security.md has an example.
 
 ``change`` and ``watch`` include ``read``: an update's answer, and a watch's beginning, contain documents. What is not granted is denied.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,11 +19,9 @@ from ..logs.change_log import LogError
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 MOST_BYTES = 4 << 20
-"""A larger file is not read."""
 _EVERYBODY = "*"
 _PATTERN = re.compile(r"\*|[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _REMEMBERED = 10_000
-"""How many pairs of a role and a namespace have remembered permissions."""
 _INCLUDED = {Permission.CHANGE: Permission.READ, Permission.WATCH: Permission.READ}
 _WORDS = ", ".join(each.value for each in Permission)
 
@@ -69,49 +58,27 @@ class RolesFile:
     """Grants by a file (``grants.Roles``), which ``reloader`` reads again."""
 
     def __init__(self, path: Path, reloader: Reloader) -> None:
-        """Creates the object; the file is not read yet.
-
-        Args:
-            path: the path of the file, which ``start`` reads.
-            reloader: reads the file again when it changes; if it is wrong then, the former contents stay in force.
-        """
-        self._path = path
-        self._reloader = reloader
-        self._contents = Contents()
-        self._known: dict[tuple[str, str], Granted] = {}
-        self._forget: Callable[[], object] | None = None
-
-    async def start(self) -> None:
-        """Reads the file, and has it read again when it changes.
+        """Reads the file, and has ``reloader`` read it again when it changes; if it is wrong then, the former contents stay in force.
 
         Raises:
             LogError: the file can't be used; the error lists everything that is wrong with it.
         """
         try:
-            contents = await asyncio.to_thread(read, self._path)
+            contents = read(path)
         except (OSError, ValueError) as error:
-            raise LogError(Reason.AUTHORIZATION_UNKNOWN, f'The authorization file "{self._path}" can\'t be used: {error}.') from error
+            raise LogError(Reason.AUTHORIZATION_UNKNOWN, f'The authorization file "{path}" can\'t be used: {error}.') from error
         self._take(contents)
-        self._forget = self._reloader.add("authorization file", (self._path,), lambda: read(self._path), self._take, contents)
+        reloader.add("authorization file", (path,), lambda: read(path), self._take, contents)
 
     def granted(self, role: str, namespace: str) -> Granted:
         """As ``grants.Roles.granted``."""
-        asked = role, namespace
-        found = self._known.get(asked)
-        if found is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[asked] = self._contents.permissions(role, namespace)
-        return found
+        return self._permissions(role, namespace)
 
     async def close(self) -> None:
-        """Ends the reloading of the file."""
-        if self._forget is not None:
-            self._forget()
+        """Does nothing."""
 
     def _take(self, contents: Contents) -> None:
-        self._contents = contents
-        self._known.clear()
+        self._permissions = lru_cache(_REMEMBERED)(contents.permissions)
 
 
 def read(path: Path) -> Contents:

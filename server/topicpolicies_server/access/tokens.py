@@ -19,7 +19,6 @@ from .caller import Caller, Way, expired, invalid
 from .keys import Key
 
 MOST_ROLE = 256
-"""The most characters of a role."""
 NOT_A_ROLE = f"has more than {MOST_ROLE} characters, some that can't be printed, or blanks around it"
 """What is wrong with a text that ``is_role`` does not accept."""
 _DEFAULTS = TokenConfig()
@@ -117,15 +116,8 @@ class Tokens:
     """Verifies Pulsar's tokens."""
 
     def __init__(self, keys: tuple[Key, ...], config: TokenConfig = _DEFAULTS, leeway: float = 0.0) -> None:
-        """Creates the object.
-
-        Args:
-            keys: the keys in force; at least one.
-            config: what is required of tokens.
-            leeway: by how many seconds clocks may differ.
-        """
         self.keys = keys
-        """The keys in force: tokens that were signed with other keys are not valid."""
+        """The keys in force, at least one: tokens that were signed with other keys are not valid."""
         self._config = config
         self._leeway = leeway
 

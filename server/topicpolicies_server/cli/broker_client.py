@@ -30,7 +30,7 @@ from topicpolicies.errors import from_status
 from topicpolicies.names import namespace_of, topic_name
 from topicpolicies.requests import ChangeRequest
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL
-from topicpolicies.v1.service_pb2 import ChangeResult, UpdatePolicyRequest
+from topicpolicies.v1.service_pb2 import ChangeResult
 from topicpolicies.values import ValueProblem
 
 from ..config import PulsarLogConfig
@@ -49,7 +49,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import NO_ENDPOINT, Admin, admin_api, names_of, understood
 from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
-from ..rpc.requests import Author, read_delete, read_update
+from ..rpc.requests import read_change
 from .endpoints import ENDPOINTS, path_of, read, request
 from .exits import reporting
 from .settings import Settings, WrongUsage
@@ -63,7 +63,6 @@ _NOT_SHOWN = f"The admin API shows neither {_FALSE}, nor policies of subscriptio
 _PROGRESS_SECONDS = 3.0
 _READ_SECONDS, _SHORT_SECONDS = 15.0, 1.0
 """How long to go on asking for a setting, and for subscriptions."""
-_NO_AUTHOR = Author()
 
 
 @contextmanager
@@ -244,8 +243,7 @@ class BrokerClient:
 
     async def _answer(self, change: ChangeRequest) -> ChangeResult | TopicPoliciesError:
         try:
-            reading: Any = read_update if isinstance(change, UpdatePolicyRequest) else read_delete
-            namespace, judged = reading(change, _NO_AUTHOR)
+            namespace, judged = read_change(change)
             if judged.key.topic not in self._topics.get(namespace, ()):
                 raise PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, f"{judged.key.topic} does not exist: create it first.")
             before = self._documents.get(judged.key) or None

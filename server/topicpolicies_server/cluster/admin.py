@@ -28,14 +28,11 @@ from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _LOG = logging.getLogger(__name__)
 _SECONDS = 5.0
-"""How long a request is repeated while brokers do not answer."""
 _PSEUDO_CLUSTER = "global"
 _MANY = 16
-"""How many unanswered requests for topics of a namespace make it worth listing."""
 _FRESH_SECONDS = 2.0
 """How long lists are used; in the second half of that time they are requested anew."""
 _MOST = 8
-"""How many namespaces' lists are kept; each can be long."""
 _PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
 
 
@@ -61,14 +58,10 @@ class AdminSource:
         refuses: Callable[[], PolicyError | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Creates the source; sends no request yet.
+        """Sends no request yet. Closes ``admin`` with itself.
 
-        Args:
-            admin: the brokers' admin API. It is closed with the source.
-            service_url: where brokers are reached; if there are several clusters, it may tell which one this is.
-            missing_topics: whether topics that do not exist (yet) are accepted.
-            refuses: returns the error with which requests are refused now; None: they can be sent.
-            now: returns monotonic seconds.
+        ``service_url``: where brokers are reached; if there are several clusters, it may tell which one this is. ``missing_topics``:
+        whether topics that do not exist (yet) are accepted. ``refuses`` returns the error with which requests are refused now.
         """
         self._admin = admin
         self._service_url = service_url

@@ -9,7 +9,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..core.policies.facts import BrokerFacts
-from .levels import enum_number
+from .levels import enum_number, strategy_number, subscription_types
 from .source import ClusterFacts
 
 DEFAULTS: Mapping[str, Any] = {
@@ -165,10 +165,8 @@ def _level(settings: Mapping[str, Any]) -> TopicPolicies:
         quota.limit_time = settings["backlogQuotaDefaultLimitSecond"]
         policy = enum_number(pb.BacklogQuotaPolicy.DESCRIPTOR, settings["backlogQuotaDefaultRetentionPolicy"])
         quota.policy = pb.BacklogQuotaPolicy.ValueType(policy)
-    strategy = enum_number(pb.SchemaCompatibilityStrategy.DESCRIPTOR, settings["schemaCompatibilityStrategy"])
-    level.schema_compatibility_strategy = pb.SchemaCompatibilityStrategy.ValueType(strategy)
-    types = sorted(enum_number(pb.SubscriptionType.DESCRIPTOR, name) for name in settings["subscriptionTypesEnabled"])
-    level.subscription_types_enabled.extend(pb.SubscriptionType.ValueType(number) for number in types if number)
+    level.schema_compatibility_strategy = strategy_number(settings["schemaCompatibilityStrategy"])
+    level.subscription_types_enabled.extend(subscription_types(settings["subscriptionTypesEnabled"]))
     level.entry_filters.entry_filter_names = ",".join(settings["entryFilterNames"])
     level.auto_subscription_creation_override.allow_auto_subscription_creation = settings["allowAutoSubscriptionCreation"]
     return level

@@ -59,12 +59,7 @@ class Cache(Generic[_Key, _Value]):
         return len(self._answers)
 
     def peek(self, key: _Key, within: float | None = None) -> _Value | None:
-        """Returns a fresh answer, without waiting; None: there is none.
-
-        Args:
-            key: the key.
-            within: how long the answer counts as fresh here, in seconds; None: as long as the cache has it.
-        """
+        """Returns a fresh answer, without waiting; None: there is none. ``within``: for how many seconds it counts as fresh here."""
         known = self._answers.get(key)
         if known is None:
             return None
@@ -77,12 +72,9 @@ class Cache(Generic[_Key, _Value]):
         return answer
 
     async def get(self, key: _Key, *, stale: bool = False, within: float | None = None) -> _Value:
-        """Returns an answer, which is requested if necessary.
+        """Returns an answer, which is requested if there is none that is fresh (``peek``).
 
-        Args:
-            key: the key.
-            within: see ``peek``.
-            stale: whether a stale answer is accepted: then the caller does not wait or fail, and a refresh is started.
+        ``stale``: whether a stale answer is accepted: then the caller does not wait or fail, and a refresh is started.
 
         Raises:
             PolicyError: the request failed; or there is no answer because the cache was closed (SHUTTING_DOWN).

@@ -22,14 +22,13 @@ from ..core.names import PolicyKey, parse_topic
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
 from ..core.rules.table import full_name
+from ..files import Reloader
 from .cache import Cache
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
 
 _HERE = ""
-"""The only cache key of facts about the cluster as a whole."""
 _MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
-"""How many topics of a watch are asked about at the same time."""
 _POLLS_PER_SECOND = 50
 _Facts = TypeVar("_Facts")
 
@@ -38,7 +37,6 @@ class Freshness(NamedTuple):
     """How long cached facts are fresh, in seconds."""
 
     cluster: float = 60.0
-    """Facts about the cluster, its brokers and tenants."""
     namespace: float = 10.0
     topic: float = 60.0
     existence: float = 1.0
@@ -54,7 +52,6 @@ class Levels(NamedTuple):
     """What applies to a topic besides its own policies."""
 
     disabled: bool
-    """Whether the topic's own policies are disabled."""
     namespace: TopicPolicies | None
     broker: BrokerFacts | None
 
@@ -84,14 +81,10 @@ class Cluster:
         most: int = 100_000,
         missing_topics: bool = False,
     ) -> None:
-        """Knows nothing yet, and sends no request.
+        """Knows nothing yet, and sends no request. Closes ``source`` with itself.
 
-        Args:
-            source: where facts come from; it is closed with this object.
-            now: returns monotonic seconds.
-            freshness: how long facts are fresh.
-            most: how many topics, and how many namespaces, facts are kept of.
-            missing_topics: whether updates of topics that do not exist are accepted.
+        ``most``: how many topics, and how many namespaces, facts are kept of; ``missing_topics``: whether updates of topics that do not
+        exist are accepted.
         """
         self.polled = 0
         """How many selections of watches are polled for what is disabled of them."""
@@ -156,9 +149,7 @@ class Cluster:
     async def disabled(self, namespace: str, topic: str = "") -> bool:
         """Whether a topic's own policies are disabled; for reads, which accept old facts.
 
-        Args:
-            namespace: ``tenant/namespace``.
-            topic: the topic; "": whether the namespace's property disables those of topics that do not have it themselves.
+        ``topic`` "": whether the namespace's property disables those of topics that do not have it themselves.
 
         Raises:
             PolicyError: this is not known, and can't be found out.
@@ -176,26 +167,21 @@ class Cluster:
         """
         return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, fresh: bool = False) -> Disabled:
-        """Returns what is disabled of a selection that is watched.
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None) -> Disabled:
+        """Returns what is disabled of a selection that is watched (``topics`` None: the namespace).
 
-        A topic that brokers give no answer about counts as having no property of its own.
-
-        Args:
-            namespace: ``tenant/namespace``.
-            topics: the topics that are watched; None: the namespace.
-            fresh: whether old facts are used only where brokers do not answer; if not, old ones are used, and refreshed.
+        Where brokers do not answer, old facts are used; a topic of which there are none counts as having no property of its own.
 
         Raises:
             PolicyError: what the namespace's property says is not known, and can't be found out.
         """
-        around = await _latest(self._namespaces, namespace, fresh=fresh)
+        around = await _latest(self._namespaces, namespace)
         if topics is None:
             return Disabled([namespace] if disabled(around.properties) else [])
         names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
-            owns = await asyncio.gather(*(_latest(self._topics, topic, fresh=fresh) for topic in some), return_exceptions=True)
+            owns = await asyncio.gather(*(_latest(self._topics, topic) for topic in some), return_exceptions=True)
             known = [own if isinstance(own, TopicFacts) else TopicFacts(None, {}) for own in owns]
             found += [topic for topic, own in zip(some, known, strict=True) if _disabled(around, own)]
         return Disabled(found)
@@ -254,11 +240,10 @@ def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
-async def _latest(cache: Cache[str, _Facts], key: str, *, fresh: bool) -> _Facts:
-    """Returns a fresh fact; if there is none to be had, or it need not be fresh, the last one."""
-    if fresh:
-        with contextlib.suppress(PolicyError):
-            return await cache.get(key)
+async def _latest(cache: Cache[str, _Facts], key: str) -> _Facts:
+    """Returns a fresh fact; if there is none to be had, the last one."""
+    with contextlib.suppress(PolicyError):
+        return await cache.get(key)
     return await cache.get(key, stale=True)
 
 
@@ -267,15 +252,12 @@ def _no_topic(topic: str) -> PolicyError:
     return PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, problem, metadata={"topic": topic})
 
 
-async def open_cluster(
-    config: LogConfig, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+def open_cluster(
+    config: LogConfig, reloader: Reloader, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
 ) -> Cluster | None:
     """Returns what is known of the cluster: with Pulsar's log from the brokers, with the embedded log from a file, if one is configured.
 
-    Args:
-        config: where the change logs are.
-        missing_topics: whether updates of topics that do not exist are accepted.
-        refuses: returns the error with which requests to brokers are refused now; None: they can be sent.
+    ``missing_topics``: as in ``Cluster``; ``refuses``: as in ``AdminSource``.
 
     Raises:
         LogError: the file, or one that the connection needs, can't be used.
@@ -291,6 +273,4 @@ async def open_cluster(
         return None
     from .file import FileSource  # noqa: PLC0415
 
-    source = FileSource(config.cluster_file)
-    await source.cluster()  # reports a file that can't be read now, before the first request
-    return Cluster(source, now, FROM_FILE, missing_topics=missing_topics)
+    return Cluster(FileSource(config.cluster_file, reloader), now, FROM_FILE, missing_topics=missing_topics)

@@ -1,33 +1,11 @@
-"""Facts about the cluster from a file, beside the embedded log: TOML, read again when it changes.
+"""Facts about the cluster from a file (TOML), beside the embedded log; it is read again when it changes.
 
-::
-
-    cluster = "us"                                        # the local cluster
-    all_topics = false                                    # true: there are no other topics than those below
-
-    [clusters]                                            # all clusters, each with its peers
-    us = []
-    eu = []
-
-    [tenants]                                             # the clusters that tenants may use
-    acme = ["us", "eu"]
-
-    [broker]                                              # as in broker.conf; what is left out has Pulsar's default
-    maxMessageSize = 5242880
-
-    [namespaces."acme/orders"]                            # as the admin API answers them
-    replication_clusters = ["us", "eu"]
-    properties = { __topic_policies_disabled = "true" }
-
-    [topics."persistent://acme/orders/one"]
-    properties = { __topic_policies_disabled = "false" }
-
-What is left out is not known, and rules that need it are not judged.
+docs/rules.md has an example. What is left out is not known, and rules that need it are not judged. The tables ``broker`` and ``namespaces``
+have settings as ``broker.conf`` and the admin API have them.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +14,7 @@ from topicpolicies.names import namespace_of
 
 from .. import files
 from ..core.reasons import Reason
+from ..files import Reloader
 from ..logs.change_log import LogError
 from .brokers import DEFAULTS, SETTINGS, cluster_facts
 from .levels import NAMESPACE_POLICIES, namespace_level
@@ -58,52 +37,51 @@ class _Contents(NamedTuple):
 class FileSource:
     """A source of facts that reads a file (``source.ClusterSource``)."""
 
-    def __init__(self, path: Path) -> None:
-        """``path``: the path of the file, which is read when it is first needed."""
-        self._path = path
-        self._stamp: files.Signature | None = None
-        self._contents: _Contents | None = None
+    def __init__(self, path: Path, reloader: Reloader) -> None:
+        """Reads the file, and has ``reloader`` read it again when it changes.
+
+        Raises:
+            LogError: the file can't be used.
+        """
+
+        def read() -> _Contents:
+            return parse(files.read(path).decode())
+
+        try:
+            self._contents = read()
+        except (OSError, ValueError) as error:
+            raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{path}" can\'t be used: {error}.') from error
+        reloader.add("cluster file", (path,), read, self._take, self._contents)
 
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers."""
-        return (await self._read()).cluster
+        return self._contents.cluster
 
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
         """Returns the clusters that exist, each with its peer clusters."""
-        return (await self._read()).clusters
+        return self._contents.clusters
 
     async def tenant(self, tenant: str) -> frozenset[str] | None:
         """Returns the clusters that a tenant may use."""
-        return (await self._read()).tenants.get(tenant)
+        return self._contents.tenants.get(tenant)
 
     async def namespace(self, namespace: str) -> NamespaceFacts:
         """Returns the facts of a namespace."""
-        return (await self._read()).namespaces.get(namespace) or NamespaceFacts(None, {})
+        return self._contents.namespaces.get(namespace) or NamespaceFacts(None, {})
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic."""
-        contents = await self._read()
-        return contents.topics.get(topic) or TopicFacts(False if contents.all_topics else None, {})
+        return self._contents.topics.get(topic) or TopicFacts(False if self._contents.all_topics else None, {})
 
     async def topics(self, namespace: str) -> frozenset[str]:
         """Returns the topics of a namespace that the file names."""
-        contents = await self._read()
-        return frozenset(topic for topic, facts in contents.topics.items() if facts.exists and namespace_of(topic) == namespace)
+        return frozenset(topic for topic in self._contents.topics if namespace_of(topic) == namespace)
 
     async def close(self) -> None:
         """Does nothing: the source holds no resources."""
 
-    async def _read(self) -> _Contents:
-        return await asyncio.to_thread(self._contents_now)
-
-    def _contents_now(self) -> _Contents:
-        try:
-            stamp = files.signature(self._path)
-            if self._contents is None or stamp != self._stamp:
-                self._contents, self._stamp = parse(files.read(self._path).decode()), stamp
-        except (OSError, ValueError) as error:
-            raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
-        return self._contents
+    def _take(self, contents: _Contents) -> None:
+        self._contents = contents
 
 
 def parse(text: str) -> _Contents:

@@ -115,7 +115,7 @@ def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
         _fill(level.back_log_quota_map[kind], quota)
     _put_together(level, policies)
     level.replication_clusters.extend(sorted(policies.get("replication_clusters") or ()))
-    level.subscription_types_enabled.extend(_types(policies.get("subscription_types_enabled") or ()))
+    level.subscription_types_enabled.extend(subscription_types(policies.get("subscription_types_enabled") or ()))
     return level
 
 
@@ -134,15 +134,17 @@ def _put_together(level: TopicPolicies, policies: Mapping[str, Any]) -> None:
         older = policies.get("schema_auto_update_compatibility_strategy")
         strategy = _AUTO_UPDATE.get(older, "ALWAYS_INCOMPATIBLE") if older else None
     if strategy is not None:
-        level.schema_compatibility_strategy = _strategy(strategy)
+        level.schema_compatibility_strategy = strategy_number(strategy)
 
 
-def _types(names: Any) -> list[SubscriptionType.ValueType]:
+def subscription_types(names: Any) -> list[SubscriptionType.ValueType]:
+    """Returns the numbers of these types, in order, without unknown ones."""
     numbers = sorted(enum_number(_TYPES, name) for name in names)
     return [SubscriptionType.ValueType(number) for number in numbers if number]
 
 
-def _strategy(name: str) -> SchemaCompatibilityStrategy.ValueType:
+def strategy_number(name: str) -> SchemaCompatibilityStrategy.ValueType:
+    """Returns the number of a strategy."""
     return SchemaCompatibilityStrategy.ValueType(enum_number(_STRATEGY, name))
 
 

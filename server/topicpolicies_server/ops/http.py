@@ -40,12 +40,7 @@ class Endpoint:
     """Answers at one address."""
 
     def __init__(self, address: Address, collector: Collector, health: Callable[[], Report]) -> None:
-        """Listens at once.
-
-        Args:
-            address: the address; port 0 lets the system choose.
-            collector: collects the metrics.
-            health: returns the report for probes, in any thread.
+        """Listens at once; port 0 lets the system choose. ``health``: returns the report for probes, in any thread.
 
         Raises:
             OSError: the address can't be listened on.

@@ -27,9 +27,7 @@ from ..escaping import printable
 
 _LOG = logging.getLogger(__name__)
 MOST = 10_000
-"""How many lines may wait to be written."""
 _FLUSH_SECONDS = 2.0
-"""How long the end of a process waits for them."""
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 in_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
@@ -59,16 +57,10 @@ class Queued(QueueHandler):
     """Formats log records, and has a thread hand the lines to another handler."""
 
     def __init__(self, handler: logging.Handler, most: int = MOST) -> None:
-        """Starts the thread: a line that can't be written must not delay the end of the process.
-
-        Args:
-            handler: writes the lines.
-            most: how many may wait.
-        """
+        """Starts the thread, which has ``handler`` write the lines; ``most`` may wait."""
         self._waiting = queue.Queue[logging.LogRecord](most)
         super().__init__(self._waiting)
         self.lost = 0
-        """How many lines were lost."""
         self._missing = 0
         """How many of them since the last one that was queued."""
         self._listener = QueueListener(self._waiting, handler)

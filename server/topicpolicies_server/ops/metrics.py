@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..files import Reloader
 
 MOST_NAMED = 20
-"""How many namespaces are labels of a metric at most."""
 LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
 """The options whose values are shown: each bounds the value of another metric."""
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
@@ -92,7 +91,6 @@ class Counted(Protocol):
     code: str
     given_up: bool
     started: float
-    """When the call came, by ``time.perf_counter``."""
 
 
 class CallCounts:
@@ -153,9 +151,7 @@ class ServerSources:
     limits: Limits
     issuers: Callable[[], KeysKnown] | None = None
     unrecorded: Callable[[], int] | None = None
-    """Returns how many lines are missing in the access log."""
     spans_lost: Callable[[], int] | None = None
-    """Returns how many spans could not be sent."""
     drift: Callable[[], Mapping[str, float]] | None = None
     """Returns how many documents are not as declared, by namespace."""
     put_back: Mapping[str, float] = field(default_factory=dict)
@@ -171,7 +167,7 @@ class ServerSources:
             keys = self.issuers()
             yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
             yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
-        unusable = "Files of certificates, keys, permissions or declared policies that can't be used now; their former content is in force."
+        unusable = "Files of the configuration that can't be used now; their former content is in force."
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
         yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
@@ -206,14 +202,7 @@ class ServerCollector(Collector):
     def __init__(
         self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
     ) -> None:
-        """Begins to count transitions of the readiness.
-
-        Args:
-            registry: the namespaces.
-            guard: the guard, if there is one.
-            calls: the counts of calls, if calls are taken.
-            sources: the other sources of a server; None: there is only a guard.
-        """
+        """Begins to count transitions of the readiness. Of a process with only a guard there are no ``calls`` and no ``sources``."""
         self._registry = registry
         self._guard = guard
         self._calls = calls

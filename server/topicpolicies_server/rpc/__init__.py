@@ -1,29 +1,12 @@
 """The gRPC side: requests in, answers out, the only mapper of errors, and the server that wires the process together.
 
-The server and its life:
-
-- ``server``: opens everything in order, and closes it in reverse order
-- ``listening``: the gRPC server, its options, its address, and its certificates, which are read again while it runs
-
-Every call:
-
-- ``calls``: the one way of every call, from its arrival to its status; ``handlers``: the methods as gRPC calls them
-- ``quotas``: what each principal may use; ``permits``: what the caller may do in a namespace
-- ``errors``: maps errors to gRPC statuses
-
-The methods:
-
+- ``server`` opens everything in order, and closes it in reverse; ``listening``: the gRPC server and its certificates
+- ``calls``: the one way of every call, from its arrival to its status (``errors``), with ``quotas`` on the way; ``access_log`` and
+  ``tracing`` observe calls
 - ``servicer``: the methods of both services, and why a call has no answer when its deadline is near
-- ``requests``, ``problems``: reads and validates the requests that change documents
-- ``answers``: serializes answers, with or without what the caller may not see
-- ``batches``: BatchUpdatePolicies; ``forwarding``: sends changes to the sidecar that leads their namespace
+- changes: ``requests`` and ``problems`` read and validate them, ``answers`` serializes; ``batches``: BatchUpdatePolicies; ``forwarding``
+  sends changes to the sidecar that leads their namespace
+- ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies; ``histories``: the history's requests and answers
 - ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
-- ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies, and the tokens of pages
-- ``histories``: the history's requests and answers
 - ``health``: gRPC's health service
-
-Observers, and what operators see:
-
-- ``access_log``: the access log
-- ``tracing``: traces calls, and sends their spans to a collector
 """

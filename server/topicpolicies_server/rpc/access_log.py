@@ -1,23 +1,7 @@
-"""The access log: which caller did what to which topic, with which outcome, as lines of JSON.
+"""The access log: which caller did what to which topic, with which outcome, as lines of JSON. docs/operation.md has their fields.
 
-Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
-of the following fields as apply. Among a log of text these stand behind the message:
-
-==============  ===================================================================================================================
-``call``        the method
-``ms``          milliseconds from the arrival of the call or change to its outcome
-``outcome``     of a change its outcome (``APPLIED``, ...), of another call ``OK``; of a failed one the name of the status code;
-                ``GIVEN_UP``: the caller went away before there was an outcome
-``reason``      the reason of the error
-``principal``   the verified principal; ``way``: how it was verified; ``speaks_for``: for whom a proxy made the call
-``actor``       the actor that the request named, where that is another name
-``topic``       the topic that was changed or read, with ``scope``; ``namespace``: the namespace that was read as a whole
-``request_id``  the id of a change; ``dry_run``: the change was validated only
-``changes``     of a batch: how many of its changes had their outcome
-==============  ===================================================================================================================
-
-A line contains nothing of a document, and no credentials. A call does not wait for its line: a thread writes it. The number of lines that
-wait is bounded; lines beyond the bound, or that can't be written, are counted.
+Among a log of text the fields stand behind the message. A line contains nothing of a document, and no credentials. A call does not wait for
+its line: a thread writes it. The number of lines that wait is bounded; lines beyond the bound, or that can't be written, are counted.
 """
 
 from __future__ import annotations
@@ -38,9 +22,7 @@ from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
-"""The most lines that may wait to be written."""
 _LONGEST = 300
-"""The most characters that are recorded of a name as the caller sent it."""
 _MODE = 0o600
 
 
@@ -48,11 +30,7 @@ class AccessLog:
     """Records calls, and the changes of batches (``calls.Observer``)."""
 
     def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
-        """Opens the file.
-
-        Args:
-            config: which calls are recorded, and where.
-            form: that of the server's log, among whose lines those on standard error stand.
+        """Opens the file. ``form``: that of the server's log, among whose lines those on standard error stand.
 
         Raises:
             OSError: the file can't be opened.
@@ -73,12 +51,15 @@ class AccessLog:
         if not (self._all or call.method in CHANGES):
             return
         of_caller = _caller(call.caller)
-        for request, answer, seconds in call.results:
-            error, outcome = (answer, None) if isinstance(answer, PolicyError) else (None, answer.outcome if answer is not None else None)
-            fields = _fields(call.method, seconds, error, outcome)
+        for change in call.results:
+            answer = change.answer
+            if isinstance(answer, PolicyError):
+                fields = _fields(call.method, change.seconds, answer, None)
+            else:
+                fields = _fields(call.method, change.seconds, None, Outcome(answer.outcome) if answer is not None else None)
             if answer is None:
                 fields["outcome"] = "GIVEN_UP"
-            self._note("change", fields | of_caller | (_change(request, call.caller) if request is not None else {}))
+            self._note("change", fields | of_caller | (_change(change.request, call.caller) if change.request is not None else {}))
         fields = _fields(call.method, perf_counter() - call.started, call.error, call.outcome)
         if call.error is None and (call.code or call.given_up):
             fields["outcome"] = call.code or "GIVEN_UP"
@@ -88,7 +69,7 @@ class AccessLog:
         elif call.target:
             fields["namespace" if call.target.count("/") == 1 else "topic"] = call.target[:_LONGEST]
         if call.results:
-            fields["changes"] = sum(answer is not None for _, answer, _ in call.results)
+            fields["changes"] = sum(change.answer is not None for change in call.results)
         self._note("call", fields)
 
     def close(self) -> None:
@@ -116,7 +97,6 @@ class _File(WatchedFileHandler):
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8", errors="backslashreplace")
         self.unwritten = 0
-        """How many lines could not be written."""
         self._failing = False
 
     def emit(self, record: logging.LogRecord) -> None:

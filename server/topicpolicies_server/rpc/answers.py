@@ -7,20 +7,23 @@ defines that records can be concatenated, so a message is made by joining its re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
 
-from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.v1 import events_pb2, policies_pb2, service_pb2
 
+from ..access import Granted, Permission
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
+from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
-from ..core.policies.events import ABSENT, Position
+from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..core.reading.tokens import Token
+from ..history.entries import Entry
 from . import resume_tokens
 from .errors import status
 
@@ -30,6 +33,11 @@ Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
 """What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
 
 
+def wire_of(granted: Granted) -> Wire:
+    """Returns what serializes documents for a caller that has these permissions."""
+    return documents.wire if Permission.SECRETS in granted else secrets.wire
+
+
 def number(message: type[Message], field: str) -> int:
     """Returns the number of a field."""
     return message.DESCRIPTOR.fields_by_name[field].number
@@ -37,8 +45,8 @@ def number(message: type[Message], field: str) -> int:
 
 def document(key: PolicyKey, version: Position, policies: bytes | None, *, disabled: bool = False) -> bytes:
     """Returns a serialized ``PolicyDocument``. ``policies``: the serialized ``TopicPolicies``; None: there is no document."""
-    topic, scope = key
-    head = policies_pb2.PolicyDocument(topic=topic, scope=policies_pb2.Scope.ValueType(scope), version=version, disabled=disabled)
+    head = policies_pb2.PolicyDocument()  # fields are set one by one, which takes half as long as by keywords
+    head.topic, head.scope, head.version, head.disabled = key.topic, policies_pb2.Scope.ValueType(key.scope), version, disabled
     raw = head.SerializeToString()
     return raw if policies is None else raw + record(_POLICIES, policies)
 
@@ -49,22 +57,36 @@ def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
     return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
 
 
-def change_answer(request: Request, result: Result, wire: Wire, room: int | None = None) -> bytes:
-    """Returns a serialized ``ChangeResult``.
+def origin(
+    producer: str,
+    published_at: int,
+    said: Stamp | Entry | None,
+    standing: events_pb2.ActorStanding.ValueType,
+    mask: Sequence[str],
+) -> events_pb2.ChangeOrigin:
+    """Returns who made a change, and when. ``said``: what the event says of that; ``mask``: the paths that it changed."""
+    made = events_pb2.ChangeOrigin(producer_name=producer, actor_standing=standing)
+    made.publish_time.FromMilliseconds(published_at)
+    if said is not None:
+        made.actor = said.actor
+        made.principal = said.principal
+        made.claimed_actor = said.claimed
+        made.owner = said.owner
+        made.trace_parent = said.trace_parent
+        made.reason = said.reason
+        made.request_id = said.request_id
+        if mask:
+            made.update_mask.paths.extend(mask)
+    return made
 
-    Args:
-        request: the change.
-        result: what became of it.
-        wire: serializes documents.
-        room: the most bytes that the documents may have, which are left out otherwise; None: any.
-    """
-    rest = service_pb2.ChangeResult(
-        version=result.version,
-        previous_version=result.previous,
-        outcome=service_pb2.ChangeOutcome.ValueType(result.outcome.value),  # the enums have the same numbers
-        request_id=request.request_id,
-        replayed=result.replayed,
-    ).SerializeToString()
+
+def change_answer(request: Request, result: Result, wire: Wire, room: int | None = None) -> bytes:
+    """Returns a serialized ``ChangeResult``. ``room``: the most bytes of the documents, which are left out otherwise; None: any."""
+    answer = service_pb2.ChangeResult()
+    answer.version, answer.previous_version = result.version, result.previous
+    answer.outcome = service_pb2.ChangeOutcome.ValueType(result.outcome.value)  # the enums have the same numbers
+    answer.request_id, answer.replayed = request.request_id, result.replayed
+    rest = answer.SerializeToString()
     with_documents = _documents(request, result, wire)
     return with_documents + rest if room is None or len(with_documents) <= room else rest
 
@@ -82,11 +104,7 @@ def _documents(request: Request, result: Result, wire: Wire) -> bytes:
 
 
 def batch_answer(results: Iterable[tuple[Request | None, Answer | None, Wire]]) -> bytes:
-    """Returns a serialized ``BatchUpdatePoliciesResponse``.
-
-    Args:
-        results: for each change, in their order: the request (None: it is invalid), what became of it, and what serializes its documents.
-    """
+    """Returns a serialized ``BatchUpdatePoliciesResponse``, of each change's request (None: it is invalid), answer and serializer."""
     records, room = [], _MOST_DOCUMENTS
     for request, answer, wire in results:
         if isinstance(answer, PolicyError):

@@ -8,12 +8,13 @@ the one that is certain by then, so that the others' results are not lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.service_pb2 import ChangeResult
 
-from ..access import Permission
+from ..access import Granted, Permission
+from ..access.grants import Grants
 from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
@@ -25,37 +26,32 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
-from .calls import Call, Changed
-from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to, result_of
-from .permits import Permit, Permits
+from .calls import Call
+from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to
 
 MOST_CHANGES = 1_000
-"""The most changes in one batch."""
 TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
 
 
-class _Item:
+@dataclass(eq=False, slots=True)
+class BatchedChange:
     """A change of a batch."""
 
-    __slots__ = ("answer", "index", "message", "namespace", "request", "seconds", "served", "wire")
-
-    def __init__(self, index: int, message: service_pb2.PolicyChangeRequest) -> None:
-        self.index = index
-        self.message = message
-        self.request: Request | None = None
-        """What was read; None: it was not read, or is invalid."""
-        self.namespace = ""
-        self.wire: answers.Wire | None = None
-        """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
-        self.served: Namespace | None = None
-        """The namespace that it was submitted to; None: it was not, or has its result."""
-        self.answer: answers.Answer | None = None
-        """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
-        self.seconds = 0.0
-        """How long after the beginning of the batch it was answered."""
+    index: int
+    message: service_pb2.PolicyChangeRequest
+    request: Request | None = None
+    """What was read; None: it was not read, or is invalid."""
+    namespace: str = ""
+    wire: answers.Wire | None = None
+    """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
+    served: Namespace | None = None
+    """The namespace that it was submitted to; None: it was not, or has its result."""
+    answer: answers.Answer | None = None
+    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
+    seconds: float = 0.0
 
 
 class ChangeBatch:
@@ -67,20 +63,11 @@ class ChangeBatch:
         call: Call,
         registry: Registry,
         cluster: Cluster | None,
-        permits: Permits,
-        constrain: Callable[[Request, Permit], None],
+        grants: Grants,
+        constrain: Callable[[Request, Granted], None],
         forwarding: Forwarding | None = None,
     ) -> None:
-        """Begins no change yet.
-
-        Args:
-            changes: the changes.
-            call: the call.
-            registry: the namespaces.
-            cluster: what is known of the cluster, which admits changes; None: nothing is, and every change is admitted.
-            permits: permits calls.
-            constrain: gives a change the constraints that it must keep.
-            forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
+        """Begins no change yet. ``constrain`` gives a change the constraints that it must keep; the others are as in ``Servicer``.
 
         Raises:
             PolicyError: INVALID_ARGUMENT, there are too many changes.
@@ -88,14 +75,14 @@ class ChangeBatch:
         if len(changes) > MOST_CHANGES:
             problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
-        self._changes = [_Item(index, message) for index, message in enumerate(changes)]
-        self._by_request: dict[Request, _Item] = {}
+        self._changes = [BatchedChange(index, message) for index, message in enumerate(changes)]
+        self._by_request: dict[Request, BatchedChange] = {}
         self._call = call
         self._forwarding = forwarding
-        self._author = requests.author_of(call)
+        self._trace = call.trace_context()
         self._registry = registry
         self._cluster = cluster
-        self._permits = permits
+        self._grants = grants
         self._constrain = constrain
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -103,9 +90,7 @@ class ChangeBatch:
         self._led: dict[str, NotLeader] = {}
         """By namespace that another sidecar leads, what the first change was refused with."""
         self._left = len(changes)
-        """How many changes have no answer."""
         self._complete = asyncio.Event()
-        """Set when none is left."""
         self._making: asyncio.Task[None] | None = None
 
     async def run(self) -> bytes:
@@ -122,8 +107,10 @@ class ChangeBatch:
             making.cancel()
             self._making = None  # the error of a cancelled task refers to this batch
             self._withdraw(self._changes)
-            self._call.results = list(self._results())
-            self._changes.clear()
+            for change in self._changes:
+                change.seconds = change.seconds or self._loop.time() - self._began
+            self._call.results = [each for each in self._changes if each.request is not None or each.answer is not None]
+            self._changes = []
             self._by_request.clear()  # each request refers to this batch (``_settled``)
 
     def end(self, refusal: Callable[..., PolicyError]) -> None:
@@ -166,9 +153,9 @@ class ChangeBatch:
             raise
         return count
 
-    async def _make(self, changes: Iterable[_Item]) -> None:
+    async def _make(self, changes: Iterable[BatchedChange]) -> None:
         """Reads changes and submits them, all namespaces at once."""
-        by_namespace: dict[str, list[_Item]] = {}
+        by_namespace: dict[str, list[BatchedChange]] = {}
         over = self._loop.time() + TURN_SECONDS
         for change in changes:
             if self._read(change):
@@ -178,9 +165,13 @@ class ChangeBatch:
                 over = self._loop.time() + TURN_SECONDS
         await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
 
-    def _read(self, change: _Item) -> bool:
+    def _read(self, change: BatchedChange) -> bool:
+        which, place = change.message.WhichOneof("change"), f"changes[{change.index}]"
         try:
-            change.namespace, request = requests.read_change(change.message, self._author, change.index)
+            if which is None:
+                raise invalid(Violation(f"{place}.change", ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
+            message = getattr(change.message, which)
+            change.namespace, request = requests.read_change(message, self._call.caller, self._trace, f"{place}.{which}.")
         except PolicyError as error:
             self._answer(change, error)
             return False
@@ -193,14 +184,14 @@ class ChangeBatch:
         self._by_request[request] = change
         return True
 
-    async def _submit(self, name: str, together: Sequence[_Item]) -> None:
+    async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
-            permit = await self._permits.of(self._call, name, Permission.CHANGE)
+            granted = await self._call.permit(self._grants, name, Permission.CHANGE)
             for change in together:
-                change.wire = permit.wire
+                change.wire = answers.wire_of(granted)
                 if change.request is not None:
-                    self._constrain(change.request, permit)
+                    self._constrain(change.request, granted)
             if self._cluster is not None:
                 await self._admit(self._cluster, name, together)
             admitted = [change for change in together if change.answer is None]
@@ -225,9 +216,9 @@ class ChangeBatch:
             self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[_Item]) -> None:
+    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[BatchedChange]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
-        waiting: list[_Item] = []
+        waiting: list[BatchedChange] = []
         facts: list[Awaitable[None]] = []
         for change in together:
             assert change.request is not None, "it was read"
@@ -265,7 +256,7 @@ class ChangeBatch:
             await self._make(led.values())
             await self._complete.wait()
 
-    def _is_led(self, change: _Item) -> bool:
+    def _is_led(self, change: BatchedChange) -> bool:
         """Returns whether another sidecar has to make a change."""
         return self._forwarding is not None and isinstance(change.answer, NotLeader) and forwarded_to(change.answer, self._call) != ""
 
@@ -277,12 +268,12 @@ class ChangeBatch:
         change.served = None
         self._answer(change, answer)
 
-    def _refuse(self, together: Sequence[_Item], error: PolicyError) -> None:
+    def _refuse(self, together: Sequence[BatchedChange], error: PolicyError) -> None:
         for change in together:
             if change.answer is None and change.served is None:
                 self._answer(change, error)
 
-    def _answer(self, change: _Item, answer: answers.Answer) -> None:
+    def _answer(self, change: BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change that had no answer."""
         self._left -= 1
         if not self._left:
@@ -294,20 +285,14 @@ class ChangeBatch:
         else:
             self._conclude(change, answer)
 
-    def _conclude(self, change: _Item, answer: answers.Answer) -> None:
+    def _conclude(self, change: BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change in the end."""
         if isinstance(answer, PolicyError) and change.request is not None:
             answer = self._call.of_all_attempts(answer, change.request.request_id)
         change.answer, change.seconds = answer, self._loop.time() - self._began
 
-    def _withdraw(self, changes: Iterable[_Item]) -> None:
+    def _withdraw(self, changes: Iterable[BatchedChange]) -> None:
         for change in changes:
             if change.request is not None and change.served is not None:
                 served, change.served = change.served, None
                 served.updates.give_up(change.request)
-
-    def _results(self) -> Iterator[Changed]:
-        for change in self._changes:
-            answer = result_of(change.answer) if isinstance(change.answer, ChangeResult) else change.answer
-            if answer is not None or change.request is not None:
-                yield change.request, answer, change.seconds or self._loop.time() - self._began

@@ -21,28 +21,31 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from ..access import NOBODY, Caller, Way
+from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
+from ..access.grants import Grants
 from ..config import Limits
-from ..core.chains.request import Outcome, Request, Result
+from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
 from ..core.reasons import Reason, ViolationReason
-from ..core.traces import TraceContext
+from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
 from . import errors
 from .quotas import Quotas, Usage, principal
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+    from ..namespaces.namespace import Namespace
+    from .batches import BatchedChange, ChangeBatch
+
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
-"""The methods that make changes."""
 PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
 """The metadata with which gRPC repeats a call."""
 LAST_SECONDS = 1.0
@@ -53,31 +56,61 @@ _QUIET_SECONDS, _MOST_REFUSING_SECONDS = 0.05, 0.45
 """A stopping server refuses calls with a reason until so many seconds pass without one, or at most so many; then gRPC accepts no more.
 Calls that it has refused must find no open connection when they are repeated."""
 _LOOK_SECONDS = 0.02
-"""Seconds between two looks at the calls that are left, while the server stops."""
 _EARLY = 0.1
 """How long before its deadline a call is ended, as a fraction of the caller's timeout: the status still has to reach the caller."""
 _LEAST_EARLY, _MOST_EARLY = 0.02, 0.5
-"""The least and the most seconds for that, whatever the fraction."""
 _CLOCK_SECONDS = 30.0
 """The longest time between two looks at the system's clock, which can be set, for a stream whose credentials expire."""
 _OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)
 """The kinds of errors that say nothing of earlier attempts at a change."""
 _T = TypeVar("_T")
+_Error = TypeVar("_Error", bound=BaseException)
 Parse: TypeAlias = Callable[[bytes], _T]
-"""``FromString`` of a message class."""
 Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
-"""A method as gRPC calls it: with the bytes of a request, or a stream of them, and gRPC's context."""
-Changed: TypeAlias = tuple[Request | None, Result | PolicyError | None, float]
-"""A change of a batch (None: it is invalid), its outcome (None: the call ended before there was one; the change may have been made all the
-same), and how many seconds it took."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
 
 class Call:
     """One call, as the service sees it. Other services receive it in place of gRPC's context."""
+
+    caller: Caller = NOBODY
+    usage: Usage | None = None
+    """What the caller uses of its quota, this call included; None: it was not charged."""
+    target: str = ""
+    """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
+    namespace: str = ""
+    """The namespace that the call concerns; "": none is known."""
+    permitted: bool = False
+    """Whether the caller has the permission for the call there. Until then errors reveal nothing of the namespace."""
+    at_least: str = ""
+    """The version that the answer to a read must have reached; "": any."""
+    request: Request | None = None
+    """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
+    served: Namespace | None = None
+    """The namespace that ``request`` was handed to; None: none, or there is a result."""
+    outcome: Outcome | None = None
+    """The outcome of ``request``; None: it failed, or has no outcome yet."""
+    batch: ChangeBatch | None = None
+    results: Sequence[BatchedChange] = ()
+    """The changes of a batch that were read or refused, once it has ended."""
+    unsure: bool = False
+    """Whether a leader that the call was forwarded to may have made its change."""
+    trace: TraceContext | None = None
+    """The trace that the call is part of; None: nobody has looked for one."""
+    span: Span | None = None
+    """The span of the call, which is sent to a collector; None: the call is not traced."""
+    error: PolicyError | None = None
+    """The error that the call ended with; None: it has not ended, or ended without one of our errors."""
+    code: str = ""
+    """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
+    given_up: bool = False
+    """Whether the caller went away, or did not read, before the end of the call."""
+    _timer: asyncio.TimerHandle | None = None
+    _writing_since: float | None = None
+    _ending: PolicyError | None = None
 
     def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
@@ -88,47 +121,13 @@ class Call:
             endless: whether the call does not end by itself when the server stops.
         """
         self.context = context
-        """GRPC's context."""
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
         """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
         self.method = method
         self.endless = endless
-        self.caller: Caller = NOBODY
-        """The caller, once it has been identified."""
-        self.usage: Usage | None = None
-        """What the caller uses of its quota, this call included; None: it was not charged."""
-        self.target = ""
-        """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
-        self.namespace = ""
-        """The namespace that the call concerns; "": none is known."""
-        self.permitted = False
-        """Whether the caller has the permission for the call there. Until then errors reveal nothing of the namespace."""
-        self.at_least = ""
-        """The version that the answer to a read must have reached; "": any."""
-        self.request: Request | None = None
-        """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
-        self.outcome: Outcome | None = None
-        """The outcome of ``request``; None: it failed, or has no outcome yet."""
-        self.results: Sequence[Changed] = ()
-        """The changes of a batch, once it has ended."""
-        self.unsure = False
-        """Whether a leader that the call was forwarded to may have made its change."""
-        self.trace: TraceContext | None = None
-        """The trace that the call is part of; None: nobody has looked for one."""
-        self.span: Span | None = None
-        """The span of the call, which is sent to a collector; None: the call is not traced."""
-        self.error: PolicyError | None = None
-        """The error that the call ended with; None: it has not ended, or ended without one of our errors."""
-        self.code = ""
-        """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
-        self.given_up = False
-        """Whether the caller went away, or did not read, before the end of the call."""
         self.started = perf_counter()
         """When the call arrived, by ``time.perf_counter``."""
         self._task = asyncio.current_task()
-        self._timer: asyncio.TimerHandle | None = None
-        self._writing_since: float | None = None
-        self._ending: PolicyError | None = None
 
     async def write(self, answer: Any) -> None:
         """Writes one answer of a stream; returns when there is room for the next one.
@@ -154,6 +153,28 @@ class Call:
         """Returns the seconds until the caller's deadline; None: the call has none."""
         left: float | None = self.context.time_remaining()
         return left
+
+    def trace_context(self) -> TraceContext:
+        """Returns the trace that the call is part of: unless ``trace`` is set, the one that its metadata names (W3C Trace Context).
+
+        More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
+        """
+        if self.trace is None:
+            self.trace = NO_TRACE
+            if PARENT_KEY in dict(self.metadata):
+                parents, states = ([str(value) for key, value in self.metadata if key == name] for name in (PARENT_KEY, STATE_KEY))
+                if len(parents) == 1:
+                    self.trace = trace_context(parents[0], ",".join(states))
+        return self.trace
+
+    async def permit(self, grants: Grants, namespace: str, *needed: Permission) -> Granted:
+        """Returns the permissions of the caller in a namespace; raises as ``Grants.of`` if it lacks one that is needed."""
+        self.namespace = namespace
+        granted = grants.of(self.caller, namespace, needed)
+        if not isinstance(granted, frozenset):
+            granted = await granted
+        self.permitted = True
+        return granted
 
     def end(self, error: PolicyError) -> None:
         """Ends the call with an error, at once or when its peer has taken what is being written.
@@ -253,15 +274,11 @@ class Call:
         raise asyncio.CancelledError from None
 
 
-def _nothing(_: Call) -> None:
-    """Does nothing."""
-
-
 class Observer(Protocol):
-    """Is notified of calls, on the event loop. Its method must return at once and must not raise."""
+    """Is notified of calls, on the event loop."""
 
     def ended(self, call: Call) -> None:
-        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Its caller may not have been identified."""
+        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Must return at once, and not raise."""
 
 
 class Calls:
@@ -276,47 +293,33 @@ class Calls:
         self.quotas: Quotas | None = Quotas(limits) if Quotas.limit(limits) else None
         """What each principal uses; None: there are no limits for principals."""
         self.began: Callable[[Call], None] | None = None
-        """Called with each call that has arrived."""
         self.observers: Sequence[Observer] = ()
-        """The observers that are notified of each call."""
-        self.on_deadline: Callable[[Call], None] = _nothing
+        self.on_deadline: Callable[[Call], None] = lambda _: None
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
         self._stops = False
         self._refused = 0
-        """How many calls were refused because the server stops."""
 
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __iter__(self) -> Iterator[Call]:
+        return iter(list(self._calls))
+
     def methods(self) -> list[str]:
         """Returns the method of each call in progress, so one method any number of times. Safe to call from any thread."""
-        return [call.method for call in list(self._calls)]
+        return [call.method for call in self]
 
     def unread_seconds(self) -> float:
         """Returns the longest time, in seconds, for which any peer has left a message unread; 0: none is unread. Safe from any thread."""
         now = time.monotonic()
-        return max((now - since for call in list(self._calls) if (since := call.unread_since()) is not None), default=0.0)
+        return max((now - since for call in self if (since := call.unread_since()) is not None), default=0.0)
 
-    def handler(
-        self,
-        name: str,
-        parse: Parse[Any] | None,
-        method: Method[Any],
-        *,
-        stream: bool,
-        endless: bool = False,
-        answered: Callable[[Call], None] = _nothing,
-    ) -> Handler:
+    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
         """Wraps a method for gRPC.
 
-        Args:
-            name: the method's name, as in ``Call``.
-            parse: decodes the request; None: the method takes it undecoded, or a stream of undecoded requests.
-            method: takes the request.
-            stream: whether the method writes its answers, and its calls may stay open.
-            endless: whether its calls do not end by themselves when the server stops, which does not wait for them.
-            answered: called when the method has returned, before its answer is sent.
+        ``parse`` is None if the method takes its request, or a stream of them, undecoded. ``stream``: whether it writes its answers, and
+        its calls may stay open; ``name`` and ``endless`` are as in ``Call``.
         """
 
         async def handle(request: Any, context: Any) -> Any:
@@ -337,9 +340,7 @@ class Calls:
                     call.usage, seconds = self.quotas.charge(who, name, call.time_left())
                     if seconds:
                         await asyncio.sleep(seconds)
-                answer = await method(request if parse is None else self.decode(parse, request), call)
-                answered(call)
-                return answer
+                return await method(request if parse is None else self.decode(parse, request), call)
             except BaseException as error:  # noqa: BLE001 (each becomes a status)
                 await _end(call, error)
             finally:
@@ -389,7 +390,7 @@ class Calls:
 
     async def end_all(self) -> None:
         """Ends every call in progress; returns when each has sent its status, or after a while."""
-        for call in list(self._calls):
+        for call in self:
             call.end(stopping())
         await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
 
@@ -417,6 +418,44 @@ class Calls:
         call.results = ()  # their requests refer to the batch, and so to the call
 
 
+class LibraryServices:
+    """Stands in for the gRPC server when services of libraries (health, reflection) are added to it with their generated code.
+
+    It wraps their methods like those of our own service. In place of gRPC's context these methods receive the ``Call``.
+    """
+
+    def __init__(self, server: grpc.aio.Server, calls: Calls) -> None:
+        """``server``: to which the wrapped methods are added."""
+        self._server = server
+        self._calls = calls
+
+    def add_generic_rpc_handlers(self, _handlers: object) -> None:
+        """Does nothing: generated code calls this beside ``add_registered_method_handlers``, with the same handlers."""
+
+    def add_registered_method_handlers(self, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
+        """Wraps the methods of a service and adds them to the gRPC server."""
+        ours = {name: self._method(f"{service}/{name}", handler) for name, handler in methods.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, ours),))
+
+    def _method(self, name: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        calls, parse, serialize = self._calls, handler.request_deserializer, handler.response_serializer
+        if handler.unary_unary is not None:
+            one = calls.handler(name, parse, handler.unary_unary, stream=False, endless=True)
+            return grpc.unary_unary_rpc_method_handler(one, response_serializer=serialize)
+        if handler.unary_stream is not None:
+            several = calls.handler(name, parse, handler.unary_stream, stream=True, endless=True)
+            return grpc.unary_stream_rpc_method_handler(several, response_serializer=serialize)
+        assert handler.stream_stream is not None, "no service has a stream of requests with one answer"
+
+        async def both(requests: Any, call: Call) -> None:
+            decoded = (calls.decode(parse, raw) async for raw in requests)
+            async for answer in handler.stream_stream(decoded, call):
+                await call.write(answer)
+
+        both_streams = calls.handler(name, None, both, stream=True, endless=True)
+        return grpc.stream_stream_rpc_method_handler(both_streams, response_serializer=serialize)
+
+
 async def _end(call: Call, error: BaseException) -> None:
     """Ends a call with the status of what its method, or a check before it, has raised. The handler must return then.
 
@@ -436,9 +475,6 @@ async def _end(call: Call, error: BaseException) -> None:
         await call.refuse(errors.internal())
     else:
         raise error
-
-
-_Error = TypeVar("_Error", bound=BaseException)
 
 
 def _without_frames(error: _Error) -> _Error:

@@ -17,14 +17,11 @@ from ..core.reasons import Reason, ViolationReason
 
 _LOG = logging.getLogger(__name__)
 DOMAIN = "topicpolicies"
-"""The domain of every ``google.rpc.ErrorInfo``."""
 DETAILS_KEY = "grpc-status-details-bin"
 _PUSHBACK_KEY = "grpc-retry-pushback-ms"
-"""The metadata that says when gRPC may repeat a call."""
 
 _CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
 _VIOLATION_BYTES = 3_500
-"""The most bytes of the violations in a status."""
 _DESCRIPTION_BYTES = 1_000
 """The most bytes of the description of a violation; it may name a topic of 1,024 characters."""
 _TRAILER_BYTES = 7_500

@@ -25,15 +25,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import grpc
 
 from topicpolicies.v1 import service_pb2
 
-from ..access.identification import ORIGINAL_KEY
+from ..access.caller import ORIGINAL_KEY
 from ..config import TlsConfig
-from ..core.chains.request import Outcome, Result
+from ..core.chains.request import Outcome
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY
@@ -41,13 +40,13 @@ from ..logs.change_log import NotLeader
 from . import errors
 from .calls import Call
 from .listening import read_pem
+from .requests import Change
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"
 """The metadata that marks a forwarded call."""
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
 _CONNECT_SECONDS = 2.0
-"""How long a connection to a leader may take."""
 PAUSE_SECONDS = 0.05
 """How long a change waits before it is tried again: a new leader is elected meanwhile."""
 _PART = 0.9
@@ -60,7 +59,6 @@ _OPTIONS = [
     ("grpc.enable_retries", 0),
     ("grpc.max_receive_message_length", -1),
 ]
-Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
 
 
 class _NotAnswered(Exception):
@@ -84,7 +82,6 @@ class Forwarding:
             token: returns the token that this sidecar has at others, "" for none; it may raise ``OSError``.
         """
         self.seconds = seconds
-        """How long a change may take."""
         self._tls = tls
         self._trusted = trusted or (tls.client_ca_file if tls is not None else None)
         self._token = token
@@ -250,8 +247,3 @@ class Forwarding:
 def forwarded_to(refused: NotLeader, call: Call) -> str:
     """Returns the address of the leader that a refused change is forwarded to; "": it is not forwarded."""
     return "" if any(key == FORWARDED_KEY for key, _ in call.metadata) else refused.metadata.get("leader", "")
-
-
-def result_of(answer: service_pb2.ChangeResult) -> Result:
-    """Returns a leader's answer as a result without documents."""
-    return Result(Outcome(answer.outcome), None, answer.version, answer.previous_version, answer.replayed, known=False)

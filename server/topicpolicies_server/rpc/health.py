@@ -33,12 +33,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """The health service of one server."""
 
     def __init__(self, readiness: Readiness, services: Collection[str]) -> None:
-        """Begins without watches.
-
-        Args:
-            readiness: whether the server is ready.
-            services: the full names of our services, which have the health of the server.
-        """
+        """Begins without watches. ``services``: the full names of our services, which have the health of the server."""
         self._readiness = readiness
         self._of_all = ("", "readiness", *services)
         self._watches: set[asyncio.Event] = set()

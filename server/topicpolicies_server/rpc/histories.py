@@ -22,7 +22,7 @@ from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINE
 from ..history.history import History
 from ..history.queries import LATEST, Past, Query
 from ..namespaces.registry import Registry
-from .answers import document, number
+from .answers import document, number, origin
 from .problems import MOST_ACTOR, Problems, Topic, read_scope, read_scopes, read_topic
 from .reads import page_token, read_page_token
 
@@ -102,12 +102,7 @@ def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, Polic
 
 
 async def list_history(registry: Registry, query: Query, *, followed: bool) -> bytes:
-    """Returns a serialized ``ListHistoryResponse``.
-
-    Args:
-        registry: the namespaces.
-        query: the entries that are wanted.
-        followed: whether the namespace may be loaded first, so that the history has what its log has.
+    """Returns a serialized ``ListHistoryResponse``. ``followed``: whether the namespace may be loaded first, to have what its log has.
 
     Raises:
         PolicyError: there is no history, or it can't be read.
@@ -127,15 +122,9 @@ async def list_history(registry: Registry, query: Query, *, followed: bool) -> b
 
 
 async def past_document(registry: Registry, namespace: str, key: PolicyKey, at: int, version: Position, *, followed: bool) -> bytes:
-    """Returns a document as it was, as a serialized ``PolicyDocument``.
+    """Returns a document as it was at a time (milliseconds since 1970), or as a version ("": the time counts), serialized.
 
-    Args:
-        registry: the namespaces.
-        namespace: the namespace of the topic.
-        key: the policy key.
-        at: the time, in milliseconds since 1970.
-        version: the version; "": the time counts.
-        followed: whether the namespace may be loaded for its present head; if not, only the history is used.
+    ``followed``: whether the namespace may be loaded for its present head; if not, only the history is used.
 
     Raises:
         PolicyError: there is no history, the document is not certain from it, or the history or the log can't be read.
@@ -156,9 +145,9 @@ def entry_message(entry: Entry) -> bytes:
         ambiguous=bool(entry.flags & AMBIGUOUS),
         replicated=bool(entry.flags & REPLICATED),
         problem=entry.problem,
+        origin=_origin(entry),
     )
     rest.time.FromMilliseconds(entry.at)
-    _describe(rest.origin, entry)
     if changed := entry.changed:
         rest.changed.paths.extend(changed)
     event = _event(entry) if entry.topic else b""
@@ -172,8 +161,7 @@ def is_change(entry: Entry) -> bool:
 
 def change_message(entry: Entry, *, with_before: bool) -> bytes:
     """Returns an entry as a serialized ``PolicyChange``. ``with_before``: whether it has the document before, too, if that is known."""
-    rest = service_pb2.PolicyChange(previous_version=entry.previous)
-    _describe(rest.origin, entry)
+    rest = service_pb2.PolicyChange(previous_version=entry.previous, origin=_origin(entry))
     return _documents(entry, _CHANGED_DOCUMENT, _CHANGED_PREVIOUS, with_before=with_before) + rest.SerializeToString()
 
 
@@ -208,19 +196,9 @@ def _event(entry: Entry) -> bytes:
     return record(_EVENT, event.SerializeToString() + record(_EVENT_TOPIC, topic))
 
 
-def _describe(origin: events_pb2.ChangeOrigin, entry: Entry) -> None:
-    origin.actor = entry.actor
-    origin.actor_standing = events_pb2.ActorStanding.ValueType(entry.standing)
-    origin.principal = entry.principal
-    origin.claimed_actor = entry.claimed
-    origin.owner = entry.owner
-    origin.trace_parent = entry.trace_parent
-    origin.reason = entry.reason
-    origin.request_id = entry.request_id
-    origin.producer_name = entry.producer
-    origin.publish_time.FromMilliseconds(entry.published_at)
-    if paths := entry.paths:
-        origin.update_mask.paths.extend(paths)
+def _origin(entry: Entry) -> events_pb2.ChangeOrigin:
+    standing = events_pb2.ActorStanding.ValueType(entry.standing)
+    return origin(entry.producer, entry.published_at, entry, standing, entry.paths)
 
 
 def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: bool = False) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,12 +30,7 @@ certificate is checked against the authorities that are trusted by then."""
 
 
 def grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
-    """Returns a server that does not listen yet.
-
-    Args:
-        limits: bound the size of messages and the number of calls.
-        mutual_tls: whether clients have certificates.
-    """
+    """Returns a server that does not listen yet. ``mutual_tls``: whether clients have certificates."""
     lasting = [
         ("grpc.max_connection_age_ms", int(CONNECTION_SECONDS * 1000)),
         ("grpc.max_connection_age_grace_ms", int(LAST_SECONDS * 1000)),
@@ -113,7 +107,7 @@ def read_pem(tls: TlsConfig) -> Pem:
     return pem
 
 
-class Certificates:
+class ServerCertificates:
     """The certificate that a server presents, and the authorities whose client certificates it accepts."""
 
     def __init__(self, tls: TlsConfig) -> None:
@@ -126,8 +120,7 @@ class Certificates:
         self._first = read_pem(tls)
         self.ends_at = _end_of(self._first.certificate)
         """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
-        self._next: deque[grpc.ServerCertificateConfiguration] = deque(maxlen=1)
-        """The configuration that gRPC has not fetched yet, if there is one. Its threads take it in one atomic step."""
+        self._next: grpc.ServerCertificateConfiguration | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials for one address of a server."""
@@ -142,15 +135,13 @@ class Certificates:
         reloader.add("TLS of the server", files, lambda: read_pem(tls), self._take, self._first)
 
     def _take(self, pem: Pem) -> None:
-        self._next.append(_configuration(pem))
+        self._next = _configuration(pem)
         self.ends_at = _end_of(pem.certificate)
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """Returns the new configuration; None: there is none. A thread of gRPC calls this, and must not be blocked."""
-        try:
-            return self._next.pop()
-        except IndexError:
-            return None
+        """Returns the new configuration; None: there is none. Threads of gRPC call this, and must not be blocked."""
+        found, self._next = self._next, None
+        return found
 
 
 def _configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:

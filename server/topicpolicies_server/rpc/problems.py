@@ -16,13 +16,9 @@ from ..core.names import PolicyKey, Scope, parse_topic
 from ..core.reasons import ViolationReason
 
 MOST_VERSION = 256
-"""The most characters of a version."""
 MOST_ACTOR = 256
-"""The most characters of an actor, and of an owner."""
 MOST_REASON = 1_024
-"""The most characters of the reason of a change."""
 MOST_TOKEN = 8_192
-"""The most characters of a page token."""
 DEFAULT_PAGE, MOST_PAGE = 100, 1_000
 """Entries of a page: unless the request names a size, and at most."""
 _T = TypeVar("_T")

@@ -88,15 +88,9 @@ class Quotas:
         return bool(limits.max_calls_per_principal or limits.max_watches_per_principal or limits.max_changes_per_second_per_principal)
 
     def charge(self, who: Hashable, method: str, left: float | None) -> tuple[Usage | None, float]:
-        """Charges a call to its principal, until ``release``.
+        """Charges a call to its principal, until ``release``. ``left``: seconds until the caller's deadline; None: there is none.
 
-        Args:
-            who: the principal (``principal``).
-            method: the method of the call.
-            left: seconds until the caller's deadline; None: there is none.
-
-        Returns:
-            What the principal uses now (None: the call is not charged), and the seconds after which the call may go on.
+        Returns what the principal uses now (None: the call is not charged), and the seconds after which the call may go on.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED (``LIMIT_REACHED``), the principal is at a limit.
@@ -138,12 +132,7 @@ class Quotas:
 
 
 def principal(caller: Caller, peer: str) -> Hashable:
-    """Returns whose quota a call uses: the role for which it is made, or else the address (a role is no address).
-
-    Args:
-        caller: the caller.
-        peer: gRPC's name of the peer.
-    """
+    """Returns whose quota a call uses: the role for which it is made, or else the address of ``peer`` (a role is no address)."""
     return address(peer) if caller.way is Way.NONE else (caller.role,)
 
 

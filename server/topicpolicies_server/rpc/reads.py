@@ -31,7 +31,6 @@ from .resume_tokens import NOTHING_READ
 _PAGE_BYTES = 1 << 20
 """Bytes of documents at which a page ends, so that every client can receive it; the last document may take it beyond that."""
 _DIGITS = 16
-"""Hexadecimal digits of the digest in a page token."""
 _Place = TypeVar("_Place")
 
 
@@ -97,14 +96,7 @@ async def effective_policy(
     """Returns a serialized ``EffectivePolicy``: the policies that are in effect for a topic, and the level that each value comes from.
 
     The levels are the topic's LOCAL and GLOBAL documents, the namespace and the brokers; ``core/policies/resolution`` combines them.
-
-    Args:
-        registry: the namespaces.
-        cluster: what is known of the cluster; None: nothing is.
-        topic: the topic.
-        at_least: by scope, the version that its document must have reached.
-        wire: serializes the policies.
-        call: the call; its ``at_least`` is set to the version that is waited for.
+    ``at_least``: by scope, the version that its document must have reached; that of ``call`` is set to the one that is waited for.
 
     Raises:
         PolicyError: the policies of the namespace or of the brokers are not known or can't be found out; the topic does not exist; the log
@@ -163,11 +155,7 @@ def page_token(listing: object, place: str) -> str:
 def read_page_token(listing: object, token: str, place_of: Callable[[str], _Place], problems: Problems) -> _Place | None:
     """Returns the place behind which a page begins; None: the token is empty, or is not one of this listing, which is noted.
 
-    Args:
-        listing: what the pages of the listing have in common, as in ``page_token``.
-        token: the token as it was sent.
-        place_of: parses a place. Raises ValueError if the text is none.
-        problems: where the violation is noted.
+    ``place_of`` parses a place; it raises ValueError if the text is none.
     """
     if not (token := problems.text(token, "page_token", MOST_TOKEN)):
         return None

@@ -3,129 +3,87 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import re
-import uuid
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
+from ..access import NOBODY, Caller
 from ..core.chains.request import Request
-from ..core.changes.change import Change, compile_change
-from ..core.errors import PolicyError, Violation, invalid
-from ..core.names import PolicyKey, Scope
+from ..core.changes.change import Change as CompiledChange
+from ..core.changes.change import compile_change
+from ..core.errors import PolicyError
 from ..core.policies import documents
 from ..core.reasons import ViolationReason
-from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
-from .calls import Call
+from ..core.traces import NO_TRACE, TraceContext
 from .problems import MOST_ACTOR, MOST_REASON, Problems, read_scope, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
 _VERSION = "precondition.version"
-_NO_KEY = PolicyKey("", Scope.LOCAL)
 _NO_OPERATIONS: Mapping[str, int] = {}
-Message: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
+Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
+"""The message of an update or a deletion."""
 
 
-class Author(NamedTuple):
-    """The verified caller of a call, and its trace."""
-
-    principal: str = ""
-    """The verified principal; "": no caller was verified."""
-    role: str = ""
-    """The role whose permissions count: the principal, or whom it speaks for as a proxy."""
-    trace: TraceContext = NO_TRACE
-    """The trace in which the call is made."""
-
-
-def author_of(call: Call) -> Author:
-    """Returns the author of a call: its verified caller, and the trace that its metadata names."""
-    caller, trace = call.caller, call.trace
-    return Author(caller.principal, caller.speaks_for or caller.principal, trace_of(call) if trace is None else trace)
-
-
-def trace_of(call: Call) -> TraceContext:
-    """Returns the trace context of a call's metadata (W3C Trace Context).
-
-    More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
-    """
-    parents = [str(value) for key, value in call.metadata if key == PARENT_KEY]
-    if len(parents) != 1:
-        return NO_TRACE
-    return trace_context(parents[0], ",".join(str(value) for key, value in call.metadata if key == STATE_KEY))
-
-
-def place_of(index: int, field: str) -> str:
-    """Returns the name that violations give to a field of a change of a batch."""
-    return f"changes[{index}].{field}"
-
-
-def read_update(message: service_pb2.UpdatePolicyRequest, author: Author, index: int | None = None) -> tuple[str, Request]:
-    """Reads an update. Returns its namespace, and the request for the namespace's sequencer.
+def read_change(message: Change, caller: Caller = NOBODY, trace: TraceContext = NO_TRACE, at: str = "") -> tuple[str, Request]:
+    """Reads an update or a deletion. Returns its namespace, and the request for the namespace's sequencer.
 
     Args:
-        message: the update.
-        author: the caller.
-        index: the index in its batch, for the names of fields in violations; None: the update is not of a batch.
+        message: the change.
+        caller: who makes it.
+        trace: the trace in which it is made.
+        at: the prefix of its fields' names in violations, if it is a change of a batch.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
     """
-    problems = Problems("" if index is None else place_of(index, "update."))
+    problems = Problems(at)
+    update = message if isinstance(message, service_pb2.UpdatePolicyRequest) else None
     topic = read_topic(message.topic, problems)
-    if topic is not None and topic.is_system_topic:
+    if update is not None and topic is not None and topic.is_system_topic:
         sentence = f"{topic.full} is one of Pulsar's system topics: its policies can be deleted, but not set."
         problems.add("topic", ViolationReason.SYSTEM_TOPIC, sentence)
     scope = read_scope(message.scope, problems)
-    change = _change(message, problems)
-    request = _request(message, author, problems)
-    if message.skip_if_absent and message.precondition.WhichOneof("condition") == "exists" and not message.precondition.exists:
+    change = _compiled(update, problems) if update is not None else None
+    version, exists = _precondition(message.precondition, problems) if message.HasField("precondition") else ("", None)
+    actor, reason, owner = message.actor, message.reason, message.owner
+    if actor or reason or owner:
+        actor, owner = problems.text(actor, "actor", MOST_ACTOR), problems.text(owner, "owner", MOST_ACTOR)
+        reason = problems.text(reason, "reason", MOST_REASON)
+    request_id = _request_id(message.request_id, problems)
+    skip_if_absent = update is not None and update.skip_if_absent
+    if skip_if_absent and exists is False:
         problems.add("skip_if_absent", ViolationReason.CONTRADICTION, "The precondition wants no document: say that or skip_if_absent.")
     problems.check()
-    assert topic is not None and change is not None, "checked"
-    request.key, request.change, request.skip_if_absent = topic.key(scope), change, message.skip_if_absent
-    return topic.namespace, request
-
-
-def read_delete(message: service_pb2.DeletePolicyRequest, author: Author, index: int | None = None) -> tuple[str, Request]:
-    """Reads a deletion. Returns its namespace, and the request for the namespace's sequencer. Arguments are those of ``read_update``.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    problems = Problems("" if index is None else place_of(index, "delete."))
-    topic = read_topic(message.topic, problems)
-    scope = read_scope(message.scope, problems)
-    request = _request(message, author, problems)
-    problems.check()
     assert topic is not None, "checked"
-    request.key = topic.key(scope)
-    return topic.namespace, request
+    claimed = ""
+    if caller.principal:
+        role = caller.role
+        actor, claimed = role, actor if actor != role else ""
+    return topic.namespace, Request(
+        topic.key(scope),
+        change,
+        request_id,
+        _digest(message) if message.request_id else "",
+        actor,
+        reason,
+        version,
+        exists,
+        message.include_previous,
+        skip_if_absent,
+        message.validate_only,
+        caller.principal,
+        claimed,
+        owner,
+        trace,
+    )
 
 
-def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: int) -> tuple[str, Request]:
-    """Reads a change of a batch. Returns its namespace, and the request for the namespace's sequencer.
-
-    Args:
-        change: the change.
-        author: the caller.
-        index: the index of the change in the batch.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
-    which = change.WhichOneof("change")
-    if which == "update":
-        return read_update(change.update, author, index)
-    if which == "delete":
-        return read_delete(change.delete, author, index)
-    at = place_of(index, "change")
-    raise invalid(Violation(at, ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
-
-
-def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
+def _compiled(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> CompiledChange | None:
     policies = message.policies if message.HasField("policies") else None
     if policies is not None and (size := policies.ByteSize()) > documents.MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
@@ -147,49 +105,22 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
         return None
 
 
-def _request(message: Message, author: Author, problems: Problems) -> Request:
-    """Reads what updates and deletions have in common, into a request without a key."""
-    version, exists = "", None
-    if message.HasField("precondition"):
-        condition = message.precondition
-        which = condition.WhichOneof("condition")
-        if which == "version":
-            version = problems.version(condition.version, _VERSION)
-            if not version:
-                problems.add(_VERSION, ViolationReason.MALFORMED_VERSION, f"{_VERSION} is empty: name a version.")
-        elif which == "exists":
-            exists = condition.exists
-    actor, reason, named = message.actor, message.reason, message.request_id
-    if actor:
-        actor = problems.text(actor, "actor", MOST_ACTOR)
-    if reason:
-        reason = problems.text(reason, "reason", MOST_REASON)
-    owner = problems.text(message.owner, "owner", MOST_ACTOR) if message.owner else ""
-    claimed = ""
-    if author.principal:
-        actor, claimed = author.role, actor if actor != author.role else ""
-    return Request(
-        _NO_KEY,
-        None,
-        _request_id(named, problems),
-        _digest(message) if named else "",
-        actor,
-        reason,
-        version,
-        exists,
-        message.include_previous,
-        False,
-        message.validate_only,
-        author.principal,
-        claimed,
-        owner,
-        author.trace,
-    )
+def _precondition(condition: service_pb2.Precondition, problems: Problems) -> tuple[str, bool | None]:
+    """Returns the version that a precondition demands ("": any), and whether there must be a document (None: either)."""
+    which = condition.WhichOneof("condition")
+    if which == "exists":
+        return "", condition.exists
+    if which != "version":
+        return "", None
+    version = problems.version(condition.version, _VERSION)
+    if not version:
+        problems.add(_VERSION, ViolationReason.MALFORMED_VERSION, f"{_VERSION} is empty: name a version.")
+    return version, None
 
 
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
-        return uuid.uuid4().hex
+        return f"{random.getrandbits(128):032x}"  # no system call: during one another thread runs
     compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
     if _UUID.fullmatch(compact):
         return compact
@@ -199,7 +130,7 @@ def _request_id(text: str, problems: Problems) -> str:
     return ""
 
 
-def _digest(message: Message) -> str:
+def _digest(message: Change) -> str:
     """Returns a digest of everything in a request but its id. A deletion and an update never have the same."""
     request_id = message.request_id
     message.request_id = ""

@@ -22,7 +22,7 @@ from grpc_reflection.v1alpha._async import ReflectionServicer
 from topicpolicies.v1 import service_pb2
 
 from ..access import Caller
-from ..access.grants import open_grants
+from ..access.grants import Grants, open_roles
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
@@ -37,13 +37,11 @@ from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import LogProbe, Pulse, Readiness, report
 from .access_log import AccessLog
-from .calls import LAST_SECONDS, Call, Calls
+from .calls import LAST_SECONDS, Call, Calls, LibraryServices
 from .forwarding import Forwarding
-from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
-from .listening import Certificates, bind, grpc_server, keep_quiet
-from .permits import Permits
-from .servicer import Servicer
+from .listening import ServerCertificates, bind, grpc_server, keep_quiet
+from .servicer import HISTORY_SERVICE, SERVICE, Servicer
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
@@ -58,12 +56,7 @@ class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
     def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
-        """Starts nothing yet.
-
-        Args:
-            config: the complete configuration.
-            declared: what each owner declares in the files of ``config.declared``.
-        """
+        """Starts nothing yet. ``declared``: what each owner declares in the files of ``config.declared``."""
         self.config = config
         self._declared = declared
         self.address = str(config.listen)
@@ -80,7 +73,6 @@ class Server:
         self._servicer: Servicer | None = None
         self._probe: LogProbe | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
-        """The parts beside the namespaces that metrics are collected from."""
 
     @property
     def registry(self) -> Registry:
@@ -120,25 +112,25 @@ class Server:
         self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
         refuses = probe.readiness.refuses_waiting
-        cluster = await open_cluster(config.log, missing_topics=config.missing_topics, refuses=refuses)
+        cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=refuses)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
-        grants = await open_grants(config.authorization, config.log, self.reloader)
-        if grants is not None:
-            parts.push_async_callback(grants.close)
+        roles = open_roles(config.authorization, config.log, self.reloader)
+        if roles is not None:
+            parts.push_async_callback(roles.close)
         self._servicer = servicer = Servicer(
             registry,
             limits,
             lambda: info(config, cluster),
             calls,
-            permits=Permits(grants, show_secrets=config.show_secrets),
+            grants=Grants(roles, show_secrets=config.show_secrets),
             cluster=cluster,
             forwarding=self._open_forwarding(parts),
         )
         parts.push_async_callback(self.reloader.close)
         credentials = self._follow_certificates()
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
-        server.add_generic_rpc_handlers(handlers(servicer, calls))
+        server.add_generic_rpc_handlers(servicer.handlers())
         others = LibraryServices(server, calls)
         health = HealthService(probe.readiness, (SERVICE, HISTORY_SERVICE))
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
@@ -286,7 +278,7 @@ class Server:
     def _follow_certificates(self) -> grpc.ServerCredentials | None:
         if self.config.tls is None:
             return None
-        certificates = Certificates(self.config.tls)
+        certificates = ServerCertificates(self.config.tls)
         certificates.follow(self.reloader)
         self._sources.certificate_ends = lambda: certificates.ends_at
         return certificates.credentials()
@@ -294,7 +286,6 @@ class Server:
 
 _HEALTH = f"{_HEALTH_SERVICE}/"
 _CERTIFICATE = "x509_pem_cert"
-"""The property of gRPC's authentication context that has the PEM of a verified client certificate."""
 
 
 def _identify(identification: Identification, call: Call) -> Caller | Awaitable[Caller]:
@@ -341,11 +332,8 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
 async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
     """Opens the change log that a configuration names.
 
-    Args:
-        config: which log, and its options.
-        limits: bound what is in flight, and what the embedded log retains.
-        advertised: returns the address at which clients reach this server; called only once the server listens. None: the server never
-            writes, so it need not be reached as a log's writer.
+    ``advertised`` returns the address at which clients reach this server; it is called only once the server listens. None: the server
+    never writes, so it need not be reached as a log's writer.
 
     Raises:
         LogError: the log can't be opened.

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any
+
+import grpc
 
 from topicpolicies.v1 import history_pb2, service_pb2
 
-from ..access import Permission
+from ..access import Granted, Permission
+from ..access.grants import Grants
 from ..cluster.cluster import Cluster
 from ..config import Limits
 from ..core.chains.answers import not_in_time
@@ -24,22 +28,23 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
-from ..namespaces.namespace import Namespace, Phase
+from ..namespaces.namespace import Phase
 from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
 from . import answers, histories, reads, requests
 from .batches import ChangeBatch
-from .calls import Call, Calls
+from .calls import CHANGES, Call, Calls, Method
 from .forwarding import Forwarding
-from .permits import Permit, Permits
-from .requests import Author, author_of
+from .requests import Change
 from .watching.history_part import HistoryPart
-from .watching.policy_part import PolicyPart, WatchResources
+from .watching.policy_part import PolicyPart
 from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
-_Message = TypeVar("_Message", service_pb2.UpdatePolicyRequest, service_pb2.DeletePolicyRequest)
-_Read: TypeAlias = Callable[[_Message, Author], tuple[str, Request]]
+SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
+HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name
+UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
+"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 
 
 class Servicer:
@@ -52,69 +57,90 @@ class Servicer:
         info: Callable[[], service_pb2.ServerInfo],
         calls: Calls,
         *,
-        permits: Permits,
+        grants: Grants,
         cluster: Cluster | None = None,
         forwarding: Forwarding | None = None,
     ) -> None:
         """Serves the namespaces of a registry.
 
-        Args:
-            registry: the namespaces.
-            limits: every limit of the server.
-            info: returns the answer to GetServerInfo.
-            calls: the calls in progress.
-            permits: permits calls.
-            cluster: what is known of the cluster; None: nothing is.
-            forwarding: forwards changes to the leaders of logs; None: logs have no leaders.
+        ``info`` returns the answer to GetServerInfo. ``cluster`` is None if nothing is known of it, ``forwarding`` if logs have no leaders.
         """
-        self._permits = permits
-        self._resources = WatchResources(registry, permits.wire, cluster)
-        self.watches = WatchStreams(limits.max_watches, permits)
-        """The open streams of watches, also of the history."""
+        self._grants = grants
+        self.watches = WatchStreams(limits.max_watches, grants)
         self.registry = registry
-        """The namespaces."""
         self._waiting = registry.common.activity.stages["waiting"]
         self._readiness = registry.common.readiness
         self._limits = limits
         self._cluster = cluster
         self._forwarding = forwarding
         self._info = info
-        self._changes: dict[Request, Namespace] = {}
-        """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
-        self._batches: dict[Call, ChangeBatch] = {}
         self.calls = calls
-        """Every call in progress on the server."""
         calls.on_deadline = self._on_deadline
         self.constraints_of: Callable[[str], Sequence[Constraint]] | None = None
         """Returns what changes of a topic, by its full name, may make of it; None: anything."""
 
+    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Returns the handlers of both services for a gRPC server."""
+
+        def unary(name: str, request: Any, method: Method[bytes]) -> grpc.RpcMethodHandler[Any, Any]:
+            async def marked(message: Any, call: Call) -> bytes:
+                answer = await method(message, call)
+                if self._readiness.cut_off and not self.registry.common.context.sole_writer:
+                    since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - self._readiness.since)
+                    call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
+                return answer
+
+            return grpc.unary_unary_rpc_method_handler(
+                self.calls.handler(name, request.FromString, method if name in CHANGES else marked, stream=False)
+            )
+
+        def stream(name: str, request: Any, method: Method[None]) -> grpc.RpcMethodHandler[Any, Any]:
+            return grpc.unary_stream_rpc_method_handler(self.calls.handler(name, request.FromString, method, stream=True))
+
+        policies = {
+            "UpdatePolicy": unary("UpdatePolicy", service_pb2.UpdatePolicyRequest, self.change),
+            "BatchUpdatePolicies": unary("BatchUpdatePolicies", service_pb2.BatchUpdatePoliciesRequest, self.batch_update_policies),
+            "DeletePolicy": unary("DeletePolicy", service_pb2.DeletePolicyRequest, self.change),
+            "GetPolicy": unary("GetPolicy", service_pb2.GetPolicyRequest, self.get_policy),
+            "GetEffectivePolicy": unary("GetEffectivePolicy", service_pb2.GetEffectivePolicyRequest, self.get_effective_policy),
+            "GetServerInfo": unary("GetServerInfo", service_pb2.GetServerInfoRequest, self.get_server_info),
+            "ListPolicies": unary("ListPolicies", service_pb2.ListPoliciesRequest, self.list_policies),
+            "WatchPolicies": stream("WatchPolicies", service_pb2.WatchPoliciesRequest, self.watch_policies),
+        }
+        of_history = {
+            "ListHistory": unary("ListHistory", history_pb2.ListHistoryRequest, self.list_history),
+            "GetPolicyAsOf": unary("GetPolicyAsOf", history_pb2.GetPolicyAsOfRequest, self.get_policy_as_of),
+            "WatchHistory": stream("WatchHistory", history_pb2.WatchHistoryRequest, self.watch_history),
+        }
+        return (
+            grpc.method_handlers_generic_handler(SERVICE, policies),
+            grpc.method_handlers_generic_handler(HISTORY_SERVICE, of_history),
+        )
+
     def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
-        for request, namespace in list(self._changes.items()):
-            namespace.updates.answer_now(request, stopping())
-        for batch in list(self._batches.values()):
-            batch.end(lambda *_, **__: stopping())
+        for call in self.calls:
+            if call.batch is not None:
+                call.batch.end(lambda *_, **__: stopping())
+            elif call.served is not None and call.request is not None:
+                call.served.updates.answer_now(call.request, stopping())
 
     def _on_deadline(self, call: Call) -> None:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
-        if (batch := self._batches.get(call)) is not None:
-            batch.end(self._not_in_time)
+        if call.batch is not None:
+            call.batch.end(self._not_in_time)
             return
         request = call.request
         error = self._not_in_time(request, call.namespace, permitted=call.permitted, at_least=call.at_least)
-        if request is not None and request.submitted and (namespace := self._changes.get(request)) is not None:
-            namespace.updates.answer_now(request, error)
+        if request is not None and request.submitted and call.served is not None:
+            call.served.updates.answer_now(request, error)
         else:
             call.end(error)
 
     def _not_in_time(self, request: Request | None, namespace: str, *, permitted: bool, at_least: str = "") -> PolicyError:
         """Returns why a call has no answer when its deadline is near, as far as is known; of a change, if it certainly was not made.
 
-        Args:
-            request: the change; None: it was not read, or the call makes none.
-            namespace: the namespace that the call concerns; "": not known.
-            permitted: whether the caller has the permission there; if not, nothing is revealed of the namespace.
-            at_least: the version that the answer must have reached; "": any.
+        ``request`` is None if no change was read; the other arguments are the attributes of a call.
         """
         if namespace and not permitted:
             return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")
@@ -132,77 +158,62 @@ class Servicer:
             return not_reached(namespace, at_least)
         return _within(Reason.TIMEOUT, "What the call waited for has not happened.", Kind.DEADLINE_EXCEEDED)
 
-    async def update_policy(self, message: service_pb2.UpdatePolicyRequest, call: Call) -> bytes:
-        """Serves UpdatePolicy."""
-        return await self._change(message, requests.read_update, call)
-
-    async def delete_policy(self, message: service_pb2.DeletePolicyRequest, call: Call) -> bytes:
-        """Serves DeletePolicy."""
-        return await self._change(message, requests.read_delete, call)
-
-    async def _change(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
-        """Makes the change of an UpdatePolicy or DeletePolicy call, here or at the leader of the namespace, and returns the answer."""
+    async def change(self, message: Change, call: Call) -> bytes:
+        """Serves UpdatePolicy and DeletePolicy: makes the change here, or at the leader of the namespace."""
         call.target = message.topic
         try:
-            return await self._change_here(message, read, call)
+            return await self._change_here(message, call)
         except NotLeader as refused:
             if self._forwarding is None:
                 raise
-            return await self._forwarding.change(call, message, refused, lambda: self._change_here(message, read, call))
+            return await self._forwarding.change(call, message, refused, lambda: self._change_here(message, call))
 
-    async def _change_here(self, message: _Message, read: _Read[_Message], call: Call) -> bytes:
-        name, request = read(message, author_of(call))
-        permit = await self._permits.of(call, name, Permission.CHANGE)
-        self._constrain(request, permit)
+    async def _change_here(self, message: Change, call: Call) -> bytes:
+        name, request = requests.read_change(message, call.caller, call.trace_context())
+        granted = await call.permit(self._grants, name, Permission.CHANGE)
+        self._constrain(request, granted)
         call.request = request
         if self._cluster is not None and (waiting := self._cluster.admit(name, request)) is not None:
             await waiting
-        self._changes[request] = namespace = self.registry.get(name)
+        call.served = namespace = self.registry.get(name)
         self._waiting.count(time.perf_counter() - call.started)
         try:
             result = await namespace.update(request)
             call.outcome = result.outcome
-            return answers.change_answer(request, result, permit.wire)
+            return answers.change_answer(request, result, answers.wire_of(granted))
         finally:
-            del self._changes[request]
+            call.served = None
 
-    def _constrain(self, request: Request, permit: Permit) -> None:
+    def _constrain(self, request: Request, granted: Granted) -> None:
         """Gives a change the constraints that it must keep."""
-        if self.constraints_of is not None and not permit.overrides:
+        if self.constraints_of is not None and Permission.OVERRIDE not in granted:
             request.constraints = self.constraints_of(request.key.topic)
 
     async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
         """Serves BatchUpdatePolicies."""
-        batch = self._batches[call] = ChangeBatch(
-            message.changes,
-            call,
-            self.registry,
-            self._cluster,
-            self._permits,
-            self._constrain,
-            self._forwarding,
-        )
+        changes, forwarding = message.changes, self._forwarding
+        call.batch = ChangeBatch(changes, call, self.registry, self._cluster, self._grants, self._constrain, forwarding)
         try:
-            return await batch.run()
+            return await call.batch.run()
         finally:
-            del self._batches[call]
+            call.batch = None
 
     async def get_policy(self, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
         """Serves GetPolicy."""
         call.target = message.topic
         topic, key, at_least = reads.read_get(message)
-        permit = await self._permits.of(call, topic.namespace, Permission.READ)
+        granted = await call.permit(self._grants, topic.namespace, Permission.READ)
         if self._cluster is not None and await self._cluster.disabled(topic.namespace, topic.full):
             return answers.document(key, ABSENT, None, disabled=True)
         call.at_least = at_least
-        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), permit.wire)
+        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
 
     async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
         """Serves GetEffectivePolicy."""
         call.target = message.topic
         topic, at_least = reads.read_effective(message)
-        permit = await self._permits.of(call, topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self._cluster, topic, at_least, permit.wire, call)
+        granted = await call.permit(self._grants, topic.namespace, Permission.READ)
+        return await reads.effective_policy(self.registry, self._cluster, topic, at_least, answers.wire_of(granted), call)
 
     async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
         """Serves GetServerInfo."""
@@ -212,22 +223,22 @@ class Servicer:
         """Serves ListPolicies."""
         call.target = message.namespace
         page = reads.read_list(message)
-        permit = await self._permits.of(call, page.namespace, Permission.READ)
-        return await reads.policies_of(self.registry, self._cluster, page, permit.wire)
+        granted = await call.permit(self._grants, page.namespace, Permission.READ)
+        return await reads.policies_of(self.registry, self._cluster, page, answers.wire_of(granted))
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
         """Serves WatchPolicies."""
         limits = self._limits
         watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
         call.target = next(iter((*message.namespaces, *message.topics)), "")
-        part_of = partial(PolicyPart, self._resources, watch)
-        await self.watches.run(watch.topics, part_of, watch.bookmark_seconds, watch.permissions, call)
+        part_of = partial(PolicyPart, self.registry, self._cluster, watch)
+        await self.watches.run(call, watch.permissions, watch.topics, part_of, watch.bookmark_seconds)
 
     async def list_history(self, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
         """Serves ListHistory."""
         call.target = message.topic or message.namespace
         query = histories.read_query(message)
-        await self._permits.of(call, query.namespace, Permission.HISTORY)
+        await call.permit(self._grants, query.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(query.namespace, query.topic)
         return await histories.list_history(self.registry, query, followed=followed)
 
@@ -235,7 +246,7 @@ class Servicer:
         """Serves GetPolicyAsOf."""
         call.target = message.topic
         topic, key, at, version = histories.read_moment(message)
-        await self._permits.of(call, topic.namespace, Permission.HISTORY)
+        await call.permit(self._grants, topic.namespace, Permission.HISTORY)
         followed = await self._may_be_loaded(topic.namespace, topic.full)
         return await histories.past_document(self.registry, topic.namespace, key, at, version, followed=followed)
 
@@ -246,7 +257,7 @@ class Servicer:
         histories.of(self.registry)
         call.target = message.namespaces[0]
         part_of = partial(HistoryPart, self.registry, watch)
-        await self.watches.run(watch.positions, part_of, watch.bookmark_seconds, (Permission.HISTORY,), call)
+        await self.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
     async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
         """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""

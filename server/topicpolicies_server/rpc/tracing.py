@@ -1,14 +1,8 @@
 """Traces calls, and sends their spans to a collector (OTLP over HTTP), with OpenTelemetry's SDK. Imported only if that is wanted.
 
-The caller's trace context (W3C, in the metadata) decides whether a call is traced:
-
-============================  ==================================================================
-the caller's context          the call
-============================  ==================================================================
-sampled                       has a span, a child of the caller's
-not sampled                   has no span; the caller's context is passed on unchanged
-none                          with the configured probability begins a trace, with a span
-============================  ==================================================================
+The caller's trace context (W3C, in the metadata) decides whether a call is traced: a sampled one has a span, a child of the caller's; one
+that is not sampled has none, and the caller's context is passed on unchanged. A call without a context begins a trace with the configured
+probability.
 """
 
 from __future__ import annotations
@@ -18,7 +12,7 @@ import random
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import grpc
@@ -34,16 +28,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..config import TelemetryConfig
-from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext
+from ..core.traces import PARENT_KEY, STATE_KEY, TraceContext
 from .calls import Call
-from .requests import trace_of
 
 SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
-"""OpenTelemetry's environment variable for the service name under which a collector knows the server."""
 _SAMPLED = 1
 _CONTEXTS = TraceContextTextMapPropagator()
 _SECONDS = 10.0
-"""How long a request to the collector may take."""
 _CLOSE_SECONDS = 2.0
 _LONGEST = 300
 """How many characters are sent of a topic's name, which is a caller's text."""
@@ -58,16 +49,9 @@ _SERVICES = {
 class Tracing:
     """Traces calls (``Calls.began``), and observes their ends (``calls.Observer``)."""
 
-    def __init__(self, exporter: SpanExporter, ratio: float, chance: Callable[[], float] = random.random) -> None:
-        """Begins to send spans, on a thread.
-
-        Args:
-            exporter: sends them.
-            ratio: the fraction of calls without a context that begin a trace: 0 to 1.
-            chance: returns a random number from 0 to below 1.
-        """
+    def __init__(self, exporter: SpanExporter, ratio: float) -> None:
+        """Begins to send spans, on a thread. ``ratio``: the fraction of calls without a context that begin a trace."""
         self._ratio = ratio
-        self._chance = chance
         self._exporter = exporter
         self._provider = TracerProvider(ALWAYS_ON, Resource.create(_about()), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -75,18 +59,13 @@ class Tracing:
 
     def began(self, call: Call) -> None:
         """Sets the trace of a call that has arrived, and its span if it is traced."""
-        trace = NO_TRACE
-        for key, _ in call.metadata:
-            if key == PARENT_KEY:
-                trace = trace_of(call)
-                break
+        trace = call.trace_context()
         parent = trace.parent
-        if int(parent[-2:], 16) & _SAMPLED if parent else self._chance() < self._ratio:
+        if int(parent[-2:], 16) & _SAMPLED if parent else random.random() < self._ratio:
             caller = {PARENT_KEY: parent, STATE_KEY: trace.state} if parent else {}
             span = call.span = self._tracer.start_span(call.method, _CONTEXTS.extract(caller, Context()), SpanKind.SERVER)
             own = span.get_span_context()
-            trace = TraceContext(f"00-{own.trace_id:032x}-{own.span_id:016x}-01", trace.state)
-        call.trace = trace if trace.parent else NO_TRACE
+            call.trace = TraceContext(f"00-{own.trace_id:032x}-{own.span_id:016x}-01", trace.state)
 
     def ended(self, call: Call) -> None:
         """Ends the span of a traced call."""

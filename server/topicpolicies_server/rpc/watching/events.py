@@ -13,18 +13,18 @@ from typing import Final
 from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
 
 from ...core.names import PolicyKey
+from ...core.policies import documents
 from ...core.policies.documents import record
-from ...core.policies.events import ABSENT, Placed, Stamp
+from ...core.policies.events import ABSENT, Placed
 from ...core.policies.secrets import SETTING
 from ...core.reading.cell import Head
 from ...core.reading.tokens import Token
 from ...core.reading.watch import Taken
 from ...core.reasons import Reason
 from .. import resume_tokens
-from ..answers import Wire, document, number, present
+from ..answers import Wire, document, number, origin, present
 
 MOST_MESSAGE = 4_096
-"""The most characters of the message of a status or a reset."""
 PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
@@ -40,22 +40,18 @@ def resumable(event: bytes, token: Token) -> bytes:
 
 
 def bookmark(namespace: str, token: Token, complete_as_of_ms: int, now_ms: int, *, synced: bool) -> bytes:
-    """Returns a bookmark.
-
-    Args:
-        namespace: ``tenant/namespace``.
-        token: where the watch stands.
-        complete_as_of_ms: as of when everything was sent, in milliseconds since 1970; 0: that is not known.
-        now_ms: the present, by the same clock.
-        synced: whether the snapshot is complete, or the resumed watch has caught up.
-    """
+    """Returns a bookmark with its content (``bookmark_message``). ``token``: where the watch stands."""
     event = service_pb2.WatchEvent(namespace=namespace, resume_token=resume_tokens.write(token))
     event.bookmark.CopyFrom(bookmark_message(complete_as_of_ms, now_ms, synced=synced))
     return _record(event)
 
 
 def bookmark_message(complete_as_of_ms: int, now_ms: int, *, synced: bool) -> service_pb2.Bookmark:
-    """Returns the content of a bookmark; the arguments are those of ``bookmark``."""
+    """Returns the content of a bookmark.
+
+    ``complete_as_of_ms``: as of when everything was sent, in milliseconds since 1970; 0: that is not known; ``now_ms``: the present, by the
+    same clock; ``synced``: whether the snapshot is complete, or the resumed watch has caught up.
+    """
     message = service_pb2.Bookmark(synced=synced)
     if complete_as_of_ms:
         message.age.FromMilliseconds(max(now_ms - complete_as_of_ms, 0))
@@ -89,17 +85,12 @@ def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
     return errors_pb2.ErrorReason.Value(f"ERROR_REASON_{'UNSPECIFIED' if reason is None else reason.value}")
 
 
-def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool, own: bool = False) -> bytes:
-    """Returns a change, without a token. The bytes are cached in the head, so that all watchers share them.
+def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
+    """Returns a change, without a token. The bytes are cached in the head and shared by all watchers, unless they have secrets.
 
-    Args:
-        namespace: ``tenant/namespace``.
-        change: the head after the change.
-        wire: serializes documents.
-        with_before: whether the record has the document before the change, too.
-        own: whether ``wire`` is not the one that most watchers use. If the change may contain secrets, the bytes are not shared then.
+    ``change`` is the head after it; ``with_before``: whether the record has the document before it, too.
     """
-    if own and _has_secrets(change):
+    if wire is documents.wire and _has_secrets(change):
         return _change_record(namespace, change, wire, with_before=with_before)
     if not with_before or change.before is None:
         if change.encoded is None:
@@ -127,9 +118,8 @@ def change_of(namespace: str, change: bytes) -> bytes:
 
 
 def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
-    rest = service_pb2.PolicyChange(previous_version=change.previous)
-    if change.placed is not None:
-        _describe(rest.origin, change.placed)
+    described = _origin(change.placed) if change.placed is not None else None
+    rest = service_pb2.PolicyChange(previous_version=change.previous, origin=described)
     body = record(_DOCUMENT, present(change.key, change, wire))
     if with_before and change.before is not None:
         before = change.before.document
@@ -137,30 +127,12 @@ def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: boo
     return change_of(namespace, body + rest.SerializeToString())
 
 
-def _describe(origin: events_pb2.ChangeOrigin, placed: Placed) -> None:
-    origin.producer_name = placed.producer
-    origin.publish_time.FromMilliseconds(placed.published_at)
-    if placed.event is None:
-        return
-    stamp = placed.event.stamp
-    if stamp is not None:
-        origin.actor = stamp.actor
-        origin.principal = stamp.principal
-        origin.claimed_actor = stamp.claimed
-        origin.owner = stamp.owner
-        origin.trace_parent = stamp.trace_parent
-        origin.reason = stamp.reason
-        origin.request_id = stamp.request_id
-        if stamp.mask:
-            origin.update_mask.paths.extend(stamp.mask)
-    origin.actor_standing = _standing(stamp)
-
-
-def _standing(stamp: Stamp | None) -> events_pb2.ActorStanding.ValueType:
-    """Returns whether the actor of an event was authenticated."""
-    if stamp is None or not stamp.actor:
-        return events_pb2.ACTOR_STANDING_UNKNOWN
-    return events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
+def _origin(placed: Placed) -> events_pb2.ChangeOrigin:
+    stamp = placed.event.stamp if placed.event is not None else None
+    standing = events_pb2.ACTOR_STANDING_UNKNOWN
+    if stamp is not None and stamp.actor:
+        standing = events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
+    return origin(placed.producer, placed.published_at, stamp, standing, stamp.mask if stamp is not None else ())
 
 
 def _record(event: service_pb2.WatchEvent) -> bytes:
@@ -173,16 +145,11 @@ class Piece:
     __slots__ = ("_whole", "before", "last", "upto")
 
     def __init__(self, before: bytes, last: bytes, upto: int) -> None:
-        """A piece of what was taken.
-
-        Args:
-            before: all records but the last, joined.
-            last: the last record.
-            upto: how many of its changes come before the end of this piece.
-        """
         self.before = before
+        """All records but the last, joined."""
         self.last = last
         self.upto = upto
+        """How many of the changes that were taken come before the end of this piece."""
         self._whole: tuple[Token | None, bytes] | None = None
         """The token that was added last, and all records with it."""
 
@@ -193,19 +160,8 @@ class Piece:
         return self._whole[1]
 
 
-def change_pieces(
-    name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool, own: bool = False
-) -> Sequence[Piece]:
-    """Returns the change records of what was taken, in pieces, without those of topics whose policies are disabled.
-
-    Args:
-        name: ``tenant/namespace``.
-        taken: what was taken.
-        wire: serializes documents.
-        disabled: the topics whose policies are disabled.
-        with_before: whether each change has the document before it, too.
-        own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
-    """
+def change_pieces(name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool) -> Sequence[Piece]:
+    """Returns the change records of what was taken, in pieces, without those of the disabled topics."""
     way = (wire, with_before, disabled)
     known: Sequence[Piece] | None = taken.made.get(way)
     if known is not None:
@@ -216,7 +172,7 @@ def change_pieces(
     for count, change in enumerate(taken.heads, 1):
         if change.key.topic in disabled:
             continue
-        record = change_record(name, change, wire, with_before=with_before, own=own)
+        record = change_record(name, change, wire, with_before=with_before)
         if records and size + len(record) > PIECE_BYTES:
             pieces.append(Piece(b"".join(records[:-1]), records[-1], last))
             records, size = [], 0

@@ -13,7 +13,6 @@ from typing import Final
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ...core.errors import PolicyError
-from ...core.policies import secrets
 from ...core.policies.documents import record
 from ...core.reading.tokens import Token
 from ...core.reasons import Reason
@@ -29,11 +28,8 @@ from .part import Part
 from .requests import HistoryWatch
 
 _STRETCH = 256
-"""The most events that are read from the history at a time."""
 _BOOKMARKS = 1_000
-"""The most bookmarks that are read from the history at a time, if only bookmarks are asked for."""
 _PAUSE_SECONDS = 0.1
-"""Seconds between two questions whether a namespace can be loaded."""
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
@@ -41,17 +37,8 @@ _GATHER_SECONDS = 0.05
 class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
-    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire | None = None) -> None:
-        """Does nothing before ``begin``.
-
-        Args:
-            registry: the namespaces, and the server's history.
-            watch: the request of the stream.
-            name: ``tenant/namespace``.
-            wake: called when there may be something to take.
-            wire: serializes documents for the caller. The history has no secrets.
-        """
-        super().__init__(name, "the watch of the history of", wake, wire or secrets.wire)
+    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire) -> None:
+        super().__init__(name, "the watch of the history of", wake, wire)
         self._registry = registry
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""

@@ -34,35 +34,24 @@ class Part(ABC):
     """One namespace of a stream."""
 
     def __init__(self, name: str, what: str, wake: Callable[[], None], wire: Wire) -> None:
-        """Does nothing before ``begin``.
-
-        Args:
-            name: ``tenant/namespace``.
-            what: what the task is for, in messages.
-            wake: called when there may be something to take.
-            wire: serializes documents for the caller, with or without secrets.
-        """
+        """``what``: what the task is for, in messages; ``wake``: called when there may be something to take."""
         self.name = name
         self.more = False
         """Whether the last ``take`` left something that can be taken at once."""
         self.wire = wire
-        """Serializes documents for the caller, with or without secrets."""
         self.refusal: PolicyError | None = None
         """Why the caller may not watch this namespace now; None: it may."""
         self._wake = wake
         self._records: list[bytes] = []
-        """The records that wait to be taken, in order."""
         self._taken: asyncio.Event | None = None
         """Set when the waiting records are taken; None until ``_all_taken`` was called for the first time."""
         self._namespace: Namespace | None = None
-        """The namespace; None: it was not loaded yet."""
         self._synced = False
         """Whether SYNCED was sent, or waits, without a reset since."""
         self._sent_status = _ASSUMED
         self._failure: PolicyError | None = None
         """Why the last attempt to follow the namespace failed; None: it did not, or has succeeded since."""
         self._fault: PolicyError | None = None
-        """The error that ends the stream."""
         self._task = RestartedTask(f"{what} {name}", self._run, failed=self._failed)
 
     # --- called by the stream -----------------------------------------------------------------------------------

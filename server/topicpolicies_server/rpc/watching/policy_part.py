@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
 
 from topicpolicies.v1 import service_pb2
 
@@ -29,7 +28,8 @@ from ...core.reasons import Reason
 from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
-from .. import answers, histories
+from .. import histories
+from ..answers import Wire
 from ..resume_tokens import NOTHING_READ
 from . import events
 from .part import Part, Status
@@ -39,46 +39,23 @@ TURN = 256
 """Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
 HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
 _STRETCH = 256
-"""The most events that are read from the history at a time."""
-
-
-class WatchResources(NamedTuple):
-    """What all watches of a server share."""
-
-    registry: Registry
-    wire: answers.Wire
-    """Serializes documents, unless a permission decides how."""
-    cluster: Cluster | None = None
-    """Knows what is disabled by a property; None: nothing can be."""
 
 
 class PolicyPart(Part):
     """One namespace of a WatchPolicies stream."""
 
-    def __init__(
-        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], wire: answers.Wire | None = None
-    ) -> None:
-        """Does nothing before ``begin``.
-
-        Args:
-            resources: what all watches of the server share.
-            watch: the request of the stream.
-            name: ``tenant/namespace``.
-            wake: called when there may be something to take.
-            wire: serializes documents for the caller; None: as most watches do.
-        """
-        super().__init__(name, "the watch of", wake, wire or resources.wire)
-        self._resources = resources
+    def __init__(self, registry: Registry, cluster: Cluster | None, watch: Watch, name: str, wake: Callable[[], None], wire: Wire) -> None:
+        """Does nothing before ``begin``. ``cluster``: knows what is disabled by a property; None: nothing can be."""
+        super().__init__(name, "the watch of", wake, wire)
+        self._registry = registry
+        self._cluster = cluster
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._disabled = Disabled()
-        """What is disabled of the selection."""
         self._rests = False
         """Whether everything that is watched is disabled, and the client was sent that."""
         self._begin_anew = asyncio.Event()
-        """Set when the watcher can't go on."""
         self._watcher: Watcher | None = None
-        """What changes are taken from; None: there is none now."""
         self._replaced = False
         """Whether the watcher ended because the namespace has another log now."""
         self._left_out = ""
@@ -124,14 +101,14 @@ class PolicyPart(Part):
             PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
         """
         topics = self._selection.topics
-        if self._resources.cluster is not None:
-            self._disabled = await self._resources.cluster.disabled_of(self.name, topics, fresh=True)
+        if self._cluster is not None:
+            self._disabled = await self._cluster.disabled_of(self.name, topics)
         disabled, self._left_out = self._disabled, self._disabled.digest
         if disabled.all_of(topics):
             self._failure = None
             await self._rest()
             return
-        self._namespace = namespace = self._resources.registry.get(self.name)
+        self._namespace = namespace = self._registry.get(self.name)
         self._wake()
         await namespace.ready()
         self._failure = None
@@ -166,7 +143,7 @@ class PolicyPart(Part):
         try:
             for key in self._selection.keys() or ():
                 self._add_event(events.disabled_record(self.name, key))
-            now = self._resources.registry.common.now()
+            now = self._registry.common.now()
             self._add_event(events.bookmark(self.name, NOTHING_READ, now, now, synced=True))
             self._synced, self._resume_from = True, NOTHING_READ
             self._begin_anew.clear()
@@ -184,7 +161,7 @@ class PolicyPart(Part):
             except OutOfRange as error:
                 assert self._resume_from is not None, "a snapshot is always to be had"
                 gone, why = error.older and self._watch.mode is Mode.EVERY, str(error)
-                if gone and self._resources.registry.common.history is not None:
+                if gone and self._registry.common.history is not None:
                     why = await self._recall(self._resume_from._replace(left_out=self._left_out))
                 if why:
                     reason = Reason.EVENTS_GONE if gone else Reason.TOKEN_OUT_OF_RANGE
@@ -196,7 +173,7 @@ class PolicyPart(Part):
         Raises:
             PolicyError: the history can't be read.
         """
-        place, history = token, histories.of(self._resources.registry)
+        place, history = token, histories.of(self._registry)
         while True:
             try:
                 stretch = await history.stretch(self.name, place, _STRETCH)
@@ -225,7 +202,7 @@ class PolicyPart(Part):
 
     async def _ended(self) -> None:
         """Returns when the watcher can't go on, or topics were disabled or enabled. Pulsar notifies nobody of that, so it is polled."""
-        cluster, before = self._resources.cluster, self._disabled
+        cluster, before = self._cluster, self._disabled
         if cluster is None:
             await self._begin_anew.wait()
             return
@@ -272,8 +249,7 @@ class PolicyPart(Part):
         if taken.heads:
             if not self._synced:
                 records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
-            wire, before_too = self.wire, self._watch.include_previous
-            pieces = events.change_pieces(self.name, taken, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            pieces = events.change_pieces(self.name, taken, self.wire, disabled, with_before=self._watch.include_previous)
             stood = self._marked(taken.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
                 records.append(piece.bytes(stood and stood.moved(taken.heads[: piece.upto])))
@@ -292,7 +268,7 @@ class PolicyPart(Part):
         token, confirmed = self._token(), self._complete_as_of_ms()
         if token is None:
             return None
-        return events.bookmark(self.name, token, confirmed, self._resources.registry.common.now(), synced=synced)
+        return events.bookmark(self.name, token, confirmed, self._registry.common.now(), synced=synced)
 
     def _status(self) -> Status:
         if self._rests and self.refusal is None:
@@ -316,7 +292,7 @@ class PolicyPart(Part):
     def _complete_as_of_ms(self) -> int:
         """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
         if self._rests or self._namespace is None:
-            return self._resources.registry.common.now()
+            return self._registry.common.now()
         if self._watcher is not None and self._watcher.has_all:
             self._taken_ms = self._namespace.complete_as_of_ms
         return self._taken_ms

@@ -17,7 +17,6 @@ from ..problems import Problems, read_scopes, read_topic
 _SECONDS = (1, 3_600)
 """The shortest and the longest bookmark interval that a request may name, in seconds."""
 _MOST_EVERY = 1_000_000_000
-"""The most events between two bookmarks that a request may name."""
 _T = TypeVar("_T")
 
 
@@ -52,10 +51,8 @@ class HistoryWatch(NamedTuple):
 def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, default_interval: float) -> Watch:
     """Reads a request.
 
-    Args:
-        message: the request.
-        most_selectors: how many topics and namespaces it may name.
-        default_interval: seconds between two bookmarks, unless the request says otherwise.
+    ``most_selectors``: how many topics and namespaces it may name; ``default_interval``: seconds between two bookmarks, unless it says
+    otherwise.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -80,12 +77,7 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
 
 
 def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, default_interval: float) -> HistoryWatch:
-    """Reads a request.
-
-    Args:
-        message: the request.
-        most: how many namespaces it may name.
-        default_interval: seconds between two bookmarks, unless the request says otherwise.
+    """Reads a request. ``most``: how many namespaces it may name; ``default_interval``: as in ``read_watch``.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -124,15 +116,7 @@ def _read_interval(
 def _read_tokens(
     texts: Mapping[str, str], field: str, read: Callable[[str], _T], selected: Container[str], problems: Problems
 ) -> dict[str, _T]:
-    """Reads the places to go on from, by namespace; violations are noted.
-
-    Args:
-        texts: the tokens, by namespace.
-        field: their field.
-        read: reads one. Raises ValueError if the text is none.
-        selected: the namespaces that are watched.
-        problems: where violations are noted.
-    """
+    """Reads the places to go on from, by namespace; violations are noted. ``read`` raises ValueError if the text is no token."""
     found: dict[str, _T] = {}
     for name, text in texts.items():
         if name not in selected:
@@ -146,14 +130,9 @@ def _read_tokens(
 
 
 def _check_sizes(selectors: int, most: int, tokens: int, fields: tuple[str, str], problems: Problems) -> None:
-    """Refuses a request that names nothing, or too much: nothing of that size is read further.
+    """Refuses a request that names nothing, or too many namespaces, topics or tokens: nothing of that size is read further.
 
-    Args:
-        selectors: how many topics and namespaces it names.
-        most: how many it may name.
-        tokens: how many tokens it has.
-        fields: the names of the fields that select, and that have tokens.
-        problems: the violations so far.
+    ``fields``: the names of the fields that select, and that have tokens.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.

@@ -15,14 +15,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-from ...access import Permission
+from ...access import Granted, Permission
+from ...access.grants import Grants, known
 from ...core.errors import Kind, PolicyError, too_much
 from ...core.reasons import Reason
 from ...tasks import RestartedTask, TaskSet
 from .. import errors
-from ..answers import Wire
+from ..answers import Wire, wire_of
 from ..calls import Call
-from ..permits import Permit, Permits
 from .part import Part
 
 MESSAGE_BYTES = 256 * 1024
@@ -37,56 +37,21 @@ ASK_SECONDS = 3.0
 """Seconds that brokers may take to answer such a check."""
 _CHECKED = 1_000
 """How many permissions are checked before other tasks have their turn."""
-Write = Callable[[bytes], Awaitable[None]]
-"""Sends a message; returns when there is room for the next one."""
-PartOf = Callable[[str, Callable[[], None], Wire | None], Part]
+PartOf = Callable[[str, Callable[[], None], Wire], Part]
 """Makes the part of a namespace, given its name, what it calls when there may be something to take, and what serializes documents for the
-caller (None: as for any caller)."""
-PermitOf = Callable[[str], "Permit | Awaitable[Permit]"]
-"""Returns the caller's permit in a namespace, or an awaitable that finds out; raises ``PolicyError``."""
-
-
-class _Message:
-    """The message that is being composed."""
-
-    def __init__(self, write: Write) -> None:
-        """The message is empty. ``write``: sends it."""
-        self._write = write
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def has_room(self, piece: bytes) -> bool:
-        """Returns whether the message takes a piece; if not, it must be sent first."""
-        return not self._size or self._size + len(piece) <= MESSAGE_BYTES
-
-    def add(self, piece: bytes) -> None:
-        """Adds a piece to the message."""
-        self._pieces.append(piece)
-        self._size += len(piece)
-
-    async def send(self) -> None:
-        """Sends the message unless it is empty, and begins the next one."""
-        pieces, self._pieces, self._size = self._pieces, [], 0
-        if pieces:
-            await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-
-    async def pause(self) -> None:
-        """Gives other tasks their turn. The message is sent first, because permissions may change meanwhile."""
-        await self.send()
-        await asyncio.sleep(0)
+caller."""
 
 
 class WatchStream:
     """Sends the messages of one stream."""
 
-    def __init__(self, names: Iterable[str], part_of: PartOf, bookmark_seconds: float) -> None:
-        """Does nothing before ``run``.
-
-        Args:
-            names: the namespaces that are watched.
-            part_of: makes the part of a namespace.
-            bookmark_seconds: the time between two bookmarks.
-        """
+    def __init__(
+        self, call: Call, grants: Grants, needed: tuple[Permission, ...], names: Iterable[str], part_of: PartOf, bookmark_seconds: float
+    ) -> None:
+        """Does nothing before ``run``. ``needed``: the permissions that the caller needs in each namespace of ``names``."""
+        self._call = call
+        self._grants = grants
+        self._needed = needed
         self._names = tuple(names)
         self._part_of = part_of
         self._interval = bookmark_seconds
@@ -94,18 +59,16 @@ class WatchStream:
         self._bookmark_due = False
         self._signalled: dict[Part, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
-        self._reconsidered = True
-        """Whether permissions may have changed since ``run`` last looked at them."""
         self._woken = asyncio.Event()
         self._parts: list[Part] = []
-        self._task: asyncio.Task[object] | None = None
-        """The task in which ``run`` runs; None before."""
-        self._permit_of: PermitOf | None = None
-        """Returns the caller's permit in a namespace; None: no permission is checked, or the stream has not begun, or has ended."""
+        self._pieces: list[bytes] = []
+        """The message that is being composed."""
+        self._size = 0
+        self._checked = False
+        """Whether permissions are checked: not before all parts have begun, nor after the end."""
         self._asks = False
-        """Whether answers about the caller's permissions are awaited."""
-        self._unread_since: Callable[[], float | None] = lambda: None
-        """Returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits."""
+        self._reconsidered = True
+        """Whether permissions may have changed since ``run`` last looked at them."""
 
     @property
     def waiting(self) -> int:
@@ -117,30 +80,23 @@ class WatchStream:
         self._stops = True
         self.signal_all()
 
-    async def run(self, write: Write, permit_of: PermitOf | None = None, unread_since: Callable[[], float | None] = lambda: None) -> None:
+    async def run(self) -> None:
         """Writes serialized messages without end.
-
-        Args:
-            write: writes a message.
-            permit_of: returns the caller's permit in a namespace; None: no permission is checked.
-            unread_since: returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits.
 
         Raises:
             PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; PERMISSION_DENIED, the
                 caller lacks a permission for one of the namespaces at first, or for all of them later; and what ``_take`` raises.
         """
-        self._task, self._unread_since = asyncio.current_task(), unread_since
-        message = _Message(write)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._interval, self._is_due)
         try:
-            await self._begin(permit_of)
-            self._permit_of = permit_of
+            await self._begin()
+            self._checked = True
             while True:
-                more = await self._take(message)
+                more = await self._take()
                 if self._stops and not more:
-                    await self._mark(message, lambda part: part.last_bookmark())
-                    await message.send()
+                    await self._mark(lambda part: part.last_bookmark())
+                    await self._send()
                     raise PolicyError(
                         Kind.UNAVAILABLE,
                         Reason.SHUTTING_DOWN,
@@ -148,9 +104,9 @@ class WatchStream:
                     )
                 if self._bookmark_due:
                     self._bookmark_due = False
-                    await self._mark(message, lambda part: part.bookmark())
+                    await self._mark(lambda part: part.bookmark())
                     timer = loop.call_later(self._interval, self._is_due)
-                await message.send()
+                await self._send()
                 if self._reconsidered:
                     self._reconsidered = False
                     if (denied := self._denied()) is not None:
@@ -162,30 +118,32 @@ class WatchStream:
                 self._woken.clear()
         finally:
             timer.cancel()
-            self._permit_of = None
+            self._checked = False
 
-    async def _begin(self, permit_of: PermitOf | None) -> None:
-        wires: dict[str, Wire] = {}
-        if permit_of is not None:
-            for at in range(0, len(self._names), _CHECKED):
-                some = self._names[at : at + _CHECKED]
-                permits = await asyncio.gather(*(_known(permit_of, name) for name in some))
-                wires |= {name: permit.wire for name, permit in zip(some, permits, strict=True)}
-        for number, name in enumerate(self._names, 1):
-            part = self._part(name, wires.get(name))
+    async def _begin(self) -> None:
+        granted: list[Granted] = []
+        for at in range(0, len(self._names), _CHECKED):
+            granted += await asyncio.gather(*(self._permit(name) for name in self._names[at : at + _CHECKED]))
+        for number, (name, permissions) in enumerate(zip(self._names, granted, strict=True), 1):
+            part = self._part(name, wire_of(permissions))
             self._parts.append(part)
             part.begin()
             if not number % TURN:
                 await asyncio.sleep(0)
         self.signal_all()
 
-    def _part(self, name: str, wire: Wire | None) -> Part:
+    def _part(self, name: str, wire: Wire) -> Part:
         def wake() -> None:
             self._signalled[part] = None
             self._woken.set()
 
         part = self._part_of(name, wake, wire)
         return part
+
+    # --- permissions ------------------------------------------------------------------------------------------------
+
+    async def _permit(self, name: str) -> Granted:
+        return await known(self._grants.of(self._call.caller, name, self._needed))
 
     def check_permits(self, asking: TaskSet) -> Iterator[None]:
         """Checks what the caller may watch, a namespace after each step; answers that are not at hand are awaited in ``asking``.
@@ -196,14 +154,14 @@ class WatchStream:
         """
         late: list[Awaitable[None]] = []
         for part in self._parts:
-            if self._asks or self._permit_of is None:
+            if self._asks or not self._checked:
                 return
             try:
-                permit = self._permit_of(part.name)
-                if isinstance(permit, Permit):
-                    self._reconsidered |= part.learn(None, permit.wire)
+                granted = self._grants.of(self._call.caller, part.name, self._needed)
+                if isinstance(granted, frozenset):
+                    self._reconsidered |= part.learn(None, wire_of(granted))
                 else:
-                    late.append(self._ask(part, permit))
+                    late.append(self._ask(part, granted))
             except Exception as error:  # noqa: BLE001 (it becomes a refusal)
                 self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
             yield
@@ -219,38 +177,30 @@ class WatchStream:
             self._asks = False
         self._reconsider()
 
-    async def _ask(self, part: Part, permit: Awaitable[Permit]) -> None:
+    async def _ask(self, part: Part, granted: Awaitable[Granted]) -> None:
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                self._reconsidered |= part.learn(None, (await permit).wire)
+                self._reconsidered |= part.learn(None, wire_of(await granted))
         except Exception as error:  # noqa: BLE001 (it becomes a refusal)
             self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
 
     def _reconsider(self) -> None:
-        if not self._reconsidered or self._permit_of is None:
+        if not self._reconsidered or not self._checked:
             return
         self.signal_all()
-        since = self._unread_since()
+        since = self._call.unread_since()
         if since is not None and asyncio.get_running_loop().time() >= since + UNREAD_SECONDS and self._denied() is not None:
-            assert self._task is not None, "it runs"
-            self._task.cancel()
+            self._call.cancel()
 
     def _denied(self) -> PolicyError | None:
         """Returns PERMISSION_DENIED if the caller may watch none of the namespaces any more; None: it may watch one."""
         denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
         return denied[0] if denied and len(denied) == len(self._parts) else None
 
-    async def close(self) -> None:
-        """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""
-        failures: list[BaseException] = []
-        for begin in range(0, len(self._parts), TURN):
-            results = await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]), return_exceptions=True)
-            failures += (result for result in results if result is not None)
-        if failures:
-            raise failures[0]
+    # --- messages ---------------------------------------------------------------------------------------------------
 
-    async def _take(self, message: _Message) -> bool:
-        """Takes records from the parts that have signalled, and adds them to ``message``; full messages are sent on the way.
+    async def _take(self) -> bool:
+        """Takes records from the parts that have signalled, and adds them to the message; full messages are sent on the way.
 
         Returns whether some part has more that can be taken at once.
 
@@ -262,28 +212,46 @@ class WatchStream:
         for number, part in enumerate(signalled, 1):
             wire = part.wire
             for piece in part.take():
-                if not message.has_room(piece):
-                    await message.send()
+                if not self._has_room(piece):
+                    await self._send()
                     _check(part, wire)
-                message.add(piece)
+                self._add(piece)
             if part.more:
                 more = True
                 self._signalled[part] = None
             if not number % TURN:
-                await message.pause()
+                await self._pause()
         return more
 
-    async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
-        """Adds the bookmarks of all parts that have one to ``message``; full messages are sent on the way."""
+    async def _mark(self, bookmark: Callable[[Part], bytes | None]) -> None:
+        """Adds the bookmarks of all parts that have one to the message; full messages are sent on the way."""
         for number, part in enumerate(self._parts, 1):
             mark = bookmark(part)
-            if mark is not None and not message.has_room(mark):
-                await message.send()
+            if mark is not None and not self._has_room(mark):
+                await self._send()
                 mark = bookmark(part)  # the part may have none any more
             if mark is not None:
-                message.add(mark)
+                self._add(mark)
             if not number % TURN:
-                await message.pause()
+                await self._pause()
+
+    def _has_room(self, piece: bytes) -> bool:
+        return not self._size or self._size + len(piece) <= MESSAGE_BYTES
+
+    def _add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    async def _send(self) -> None:
+        """Sends the message unless it is empty, and begins the next one."""
+        pieces, self._pieces, self._size = self._pieces, [], 0
+        if pieces:
+            await self._call.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    async def _pause(self) -> None:
+        """Gives other tasks their turn. The message is sent first, because permissions may change meanwhile."""
+        await self._send()
+        await asyncio.sleep(0)
 
     def signal_all(self) -> None:
         """Has every part looked at, and wakes the stream."""
@@ -294,10 +262,14 @@ class WatchStream:
         self._bookmark_due = True
         self.signal_all()
 
-
-async def _known(permit_of: PermitOf, name: str) -> Permit:
-    permit = permit_of(name)
-    return permit if isinstance(permit, Permit) else await permit
+    async def close(self) -> None:
+        """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""
+        failures: list[BaseException] = []
+        for begin in range(0, len(self._parts), TURN):
+            results = await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]), return_exceptions=True)
+            failures += (result for result in results if result is not None)
+        if failures:
+            raise failures[0]
 
 
 def _check(part: Part, wire: Wire) -> None:
@@ -329,17 +301,12 @@ def _unknown(problem: str) -> PolicyError:
 
 
 class WatchStreams:
-    """The open streams."""
+    """The open streams of a server."""
 
-    def __init__(self, most: int, permits: Permits) -> None:
-        """Begins without streams.
-
-        Args:
-            most: how many streams may be open.
-            permits: permits calls.
-        """
+    def __init__(self, most: int, grants: Grants) -> None:
+        """Begins without streams. ``most``: how many may be open; ``grants``: permits them."""
         self._most = most
-        self._permits = permits
+        self._grants = grants
         self._open: dict[WatchStream, None] = {}
         self._stops = False
         self._closing = TaskSet("watches")
@@ -374,22 +341,8 @@ class WatchStreams:
                 if not number % _CHECKED:
                     await asyncio.sleep(0)
 
-    async def run(
-        self,
-        names: Iterable[str],
-        part_of: PartOf,
-        bookmark_seconds: float,
-        permissions: tuple[Permission, ...],
-        call: Call,
-    ) -> None:
-        """Serves one stream, until the caller ends it.
-
-        Args:
-            names: the namespaces that are watched.
-            part_of: makes the part of a namespace.
-            bookmark_seconds: the time between two bookmarks.
-            permissions: what the caller needs in each of the namespaces.
-            call: the call.
+    async def run(self, call: Call, needed: tuple[Permission, ...], names: Iterable[str], part_of: PartOf, bookmark_seconds: float) -> None:
+        """Serves one stream, until the caller ends it. The arguments are those of ``WatchStream``.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, too many streams are open; and as ``WatchStream.run``.
@@ -397,17 +350,14 @@ class WatchStreams:
         if len(self._open) >= self._most:
             problem = f"{len(self._open)} watches are open, which is the limit: share one, or raise max_watches."
             raise too_much("max_watches", self._most, problem)
-        names = tuple(names)
-        stream = WatchStream(names, part_of, bookmark_seconds)
+        stream = WatchStream(call, self._grants, needed, names, part_of, bookmark_seconds)
         self._open[stream] = None
         if self._stops:
             stream.stop()
+        if self._grants.roles is not None:
+            self._checking.start()
         try:
-            if self._permits.grants is None:
-                await stream.run(call.write)
-            else:
-                self._checking.start()
-                await stream.run(call.write, lambda name: self._permits.permit(call.caller, name, permissions), call.unread_since)
+            await stream.run()
         finally:
             self._open.pop(stream, None)
             if not self._open:
