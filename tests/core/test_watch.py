@@ -36,7 +36,7 @@ class Bench:
 
     def take(self, *events: Placed) -> None:
         for placed in events:
-            change = self.view.take(placed).head
+            change = self.view.fold(placed).head
             if change is not None:
                 self.hub.publish(change)
             self.positions[placed.partition] = placed.position
@@ -346,7 +346,7 @@ def guessed(bench: Bench, partition: int = 0) -> Head:
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
     bench.view.loaded()
     stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", history=Seen("", "0005"))
-    change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).head
+    change = bench.view.fold(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).head
     assert change is not None and change.version == change.previous == "0005"
     return change
 

@@ -335,7 +335,7 @@ class Follower:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
         view, event = self.view, placed.event
         try:
-            folded, head, before, state = view.take(placed)
+            folded, head, before, state = view.fold(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
             folded = head = state = None

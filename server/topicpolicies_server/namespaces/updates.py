@@ -291,7 +291,7 @@ class Updates:
     def _expire(self, request: Request) -> None:
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
-        elif request.unconfirmed:
+        elif request.awaits_confirmation:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
         elif self._serves and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))

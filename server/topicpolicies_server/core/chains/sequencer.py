@@ -150,7 +150,7 @@ class Sequencer:
         else:
             if chain is None:
                 chain = self._chains[request.key] = Chain(request.key, self)
-            request.number, request.submitted_at = self._submitted, state.version if state is not None else ABSENT
+            request.number, request.submitted_version = self._submitted, state.version if state is not None else ABSENT
             chain.add(request, state)
             if chain.idle:
                 del self._chains[request.key]
@@ -181,7 +181,7 @@ class Sequencer:
                 del self._dry[request]
                 self.effects.append(Settled(request, not_confirmed(request, why_not) if why_not else self._validated(request, chain)))
             elif chain is not None and request.confirmed:
-                chain.confirm(request.asked_at)
+                chain.confirm(request.asked_number)
             elif chain is not None:
                 chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
@@ -244,8 +244,8 @@ class Sequencer:
         left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
         if left_behind or not self._shared():
             return False
-        if not request.asked_at:
-            request.asked_at = self._submitted
+        if not request.asked_number:
+            request.asked_number = self._submitted
             if not request.confirmed:
                 self.effects.append(Confirm(request))
         return not request.confirmed
@@ -431,7 +431,7 @@ class Chain:
         queue, in_flight = self._queue, self._in_flight
         while queue and len(in_flight) < self._sequencer.most_in_flight:
             request = next(iter(queue))
-            if request.unconfirmed or (in_flight and (self._held or request.conditional)):
+            if request.awaits_confirmation or (in_flight and (self._held or request.conditional)):
                 return
             if request.given_up and request.abandoned:
                 return  # it is about to be withdrawn
@@ -446,7 +446,7 @@ class Chain:
         """Settles a request or appends its event. Returns False if it has to wait instead, since its answer writes nothing."""
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if version != request.submitted_at and (remembered := self._sequencer.known(request, state)) is not None:
+        if version != request.submitted_version and (remembered := self._sequencer.known(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
         if request.overtaken_in_batch:  # it can't be written behind a later request of its batch

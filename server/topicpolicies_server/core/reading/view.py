@@ -200,7 +200,7 @@ class View:
         return self._heads
 
     def state(self, key: PolicyKey) -> KeyState | None:
-        """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
+        """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``fold``: it may be another object."""
         if len(self._in_use.cells) > self._in_use.most:
             self.limit()
         cell = self._use(name_of(key))
@@ -264,7 +264,7 @@ class View:
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and state.due else None
 
-    def take(self, placed: Placed) -> ViewStep:
+    def fold(self, placed: Placed) -> ViewStep:
         """Folds the next event of the log."""
         event = placed.event
         if event is None:
