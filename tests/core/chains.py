@@ -55,7 +55,7 @@ class Bench:
         return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
 
     def submit(self, request: Request) -> Request:
-        self.sequencer.submit(request, self.states.get(request.key))
+        self.sequencer.add(request, self.states.get(request.key))
         self.perform()
         return request
 
@@ -77,14 +77,20 @@ class Bench:
     def land(self, event: Event | None = None) -> Folded:
         """Appends the next wanted event (or the given one) to the log, and folds it."""
         event = event or self.wanted.popleft()
-        self.log.append(event)
         state = self.states.setdefault(event.key, KeyState())
         before = state.document
+        folded = self.read(event)
+        self.sequencer.folded(event, folded, before, state)
+        self.perform()
+        return folded
+
+    def read(self, event: Event) -> Folded:
+        """Appends an event to the log and folds it, and says nothing of it to the sequencer."""
+        self.log.append(event)
+        state = self.states.setdefault(event.key, KeyState())
         folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
         if event.stamp is not None:
             self.recent.note(event.key, event.stamp, folded, state)
-        self.sequencer.folded(event, folded, before, state)
-        self.perform()
         return folded
 
     def land_all(self) -> None:

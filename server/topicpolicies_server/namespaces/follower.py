@@ -357,7 +357,6 @@ class Follower:
             return
         hub, old = self.hub, before.document if before is not None else None
         if not self._serves:
-            self._updates.read_ahead(event, folded, old, after.document if after is not None else None)
             if head is not None and hub is not None:
                 hub.publish(head)
             return

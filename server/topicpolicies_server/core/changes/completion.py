@@ -2,8 +2,8 @@
 
 Nested objects are complete in Pulsar: their Java fields are primitive, so an object has a value for each of its leaves. A change that
 touches an object therefore completes it: leaves that are left out get the values of Pulsar's own constructors. Where a leaf has no default
-that makes sense, half an object is refused (``HALF_OBJECT``). ``COMPLETIONS`` is the table; the comments in ``policies.proto`` document it for
-callers, and a test compares the two.
+that makes sense, half an object is refused (``HALF_OBJECT``). ``COMPLETIONS`` is the table; the comments in ``policies.proto`` document it
+for callers, and a test compares the two.
 
 Values without a meaning are dropped:
 
