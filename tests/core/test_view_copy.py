@@ -48,7 +48,7 @@ def all_of(view: View) -> object:
         len(view),
         list(view._absent),
         view.number,
-        view.recent.all(),
+        view.copy().requests,
     ]
 
 

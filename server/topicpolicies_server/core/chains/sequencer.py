@@ -215,7 +215,7 @@ class Sequencer:
         if request.validate_only:
             return None
         remembered = state.remembers(request.request_id) if state is not None else None
-        return remembered or (self.view.recent.find(request.key, request.request_id) if self.view is not None else None)
+        return remembered or (self.view.applied(request.key, request.request_id) if self.view is not None else None)
 
     def require_confirmation(self, request: Request, version: Position) -> bool:
         """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
