@@ -330,12 +330,12 @@ def test_when_a_view_is_replaced_its_watchers_keep_their_places_unless_it_may_ha
     bench.change(A)
     watcher = bench.watch(mode=mode)
     drained(watcher)
-    bench.hub.end(Lagged, trusted=True)
+    bench.hub.replace(Lagged, trusted=True)
     assert bench.wakings == [watcher]
     with pytest.raises(Lagged):
         watcher.take(1)
     assert watcher.place == Token(LOG, ("0001",))
-    bench.hub.end(Lagged, trusted=False)
+    bench.hub.replace(Lagged, trusted=False)
     assert watcher.place is None
 
 
@@ -373,7 +373,8 @@ def test_an_absence_that_is_restated_with_an_older_version_is_sent_as_a_change(b
     bench.change(A)
     watcher = bench.watch()
     drained(watcher)
-    older = Head(A, None, "0001", "0003", Placed(0, "0004", None, 4), 9)
+    bench.view.number += 1
+    older = Head(B, None, "0001", "0003", Placed(0, "0004", None, 4), bench.view.number)
     older.before = Before(None)
     bench.hub.publish(older)
     assert watcher.take(10).heads == [older]
@@ -384,7 +385,7 @@ def test_a_watcher_of_a_log_that_was_replaced_keeps_its_token_of_that_log(bench:
     bench.change(A, B)
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
-    bench.hub.end(Replaced, trusted=True)
+    bench.hub.replace(Replaced, trusted=True)
     assert standing(watcher) == Token(LOG, ("0002",))
     with pytest.raises(Replaced):
         watcher.take(1)

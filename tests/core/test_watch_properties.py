@@ -70,7 +70,7 @@ class World:
         for placed in sorted(newest.values(), key=lambda placed: placed.position):
             if placed.event is not None and placed.event.document is not None:
                 view.fold(placed)
-        self.hub.end(Lagged, trusted=True)
+        self.hub.replace(Lagged, trusted=True)
         self.hub, self.view = WatchHub(view, self.token, self.ring), view
         self.reopened = True
 

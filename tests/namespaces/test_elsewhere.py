@@ -100,7 +100,7 @@ class Sidecar:
         token = Token(LOG, tuple(self.positions))
         behind = known_behind(log.complete_after, view, token.positions)
         if hub is not None:
-            hub.end(Lagged, trusted=True)
+            hub.replace(Lagged, trusted=True)
         self.hub = WatchHub(view, token, self.ring, behind)
 
     def restart(self) -> None:

@@ -404,7 +404,7 @@ def _complete_after(log: NamespaceLog) -> list[Position | None]:
 def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, limits: Limits) -> WatchHub:
     """Returns the hub of a view that has been read: the former one if its view was continued, or else a new one.
 
-    The former one's watchers then resume from where they stand, if they can (``WatchHub.end``).
+    The former one's watchers then resume from where they stand, if they can (``WatchHub.replace``).
     """
     log = follower.log
     assert log is not None, "open"
@@ -417,7 +417,7 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         return hub
     behind = known_behind(log.complete_after, follower.view, token.positions)
     if hub is not None:
-        hub.end(Lagged if same_log else Replaced, trusted=older is not None and older.trusted)
+        hub.replace(Lagged if same_log else Replaced, trusted=older is not None and older.trusted)
     return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
 
 

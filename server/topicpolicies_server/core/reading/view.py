@@ -158,6 +158,13 @@ class View:
         """Returns the head of a key; None: no event of the log made one."""
         return self._head(name_of(key))
 
+    def is_newest(self, head: Head) -> bool:
+        """Returns whether no change of the same key is known that is newer than a head."""
+        kept = self._cells.get(name_of(head.key))
+        if isinstance(kept, bytes):
+            return Header.of(kept).number == head.number
+        return kept is None or kept.head is None or kept.head.number == head.number
+
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key's document, also of an absent one."""
         head = self.head(key)
