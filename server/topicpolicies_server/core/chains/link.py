@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from .. import rules
+from ..changes import rules
 from ..fold.fold import KeyState
 from ..fold.keystate import REMEMBERED_REQUESTS
 from ..names import Scope
@@ -128,7 +128,7 @@ def event_of(
     reads: dict[str, str] = {}
     if change is not None:
         reads = change.reads(before)
-        if judged := rules.reads(request.key, change, before, after or {}):
+        if judged := rules.reads(request.key, change.plan, change.operands, before, after or {}):
             reads |= judged
     stamp = Stamp(
         event_id,
@@ -137,7 +137,7 @@ def event_of(
         request.digest,
         request.actor,
         request.reason,
-        change.paths if change is not None else (),
+        change.plan.paths if change is not None else (),
         coming[-1].event_id if coming else state.base if state is not None else "",  # base
         (ABSENT if before is None else request.version) if request.conditional else None,  # etag
         request.skip_if_absent or request.exists is True,

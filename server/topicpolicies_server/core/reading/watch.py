@@ -314,14 +314,20 @@ class Watcher(ABC):
         self._hub = hub
         self._ended: type[Lagged | Replaced] | None = None
         self._synced = False
-        self._scans = False
-        """Whether heads are taken in another order than that of their changes."""
         self.resumable = token is not None
         """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._base = token if token is not None else hub.token
         """The place up to which everything was taken, unless everything is."""
-        self._every = mode is Mode.EVERY and token is not None
+
+    @property
+    @abstractmethod
+    def _scans(self) -> bool:
+        """Whether heads are taken in another order than that of their changes."""
+
+    @property
+    def _every(self) -> bool:
         """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
+        return self.mode is Mode.EVERY and self.resumable
 
     @property
     def token(self) -> Token | None:
@@ -374,7 +380,7 @@ class Watcher(ABC):
         if not self.has_all:
             return Taken(heads, False, True, made, stood, self.token)
         synced, self._synced = not self._synced, True
-        self.resumable, self._every = True, self.mode is Mode.EVERY
+        self.resumable = True
         self._hub.wait(self)
         if self.ahead is not None and self._hub.token.reaches(self.ahead):
             self.ahead = None
@@ -410,10 +416,14 @@ class NamespaceWatcher(Watcher):
         else:
             self._catch_up()
 
+    @property
+    def _scans(self) -> bool:
+        return self._scan is not None
+
     def owe(self, head: Head) -> None:
         """See ``Watcher.owe``; to be called when everything was taken."""
         self._next, self._base, self.has_all = head.number, self._stands, False
-        self._scan, self._scans = None, False
+        self._scan = None
         self.wake()
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
@@ -459,11 +469,11 @@ class NamespaceWatcher(Watcher):
             self._begin_scan(self._base)
         else:
             self._owed.extend(filter(self._is_wanted, heads))
-            self._next, self._scan, self._scans = self._hub.end, None, False
+            self._next, self._scan = self._hub.end, None
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub
-        self._next, self._scan, self._scans = hub.end, _Scan(since, hub.token), True
+        self._next, self._scan = hub.end, _Scan(since, hub.token)
         if since is not None:
             self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
         hub.reading.add(self)
@@ -515,7 +525,10 @@ class TopicsWatcher(Watcher):
         else:
             self._owed.update((key, None) for key in selection.keys() or ())
             self._unread = len(self._owed)
-            self._scans = self._unread > 0
+
+    @property
+    def _scans(self) -> bool:
+        return self._unread > 0
 
     def owe(self, head: Head) -> None:
         """See ``Watcher.owe``."""
@@ -552,7 +565,7 @@ class TopicsWatcher(Watcher):
             heads = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
             self._unread -= len(keys)
             if not self._unread:
-                self._base, self._scans = self._began, False
+                self._base = self._began
         else:
             keys = list(islice(self._owed, most))
             heads = [head for key in keys if (head := self._owed[key]) is not None]
