@@ -54,12 +54,10 @@ class EventReport(enum.Enum):
     PASSED = enum.auto()
     """A later event of the chain was folded before it."""
     NOT_ACKNOWLEDGED = enum.auto()
-    """The append failed; the event may be in the log."""
+    """The append failed, or the log was opened anew and the event not found in it; the event may be there, or may yet come."""
     NOT_THERE = enum.auto()
     """The append failed; the event is not in the log."""
     APPENDED_AGAIN = enum.auto()
-    MISSED = enum.auto()
-    """The log was opened anew and read to its end, and the event was not found."""
 
 
 TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
@@ -67,26 +65,22 @@ TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
         EventReport.PASSED: State.OVERTAKEN,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.REFUSED,
-        EventReport.MISSED: State.DOUBTFUL,
     },
     State.OVERTAKEN: {
         EventReport.PASSED: State.OVERTAKEN,
         EventReport.NOT_ACKNOWLEDGED: State.LOST,
         EventReport.NOT_THERE: State.LOST,
-        EventReport.MISSED: State.LOST,
     },
     State.DOUBTFUL: {
         EventReport.PASSED: State.LOST,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.UNKNOWN,
         EventReport.APPENDED_AGAIN: State.AGAIN,
-        EventReport.MISSED: State.DOUBTFUL,
     },
     State.AGAIN: {
         EventReport.PASSED: State.LOST,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.UNKNOWN,
-        EventReport.MISSED: State.DOUBTFUL,
     },
 }
 

@@ -356,7 +356,7 @@ class Chain:
                 self._pass(link)
                 del self._in_flight[link.event_id]
                 self._settle(link.request, repeated(link.request, state, remembered))
-            elif link.on(EventReport.MISSED) is State.LOST or not self._sequencer.shared():
+            elif link.on(EventReport.NOT_ACKNOWLEDGED) is State.LOST or not self._sequencer.shared():
                 del self._in_flight[link.event_id]
                 lost.append(link.request)
         for request in reversed(lost):
