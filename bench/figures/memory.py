@@ -79,7 +79,7 @@ def load(topics: int, remembered: int) -> float:
     before = _resident()
     view = View(FoldContext(joining=True, sole_writer=True))
     for placed in _events(topics, remembered):
-        view.take(placed)
+        view.fold(placed)
     view.loaded()
     gc.collect()
     assert len(view) == topics

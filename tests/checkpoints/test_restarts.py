@@ -136,7 +136,7 @@ def all_of(view: View) -> dict[str, object]:
         assert state is not None
         slots = {name: plain(getattr(state, name)) for name in KeyState.__slots__}
         found[name_of(head.key)] = plain(head.document), head.version, head.position, slots
-    found["recent"] = list(view.recent._requests.items())
+    found["recent"] = view.copy().requests
     return found
 
 

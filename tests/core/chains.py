@@ -11,11 +11,11 @@ from topicpolicies_server.core.chains.request import Request, Result
 from topicpolicies_server.core.chains.sequencer import Append, Confirm, Sequencer
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reading.view import RecentRequests, View
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reasons import Reason
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
@@ -36,12 +36,15 @@ class Bench:
         """The requests that wait for a confirmation."""
         self.others_write = shared
         self._requests = itertools.count()
-        self.recent = RecentRequests()
+        self.requests: dict[tuple[PolicyKey, str], Remembered] = {}
         self.sequencer = Sequencer("event-", lambda: self.others_write, most_in_flight=depth, most_waiting=queue)
         self.sequencer.view = cast("View", self)
 
     def state(self, key: PolicyKey) -> KeyState | None:
         return self.states.get(key)
+
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        return self.requests.get((key, request_id))
 
     def request(
         self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
@@ -55,7 +58,7 @@ class Bench:
         return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
 
     def submit(self, request: Request) -> Request:
-        self.sequencer.submit(request, self.states.get(request.key))
+        self.sequencer.add(request, self.states.get(request.key))
         self.perform()
         return request
 
@@ -77,14 +80,21 @@ class Bench:
     def land(self, event: Event | None = None) -> Folded:
         """Appends the next wanted event (or the given one) to the log, and folds it."""
         event = event or self.wanted.popleft()
-        self.log.append(event)
         state = self.states.setdefault(event.key, KeyState())
         before = state.document
-        folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
-        if event.stamp is not None:
-            self.recent.note(event.key, event.stamp, folded, state)
+        folded = self.read(event)
         self.sequencer.folded(event, folded, before, state)
         self.perform()
+        return folded
+
+    def read(self, event: Event) -> Folded:
+        """Appends an event to the log and folds it, and says nothing of it to the sequencer."""
+        self.log.append(event)
+        state = self.states.setdefault(event.key, KeyState())
+        folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
+        if event.stamp is not None and folded.status is Status.APPLIED:
+            request = Remembered(event.stamp.request_id, event.stamp.digest, folded.version, folded.previous)
+            self.requests.setdefault((event.key, request.request_id), request)
         return folded
 
     def land_all(self) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.changes.completion import KINDS
+from topicpolicies_server.core.changes.completion import COMPLETIONS
 from topicpolicies_server.core.changes.fields import Form, fields
 from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, GROUPS, Settings, split
 
@@ -73,10 +73,10 @@ def _some_keys(field: FieldDescriptor) -> st.SearchStrategy[list[str]]:
 def _objects(draw: st.DrawFn, descriptor: Descriptor, *, complete: bool, extras: bool) -> Message:
     """Draws an object inside a document: complete, as in a stored document, or with any leaves, as a caller may send it."""
     message: Message = GetMessageClass(descriptor)()
-    kind = KINDS[descriptor]
-    always = {*kind.required, *kind.defaults} if complete else set()
+    completion = COMPLETIONS[descriptor]
+    always = {*completion.required, *completion.defaults} if complete else set()
     drawn = [field for field in descriptor.fields if field.name in always or draw(_ONE_OF_THREE) == 0]
-    if complete and kind.optional and not drawn:
+    if complete and completion.optional and not drawn:
         drawn = [draw(_one_of(descriptor))]
     for field in drawn:
         form = fields(descriptor)[field.name].form

@@ -86,7 +86,7 @@ class Pair:
 
         def taken(view: View, hub: WatchHub) -> object:
             before = view.head(event.key)
-            folded, change, *_ = view.take(placed)
+            folded, change, *_ = view.fold(placed)
             if change is not None:
                 change.before = Before(before.document if before is not None else None) if change.previous else None
                 hub.publish(change)
@@ -103,7 +103,7 @@ class Pair:
         self.views = self.make()
         for view in self.views:
             for placed in sorted(newest.values(), key=lambda placed: placed.position):
-                view.take(placed)
+                view.fold(placed)
             view.loaded()
         self.views[1].limit()
         self.hubs = [WatchHub(view, Token(LOG, tuple(self.positions)), ring=5) for view in self.views]
@@ -200,7 +200,7 @@ def one_history(kind: str, seed: int) -> int:
 def many(view: View, events: int, first: int = 1, keys: int = 1_000_000) -> None:
     for row in range(first, first + events):
         key = PolicyKey(f"persistent://acme/orders/{row % keys:06d}", Scope.LOCAL)
-        view.take(update(key, row, row % 100)._replace(published_at=row))
+        view.fold(update(key, row, row % 100)._replace(published_at=row))
 
 
 def in_use(view: View) -> int:
@@ -224,11 +224,11 @@ def test_only_deleted_and_idle_keys_are_forgotten_also_of_those_at_rest(seed: in
         now += chance.choice([1, 50, 400])
         key = PolicyKey(f"persistent://acme/orders/{chance.randint(1, 40)}", Scope.LOCAL)
         if key in there and chance.random() < 0.7:
-            view.take(Placed(0, f"{row:04d}", Event(key, Action.DELETE, None), now))
+            view.fold(Placed(0, f"{row:04d}", Event(key, Action.DELETE, None), now))
             del there[key]
             deleted_at[key] = now
         elif key not in there:
-            view.take(update(key, row, row % 100)._replace(published_at=now))
+            view.fold(update(key, row, row % 100)._replace(published_at=now))
             there[key] = row
             deleted_at.pop(key, None)
         for gone, at in deleted_at.items():

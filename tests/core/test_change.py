@@ -116,7 +116,7 @@ def test_an_implied_mask_of_too_many_paths_is_refused() -> None:
     for index in range(MAX_PATHS + 1):
         policies.subscription_policies[f"s{index}"].dispatch_rate.rate_period_in_second = 1
     assert refused(policies).violations[0].reason == "TOO_MANY_PATHS"
-    assert compiled(policies, "subscription_policies").families == {"subscription_policies"}
+    assert compiled(policies, "subscription_policies").plan.families == {"subscription_policies"}
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_a_bad_request_never_raises_anything_but_a_policy_error(paths: list[str]
 
 def test_a_change_of_whole_settings_reads_none_of_them() -> None:
     change = compiled(retention(1, 1), "retention_policies", "max_producer_per_topic")
-    assert change.paths == ("max_producer_per_topic", "retention_policies")
-    assert change.settings == {"retention_policies", "max_producer_per_topic"}
+    assert change.plan.paths == ("max_producer_per_topic", "retention_policies")
+    assert change.plan.settings == {"retention_policies", "max_producer_per_topic"}
     assert not change.partial
     assert change.reads(split(retention(5, 5))) == {}
 
@@ -171,7 +171,7 @@ def test_a_change_of_whole_settings_reads_none_of_them() -> None:
 def test_a_change_of_some_leaves_of_a_setting_reads_the_setting() -> None:
     head = split(retention(5, 5))
     change = compiled(retention(1), "retention_policies.retention_time_in_minutes")
-    assert change.settings == change.partial == {"retention_policies"}
+    assert change.plan.settings == change.partial == {"retention_policies"}
     assert change.reads(head) == {"retention_policies": documents.digest(head["retention_policies"])}
     assert change.reads(None) == {"retention_policies": ""}
 
@@ -179,7 +179,7 @@ def test_a_change_of_some_leaves_of_a_setting_reads_the_setting() -> None:
 def test_a_change_of_all_leaves_of_a_setting_replaces_the_whole_setting() -> None:
     paths = ("retention_policies.retention_size_in_mb", "retention_policies.retention_time_in_minutes")
     change = compiled(retention(1, 2), *paths)
-    assert change.paths == paths
+    assert change.plan.paths == paths
     assert not change.partial
     assert change.apply(split(retention(5, 5))) == split(retention(1, 2))
     assert compiled(subscription("s"), "subscription_policies.s.dispatch_rate").partial == frozenset()
@@ -205,7 +205,7 @@ def test_without_a_mask_every_leaf_that_is_set_is_masked() -> None:
     policies.max_producer_per_topic = 0
     policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second = 3
     change = compiled(policies)
-    assert change.paths == (
+    assert change.plan.paths == (
         "max_producer_per_topic",
         "retention_policies.retention_time_in_minutes",
         "subscription_policies.`a.b`.dispatch_rate.rate_period_in_second",
@@ -218,7 +218,7 @@ def test_without_a_mask_every_leaf_that_is_set_is_masked() -> None:
 
 def test_the_same_mask_in_another_spelling_has_the_same_canonical_paths() -> None:
     spelled = compiled(None, "subscription_policies.`s`", "`retention_policies`", "subscription_policies.s.dispatch_rate")
-    assert spelled.paths == compiled(None, "retention_policies", "subscription_policies.s").paths
+    assert spelled.plan.paths == compiled(None, "retention_policies", "subscription_policies.s").plan.paths
 
 
 # Applying
@@ -271,11 +271,11 @@ def test_a_whole_map_replaces_its_entries_and_nothing_else() -> None:
     rate = pb.DispatchRate(**RATE)
     head = split(subscription("s", rate)) | split(subscription("t", rate)) | split(retention(1, 1))
     change = compiled(subscription("u", rate), "subscription_policies")
-    assert change.families == {"subscription_policies"}
-    assert change.settings == frozenset()
+    assert change.plan.families == {"subscription_policies"}
+    assert change.plan.settings == frozenset()
     after = change.apply(head)
     assert after == split(subscription("u", rate)) | split(retention(1, 1))
-    assert sorted(touched_by(change.paths, head, after)) == [
+    assert sorted(touched_by(change.plan.paths, head, after)) == [
         "subscription_policies/s",
         "subscription_policies/t",
         "subscription_policies/u",
@@ -285,9 +285,9 @@ def test_a_whole_map_replaces_its_entries_and_nothing_else() -> None:
 
 def test_a_wildcard_replaces_the_document() -> None:
     change = compiled(retention(1, 2), "*")
-    assert change.whole
-    assert change.paths == ("*",)
-    assert change.settings == change.partial == change.families == frozenset()
+    assert change.plan.whole
+    assert change.plan.paths == ("*",)
+    assert change.plan.settings == change.partial == change.plan.families == frozenset()
     head = split(TopicPolicies(max_producer_per_topic=1))
     assert change.apply(head) == change.apply(None) == split(retention(1, 2))
     assert compiled(None, "*").apply(head) == {}
@@ -307,7 +307,7 @@ def test_settings_of_a_newer_broker_are_not_touched() -> None:
     head: Settings = {"?newerPolicy": b"1", **split(retention(1, 1))}
     for change in (compiled(None, "*"), compiled(None, "retention_policies")):
         assert change.apply(head) == {"?newerPolicy": b"1"}
-        assert "?newerPolicy" not in touched_by(change.paths, head, {"?newerPolicy": b"1"})
+        assert "?newerPolicy" not in touched_by(change.plan.paths, head, {"?newerPolicy": b"1"})
 
 
 @pytest.mark.parametrize(

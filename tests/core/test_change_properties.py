@@ -13,9 +13,9 @@ from topicpolicies_server.core.changes import completion
 from topicpolicies_server.core.changes import masks as field_masks
 from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.changes.plan import touched_by
+from topicpolicies_server.core.changes.rules import RULES
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.documents import LISTS, Settings, digest, join, merged, split
-from topicpolicies_server.core.rules import RULES
 
 LIST_OPERATIONS = st.dictionaries(
     st.sampled_from(sorted(LISTS)), st.sampled_from([ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT])
@@ -75,13 +75,13 @@ def test_only_masked_settings_are_touched(change: Change, head: Settings | None)
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
-    touched = set(touched_by(change.paths, head, after))
+    touched = set(touched_by(change.plan.paths, head, after))
     before = head or {}
     assert {name: value for name, value in after.items() if name not in touched} == {
         name: value for name, value in before.items() if name not in touched
     }
-    if not change.whole:
-        assert touched == change.settings | {name for name in {*before, *after} if name.partition("/")[0] in change.families}
+    if not change.plan.whole:
+        assert touched == change.plan.settings | {name for name in {*before, *after} if name.partition("/")[0] in change.plan.families}
 
 
 @given(changes(), heads(extras=True))
@@ -139,7 +139,7 @@ def test_the_fold_takes_over_from_the_document_exactly_what_the_change_did(chang
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
-    assert merged(head, after, touched_by(change.paths, head, after)) == after
+    assert merged(head, after, touched_by(change.plan.paths, head, after)) == after
 
 
 @given(changes(lists=False), heads(extras=True), heads(extras=True))
@@ -153,19 +153,19 @@ def test_a_change_computed_on_another_base_has_the_same_effect_if_the_settings_i
     if isinstance(computed, str) or isinstance(expected, str):
         assert computed == expected
     else:
-        assert merged(head, computed, touched_by(change.paths, head, computed)) == expected
+        assert merged(head, computed, touched_by(change.plan.paths, head, computed)) == expected
 
 
 @given(changes())
 def test_a_change_compiled_from_its_canonical_paths_is_the_same_change(change: Change) -> None:
-    paths = [parse_path(text) for text in change.paths]
+    paths = [parse_path(text) for text in change.plan.paths]
     assert paths == sorted(set(paths))
     assert not any(one != other and one == other[: len(one)] for one in paths for other in paths)
-    again = compile_change(change.given, change.paths, {})
-    assert again.paths == change.paths
-    assert (again.settings, again.partial, again.families, again.whole) == (
-        change.settings,
+    again = compile_change(change.given, change.plan.paths, {})
+    assert again.plan.paths == change.plan.paths
+    assert (again.plan.settings, again.partial, again.plan.families, again.plan.whole) == (
+        change.plan.settings,
         change.partial,
-        change.families,
-        change.whole,
+        change.plan.families,
+        change.plan.whole,
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 from tests.core.policies import EXTRAS, masks, policies
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.changes.completion import KINDS, check, complete
+from topicpolicies_server.core.changes.completion import COMPLETIONS, check, complete
 from topicpolicies_server.core.changes.fields import Form, fields, unknown_fields
 from topicpolicies_server.core.changes.masks import read
 
@@ -58,20 +58,20 @@ def nested() -> list[Descriptor]:
 
 
 def test_the_table_has_every_type_of_object() -> None:
-    assert set(KINDS) == set(nested())
+    assert set(COMPLETIONS) == set(nested())
 
 
 @pytest.mark.parametrize("descriptor", nested(), ids=lambda descriptor: descriptor.name)
 def test_the_table_agrees_with_the_comments_in_the_proto_file(descriptor: Descriptor) -> None:
-    kind = KINDS[descriptor]
+    completion = COMPLETIONS[descriptor]
     for name, field in fields(descriptor).items():
         comment = documented()[descriptor.name, name]
         left_out = re.search(r"Left out in an update: ([-\w]+)", comment)
-        assert (name in kind.required) == ("Must be given in an update" in comment), name
-        assert (name in kind.defaults) == (left_out is not None), name
+        assert (name in completion.required) == ("Must be given in an update" in comment), name
+        assert (name in completion.defaults) == (left_out is not None), name
         if left_out is not None:
-            assert str(kind.defaults[name]).lower().removesuffix(".0") == left_out[1], name
-        assert (name in kind.objects) == (field.form is Form.OBJECT), name
+            assert str(completion.defaults[name]).lower().removesuffix(".0") == left_out[1], name
+        assert (name in completion.objects) == (field.form is Form.OBJECT), name
 
 
 @given(policies())

@@ -79,6 +79,7 @@ def test_a_dry_run_is_computed_on_the_document_at_its_confirmation(bench: Bench)
     assert bench.open(changing) and bench.open(same)
     bench.elsewhere(2)
     bench.confirm()
+    bench.confirm()
     assert (bench.result(changing).outcome, bench.result(changing).version) == (Outcome.WOULD_APPLY, "0002")
     assert bench.result(same).outcome is Outcome.WOULD_APPLY
     assert not bench.wanted and bench.sequencer.chains == 0
@@ -212,13 +213,12 @@ def test_two_requests_of_a_stream_that_seemed_to_change_nothing_are_written_in_o
 
 
 def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: Bench) -> None:
-    waiting = [bench.set(1) for _ in range(10)]
+    waiting = [bench.set(1, validate_only=number % 2 == 0) for number in range(10)]
     assert bench.error(bench.set(1)).reason == "LIMIT_REACHED"
-    dry = [bench.set(1, validate_only=True) for _ in range(10)]
     assert bench.error(bench.set(1, validate_only=True)).reason == "LIMIT_REACHED"
     bench.confirm()
     bench.confirm()
-    assert {bench.result(request).outcome for request in (*waiting, *dry)} == {Outcome.UNCHANGED}
+    assert {bench.result(request).outcome for request in waiting} == {Outcome.UNCHANGED}
 
 
 # No answer

@@ -8,7 +8,7 @@ from tests.core.chains import FIELD, KEY, LOST, Bench
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.chains.request import Outcome, Request, Result
-from topicpolicies_server.core.chains.sequencer import ATTEMPTS, FoundEvent
+from topicpolicies_server.core.chains.sequencer import ATTEMPTS
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, fold
@@ -326,7 +326,7 @@ def test_a_request_id_that_was_used_for_another_body_is_refused_when_the_log_is_
     bench.wanted.clear()
     state = bench.states[KEY]
     state.remembered = (*state.remembered, Remembered("same", "another body", "0002", "0001"))
-    bench.sequencer.reopened({})
+    bench.sequencer.reopened()
     bench.perform()
     assert bench.error(mine).reason == "REQUEST_ID_REUSED"
 
@@ -407,58 +407,61 @@ def test_a_waiting_request_that_another_sidecar_has_applied_gets_that_answer() -
 
 
 def test_after_a_reopening_events_found_in_the_log_are_answered_and_the_others_appended_in_order(bench: Bench) -> None:
+    bench.others_write = True
     found, first, second = bench.set(1), bench.set(2), bench.set(3)
     events = list(bench.wanted)
     bench.wanted.clear()
-    state = bench.states.setdefault(KEY, KeyState())
-    folded = fold(state, Placed(0, "0001", events[0], 1), FoldContext())
-    assert events[0].stamp is not None
-    bench.sequencer.reopened({events[0].stamp.event_id: FoundEvent(folded, None, state.document)})
+    bench.read(events[0])
+    bench.sequencer.reopened()
     bench.perform()
     assert bench.result(found).version == "0001"
     assert list(bench.wanted) == events[1:]
-    bench.log.append(events[0])
     bench.land_all()
     assert bench.result(first).version < bench.result(second).version
 
 
-@pytest.mark.parametrize("what", ["an update", "a deletion", "an update that was refused"])
+@pytest.mark.parametrize("what", ["an update", "a deletion"])
 def test_after_a_reopening_a_found_event_is_answered_although_its_key_was_forgotten_since(bench: Bench, what: str) -> None:
     """A key may have been deleted so long ago that the new view has forgotten it."""
     if what == "a deletion":
         bench.set(1)
         bench.land()
-    asked = bench.submit(bench.deletion() if what == "a deletion" else bench.request(1, version=ABSENT if "refused" in what else ""))
-    event = bench.wanted.popleft()
-    state = bench.states.pop(KEY, KeyState())
-    if "refused" in what:
-        state.document, state.version = {FIELD: b""}, "0001"
-    before = state.document
-    folded = fold(state, Placed(0, "0002", event, 2), FoldContext())
-    assert event.stamp is not None
-    bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, before, state.document)})
+    asked = bench.submit(bench.deletion() if what == "a deletion" else bench.request(1))
+    bench.read(bench.wanted.popleft())
+    del bench.states[KEY]
+    bench.sequencer.reopened()
     bench.perform()
-    if "refused" in what:
-        assert (bench.error(asked).reason, bench.error(asked).metadata["version"]) == ("PRECONDITION_FAILED", ABSENT)
-    else:
-        assert bench.result(asked).version == "0002"
+    assert bench.result(asked).version == ("0001" if what == "an update" else "0002")
     assert not bench.wanted and bench.sequencer.chains == 0
 
 
-def test_after_a_reopening_a_skipped_update_is_answered_with_the_absence_at_its_event(bench: Bench) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_after_a_reopening_a_request_whose_event_did_not_count_is_not_applied(bench: Bench, *, shared: bool) -> None:
+    bench.others_write = shared
     bench.set(1)
     bench.land()
-    asked = bench.set(2, skip_if_absent=True)
+    asked = bench.set(2, version="0001")
     event = bench.wanted.popleft()
-    state = bench.states[KEY]
-    state.document, state.version = None, "0002"  # another writer deleted it meanwhile
-    folded = fold(state, Placed(0, "0003", event, 3), FoldContext())
-    state.document, state.version = {FIELD: b""}, "0004"  # and another one created it again
-    assert event.stamp is not None
-    bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, None, None)})
+    bench.elsewhere(3)
+    assert bench.read(event).status is Status.REJECTED_ETAG
+    bench.sequencer.reopened()
     bench.perform()
-    answer = bench.result(asked)
-    assert (answer.outcome, answer.document, answer.version, answer.previous) == (Outcome.SKIPPED, None, "0002", "0002")
+    if shared:
+        assert bench.land().status is Status.DUPLICATE, "it may still have come"
+    assert bench.error(asked).reason == ("OUTCOME_UNKNOWN" if shared else "PRECONDITION_FAILED")
+    assert bench.document() == TopicPolicies(max_producer_per_topic=3)
+    assert not bench.wanted and bench.sequencer.chains == 0
+
+
+def test_after_a_reopening_an_event_that_is_not_in_the_log_of_this_writer_alone_is_computed_again(bench: Bench) -> None:
+    mine = bench.set(1)
+    bench.wanted.clear()
+    bench.elsewhere(5, field="max_consumer_per_topic")  # by another leader
+    bench.sequencer.reopened()
+    bench.perform()
+    assert set(bench.wanted[0].document or ()) == {FIELD, "max_consumer_per_topic"}
+    bench.land()
+    assert bench.result(mine).previous == "0001"
 
 
 def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_not_appended(bench: Bench) -> None:
@@ -466,10 +469,8 @@ def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_n
     lost, there = bench.set(1, batch=batch), bench.set(2, batch=batch)
     events = list(bench.wanted)
     bench.wanted.clear()
-    state = bench.states.setdefault(KEY, KeyState())
-    folded = fold(state, Placed(0, "0001", events[1], 1), FoldContext())
-    assert events[1].stamp is not None
-    bench.sequencer.reopened({events[1].stamp.event_id: FoundEvent(folded, None, state.document)})
+    bench.read(events[1])
+    bench.sequencer.reopened()
     bench.perform()
     assert bench.error(lost).reason == "NOT_APPENDED"
     assert bench.result(there).version == "0001"
@@ -482,7 +483,7 @@ def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_aft
     bench.wanted.popleft()
     bench.land()
     assert bench.open(lost) and bench.result(there).version == "0001"
-    bench.sequencer.reopened({})
+    bench.sequencer.reopened()
     bench.perform()
     assert bench.error(lost).reason == "NOT_APPENDED"
     assert not bench.wanted and bench.sequencer.chains == 0
@@ -494,7 +495,7 @@ def test_a_request_overtaken_before_a_reopening_is_computed_again_on_the_later_e
     bench.wanted.popleft()
     bench.land()
     assert bench.result(other).version == "0001"
-    bench.sequencer.reopened({})
+    bench.sequencer.reopened()
     bench.perform()
     bench.land_all()
     assert [bench.result(first).previous, bench.result(second).previous] == ["0001", "0002"], "in their order"
@@ -506,7 +507,7 @@ def test_after_a_reopening_a_compacted_event_is_recognized_by_its_request_id(ben
     event = bench.wanted.popleft()
     state = bench.states.setdefault(KEY, KeyState())
     fold(state, Placed(0, "0001", event, 1), FoldContext())
-    bench.sequencer.reopened({})
+    bench.sequencer.reopened()
     bench.perform()
     assert bench.result(request).version == "0001" and not bench.wanted
 

@@ -55,7 +55,7 @@ class World:
         placed = update(key, self.row, self.row % 100, partition=partition)._replace(published_at=self.row * self.chance.choice([1, 1, W]))
         if self.chance.random() < 0.3:
             placed = placed._replace(event=Event(key, Action.DELETE, None))
-        change = self.view.take(placed).head
+        change = self.view.fold(placed).head
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position

@@ -43,11 +43,11 @@ def test_without_a_mask_what_is_set_and_not_known_is_refused_like_anything_that_
 
 def test_outside_the_mask_and_in_leaves_of_a_newer_broker_they_do_not_count() -> None:
     document = with_rate(RATE + NEWER, NEWER)
-    assert compile_change(document, ["max_producer_per_topic"], {}).paths == ("max_producer_per_topic",)
+    assert compile_change(document, ["max_producer_per_topic"], {}).plan.paths == ("max_producer_per_topic",)
     assert compile_change(document, ["dispatch_rate.dispatch_throttling_rate_in_msg"], {}).partial
     extras = with_rate(RATE + record(EXTRAS_FIELD, b'{"burst": 1}'))
     assert unknown_bytes(extras)
-    assert compile_change(extras, [], {}).paths == ("dispatch_rate.dispatch_throttling_rate_in_msg",)
+    assert compile_change(extras, [], {}).plan.paths == ("dispatch_rate.dispatch_throttling_rate_in_msg",)
 
 
 def test_a_field_is_named_once_for_each_object_however_often_it_is_there() -> None:

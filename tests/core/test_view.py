@@ -34,7 +34,7 @@ def deletion(key: PolicyKey, row: int) -> Placed:
 def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple[str | None, ...] = ("", "")) -> View:
     view = View(context or FoldContext(joining=True, sole_writer=True), complete)
     for placed in events:
-        view.take(placed)
+        view.fold(placed)
     view.loaded()
     return view
 
@@ -53,7 +53,7 @@ def test_heads_are_in_the_order_of_their_last_change_and_changes_are_numbered() 
 
 def test_a_change_has_the_previous_version_and_shares_the_documents_bytes() -> None:
     view = view_of(update(A, 1, 1))
-    folded, change, *_ = view.take(update(A, 2, 7))
+    folded, change, *_ = view.fold(update(A, 2, 7))
     assert folded is not None and change is not None
     assert (change.version, change.previous) == ("0002", "0001")
     assert change.document == document(7)
@@ -62,8 +62,8 @@ def test_a_change_has_the_previous_version_and_shares_the_documents_bytes() -> N
 
 def test_an_event_that_changes_no_head_is_no_change() -> None:
     view = view_of(update(A, 1, 1))
-    assert view.take(Placed(0, "0002", None, 2)) == (None, None, None, None)
-    folded, change, *_ = view.take(update(A, 1, 1))
+    assert view.fold(Placed(0, "0002", None, 2)) == (None, None, None, None)
+    folded, change, *_ = view.fold(update(A, 1, 1))
     assert folded is not None and change is None
     assert view.number == 1 and view.version(A) == "0001" and view.version(B) == ABSENT
 
@@ -77,7 +77,7 @@ def test_pages_are_in_the_order_of_keys_and_leave_out_absent_documents() -> None
     assert [head.key for head in second] == [C] and not more
     local, _ = view.page(frozenset({Scope.LOCAL}), None, 10)
     assert [head.key for head in local] == [A, C]
-    view.take(update(B, 6, 1))
+    view.fold(update(B, 6, 1))
     again, _ = view.page(both, None, 10)
     assert [head.key for head in again] == [A, GLOBAL_A, B, C]
 
@@ -92,7 +92,7 @@ def test_an_event_is_trusted_about_an_unseen_base_only_where_the_log_was_compact
     view = View(FoldContext(joining=True, sole_writer=True), (complete,))
     event = update(A, 5, 1, base="an event that we have not seen").event
     assert event is not None
-    view.take(Placed(0, "0005", event._replace(document={**document(1), "compaction_threshold": b"\x18\x01"}), 5))
+    view.fold(Placed(0, "0005", event._replace(document={**document(1), "compaction_threshold": b"\x18\x01"}), 5))
     head = view.head(A)
     assert head is not None and head.document is not None
     assert set(head.document) == expected
@@ -100,8 +100,8 @@ def test_an_event_is_trusted_about_an_unseen_base_only_where_the_log_was_compact
 
 def test_in_a_shared_log_documents_may_be_unseen_until_the_window_has_passed() -> None:
     view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (None,))
-    view.take(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
-    view.take(Placed(0, "0006", update(B, 6, 1, base="unseen").event, 999_700))
+    view.fold(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
+    view.fold(Placed(0, "0006", update(B, 6, 1, base="unseen").event, 999_700))
     view.loaded()
     assert view.check_all_seen(1_000_000) == 1_000_700
     assert view.check_all_seen(1_000_699) == 1_000_700
@@ -111,7 +111,7 @@ def test_in_a_shared_log_documents_may_be_unseen_until_the_window_has_passed() -
 @pytest.mark.parametrize(("complete", "since"), [("", ""), ("0004", "0005"), (None, "0005")])
 def test_a_history_is_seen_from_its_beginning_only_in_a_log_that_was_never_compacted(complete: str | None, since: str) -> None:
     view = View(FoldContext(joining=True, joined_at=1_000_000), (complete,))
-    view.take(update(A, 5, 1))
+    view.fold(update(A, 5, 1))
     state = view.state(A)
     assert state is not None and state.since == since
 
@@ -119,8 +119,8 @@ def test_a_history_is_seen_from_its_beginning_only_in_a_log_that_was_never_compa
 @pytest.mark.parametrize(("complete", "missing"), [("", False), ("0004", True), (None, True)])
 def test_in_a_log_that_was_never_compacted_no_document_is_unseen(complete: str | None, missing: bool) -> None:
     view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (complete,))
-    view.take(Placed(0, "0005", Event(A, Action.UPDATE, document(1), None), 999_900))
-    view.take(Placed(0, "0006", Event(A, Action.UPDATE, document(2), None), 999_950))
+    view.fold(Placed(0, "0005", Event(A, Action.UPDATE, document(1), None), 999_900))
+    view.fold(Placed(0, "0006", Event(A, Action.UPDATE, document(2), None), 999_950))
     view.loaded()
     state = view.state(A)
     assert state is not None and state.joining is missing
@@ -130,14 +130,14 @@ def test_in_a_log_that_was_never_compacted_no_document_is_unseen(complete: str |
 def test_a_key_that_is_idle_keeps_only_its_head_once_events_of_other_keys_arrive() -> None:
     view = View(FoldContext(window_ms=1_000))
     for row in range(1, 50):
-        view.take(update(A, row, row)._replace(published_at=row))
+        view.fold(update(A, row, row)._replace(published_at=row))
     idle = view.state(A)
     assert idle is not None and idle.older is not None and len(idle.older) == 49
-    view.take(update(B, 50, 1)._replace(published_at=3_049))
+    view.fold(update(B, 50, 1)._replace(published_at=3_049))
     assert len(idle.older) == 49, "a late broker event may still be computed from an older document of A"
-    view.take(update(B, 51, 2)._replace(published_at=3_050))
+    view.fold(update(B, 51, 2)._replace(published_at=3_050))
     assert len(idle.older) == 49, "the time is that of the event before, which one clock alone can't advance"
-    view.take(update(B, 52, 3)._replace(published_at=3_051))
+    view.fold(update(B, 52, 3)._replace(published_at=3_051))
     assert not [state for state in (idle.older, idle.superseded_ids) if state] and idle.document == document(49)
 
 
@@ -162,7 +162,7 @@ class Row:
     def create(self, key: PolicyKey) -> str:
         self.number += 1
         placed = update(key, self.number, 1)
-        self.view.take(at(placed._replace(position=f"{self.number:09d}"), self.number * 1_000))
+        self.view.fold(at(placed._replace(position=f"{self.number:09d}"), self.number * 1_000))
         return f"{self.number:09d}"
 
     def delete(self, key: PolicyKey) -> str:
@@ -171,7 +171,7 @@ class Row:
             self.number += 1
             written = event or self.view.restatement(key, f"t{self.number}")
             assert written is not None
-            self.view.take(Placed(0, f"{self.number:09d}", written, self.number * 1_000))
+            self.view.fold(Placed(0, f"{self.number:09d}", written, self.number * 1_000))
         return f"{self.number - 1:09d}"
 
 
@@ -226,7 +226,7 @@ def test_a_deleted_key_is_forgotten_once_the_events_that_an_old_broker_owed_cann
     for written in (document(1), {**document(1), "rate": b"r", "size": b"s"}, None):
         row.number += 1
         action = Action.UPDATE if written is not None else Action.DELETE
-        view.take(Placed(0, f"{row.number:09d}", Event(B, action, written), row.number * 1_000))
+        view.fold(Placed(0, f"{row.number:09d}", Event(B, action, written), row.number * 1_000))
     state = view.state(B)
     assert state is not None and state.owed is not None, "the old broker owes events"
     for _ in range(200):

@@ -28,7 +28,7 @@ def changed(changes: Sequence[tuple[int, bool, bool]], view: View, after: int = 
         document = None if deleted else {"max_producer_per_topic": bytes((at % 100,))}
         stamp = Stamp(f"{at:032x}", StampKind.UPDATE, f"request-{at}", "d", mask=("max_producer_per_topic",))
         action = Action.DELETE if deleted else Action.UPDATE
-        view.take(Placed(0, f"1{at:x}" if at < 16 else f"2{at:02x}" if at < 256 else f"3{at:03x}", Event(key, action, document, stamp), at))
+        view.fold(Placed(0, f"1{at:x}" if at < 16 else f"2{at:02x}" if at < 256 else f"3{at:03x}", Event(key, action, document, stamp), at))
     return view
 
 
@@ -48,7 +48,7 @@ def all_of(view: View) -> object:
         len(view),
         list(view._absent),
         view.number,
-        view.recent.all(),
+        view.copy().requests,
     ]
 
 

@@ -36,7 +36,7 @@ class Bench:
 
     def take(self, *events: Placed) -> None:
         for placed in events:
-            change = self.view.take(placed).head
+            change = self.view.fold(placed).head
             if change is not None:
                 self.hub.publish(change)
             self.positions[placed.partition] = placed.position
@@ -330,12 +330,12 @@ def test_when_a_view_is_replaced_its_watchers_keep_their_places_unless_it_may_ha
     bench.change(A)
     watcher = bench.watch(mode=mode)
     drained(watcher)
-    bench.hub.end(Lagged, trusted=True)
+    bench.hub.replace(Lagged, trusted=True)
     assert bench.wakings == [watcher]
     with pytest.raises(Lagged):
         watcher.take(1)
     assert watcher.place == Token(LOG, ("0001",))
-    bench.hub.end(Lagged, trusted=False)
+    bench.hub.replace(Lagged, trusted=False)
     assert watcher.place is None
 
 
@@ -346,7 +346,7 @@ def guessed(bench: Bench, partition: int = 0) -> Head:
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
     bench.view.loaded()
     stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", history=Seen("", "0005"))
-    change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).head
+    change = bench.view.fold(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).head
     assert change is not None and change.version == change.previous == "0005"
     return change
 
@@ -373,7 +373,8 @@ def test_an_absence_that_is_restated_with_an_older_version_is_sent_as_a_change(b
     bench.change(A)
     watcher = bench.watch()
     drained(watcher)
-    older = Head(A, None, "0001", "0003", Placed(0, "0004", None, 4), 9)
+    bench.view.number += 1
+    older = Head(B, None, "0001", "0003", Placed(0, "0004", None, 4), bench.view.number)
     older.before = Before(None)
     bench.hub.publish(older)
     assert watcher.take(10).heads == [older]
@@ -384,7 +385,7 @@ def test_a_watcher_of_a_log_that_was_replaced_keeps_its_token_of_that_log(bench:
     bench.change(A, B)
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
-    bench.hub.end(Replaced, trusted=True)
+    bench.hub.replace(Replaced, trusted=True)
     assert standing(watcher) == Token(LOG, ("0002",))
     with pytest.raises(Replaced):
         watcher.take(1)

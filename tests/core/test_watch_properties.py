@@ -52,7 +52,7 @@ class World:
         elif deletes:
             placed = placed._replace(event=Event(KEYS[number], Action.DELETE, None))
         self.log.append(placed)
-        change = self.view.take(placed).head
+        change = self.view.fold(placed).head
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
@@ -69,8 +69,8 @@ class World:
         view = View(FoldContext(window_ms=2), (), absences=self.absences)
         for placed in sorted(newest.values(), key=lambda placed: placed.position):
             if placed.event is not None and placed.event.document is not None:
-                view.take(placed)
-        self.hub.end(Lagged, trusted=True)
+                view.fold(placed)
+        self.hub.replace(Lagged, trusted=True)
         self.hub, self.view = WatchHub(view, self.token, self.ring), view
         self.reopened = True
 
@@ -220,7 +220,7 @@ def test_the_token_of_a_watcher_that_has_lagged_is_before_the_first_change_that_
     assert token is not None
     everything, view = [], View(FoldContext(window_ms=2))
     for placed in world.log:
-        change = view.take(placed).head
+        change = view.fold(placed).head
         if change is not None:
             everything.append(change)
     assert [change.version for change in everything if not token.is_before(change)] == given_

@@ -76,7 +76,7 @@ class Reader:
 
     def taken(self, placed: Placed) -> FoldedEntry:
         """Folds an event without recording it."""
-        folded, change, before, _ = self.view.take(placed)
+        folded, change, before, _ = self.view.fold(placed)
         return placed, before, folded, change if change is not None else before
 
 

@@ -137,7 +137,7 @@ def without_texts(placed: Placed) -> tuple[object, ...]:
 def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
     view = View(FoldContext(sole_writer=True, joining=True), [upto])
     for placed in read:
-        view.take(placed)
+        view.fold(placed)
     view.loaded()
     return {
         key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest) for key, state in states_of(view)

@@ -186,7 +186,7 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
     try:
         view = View(FoldContext(joining=True, sole_writer=True), in_use=CellsInUse(0))
         for number in range(keys):
-            view.take(Placed(0, f"4{10_000 + number}", event(number), 1_790_000_000_000 + number))
+            view.fold(Placed(0, f"4{10_000 + number}", event(number), 1_790_000_000_000 + number))
         view.limit()
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()

@@ -66,13 +66,13 @@ class Log:
         """Returns the version of each document at the end of the log."""
         view = View(CONTEXT)
         for placed in (placed for entries in self.entries for placed in entries):
-            view.take(placed)
+            view.fold(placed)
         return {head.key: head.version for head in heads_of(view) if head.document is not None}
 
     def changes(self, partition: int) -> list[Position]:
         """Returns the positions of a partition's events that changed a head."""
         view = View(CONTEXT)
-        return [placed.position for placed in self.entries[partition] if view.take(placed).head is not None]
+        return [placed.position for placed in self.entries[partition] if view.fold(placed).head is not None]
 
 
 class Sidecar:
@@ -95,12 +95,12 @@ class Sidecar:
         view = View(CONTEXT, (), absences=self.absences)
         left = [log.left(partition) for partition in range(PARTITIONS)]
         while any(left):  # each partition is read at its own pace
-            view.take(self.chance.choice([events for events in left if events]).pop(0))
+            view.fold(self.chance.choice([events for events in left if events]).pop(0))
         self.positions = [entries[-1].position if entries else "" for entries in log.entries]
         token = Token(LOG, tuple(self.positions))
         behind = known_behind(log.complete_after, view, token.positions)
         if hub is not None:
-            hub.end(Lagged, trusted=True)
+            hub.replace(Lagged, trusted=True)
         self.hub = WatchHub(view, token, self.ring, behind)
 
     def restart(self) -> None:
@@ -118,7 +118,7 @@ class Sidecar:
     def _read(self, partition: int, most: int) -> None:
         assert self.hub is not None
         for placed in [p for p in self.log.entries[partition] if p.position > self.positions[partition]][:most]:
-            change = self.hub.view.take(placed).head
+            change = self.hub.view.fold(placed).head
             if change is not None:
                 self.hub.publish(change)
             self.positions[partition] = placed.position

@@ -48,7 +48,7 @@ class NamedLog:
 
 def _follower(context: FoldContext, older: Follower | None = None) -> Follower:
     common: Any = SimpleNamespace(capacity=Capacity(100, 1_000_000), checkpoints=None, activity=Activity())
-    updates: Any = SimpleNamespace(progress=None, read_ahead=lambda *_: None)
+    updates: Any = SimpleNamespace(progress=None)
     return Follower("a/b", common, context, updates, cast("Repairs", None), older)
 
 
@@ -126,7 +126,7 @@ def _of(value: int) -> Callable[..., bool]:
 def test_an_entry_that_can_not_be_folded_is_counted_and_logged_and_the_rest_of_its_batch_is_folded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = _broken_once(monkeypatch, View, "take", _of(2))
+    broken = _broken_once(monkeypatch, View, "fold", _of(2))
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()

@@ -165,13 +165,13 @@ def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
 
 def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
     """validate_only is ignored."""
-    original = Sequencer.submit
+    original = Sequencer.add
 
     def planted(self: Sequencer, request: Request, state: KeyState | None) -> None:
         request.validate_only = False
         original(self, request, state)
 
-    patch.setattr(Sequencer, "submit", planted)
+    patch.setattr(Sequencer, "add", planted)
 
 
 def preconditions_are_lost(patch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeVar
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..config import LogConfig, PulsarLogConfig
-from ..core import rules
 from ..core.chains.request import Request
+from ..core.changes import rules
+from ..core.changes.rule_table import full_name
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, parse_topic
 from ..core.policies.facts import BrokerFacts, Facts, Need
 from ..core.reasons import Reason
-from ..core.rules.table import full_name
 from ..files import Reloader
 from .cache import Cache
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
@@ -121,7 +121,7 @@ class Cluster:
                 (``TOPIC_NOT_FOUND``) or its namespace does not exist (NOT_FOUND); topic policies are off for all topics
                 (FAILED_PRECONDITION, ``TOPIC_POLICIES_ELSEWHERE``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
         """
-        needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
+        needs = rules.needs(request.change.plan) if request.change is not None else Need.NOTHING
         cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
         topic = self._topics.peek(request.key.topic, self._within(request))
         if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):

@@ -152,7 +152,7 @@ class Activity:
         if request.appended_at and isinstance(answer, Result) and answer.outcome is Outcome.APPLIED:
             self.stages["log"].count(perf_counter() - request.appended_at)
         self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
-        if not request.asked_at:
+        if not request.asked_number:
             return
         if not request.confirmed:
             self.confirmations["failed"] += 1

@@ -335,7 +335,7 @@ class Follower:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
         view, event = self.view, placed.event
         try:
-            folded, head, before, state = view.take(placed)
+            folded, head, before, state = view.fold(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
             folded = head = state = None
@@ -357,7 +357,6 @@ class Follower:
             return
         hub, old = self.hub, before.document if before is not None else None
         if not self._serves:
-            self._updates.read_ahead(event, folded, old, after.document if after is not None else None)
             if head is not None and hub is not None:
                 hub.publish(head)
             return
@@ -405,7 +404,7 @@ def _complete_after(log: NamespaceLog) -> list[Position | None]:
 def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, limits: Limits) -> WatchHub:
     """Returns the hub of a view that has been read: the former one if its view was continued, or else a new one.
 
-    The former one's watchers then resume from where they stand, if they can (``WatchHub.end``).
+    The former one's watchers then resume from where they stand, if they can (``WatchHub.replace``).
     """
     log = follower.log
     assert log is not None, "open"
@@ -418,7 +417,7 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         return hub
     behind = known_behind(log.complete_after, follower.view, token.positions)
     if hub is not None:
-        hub.end(Lagged if same_log else Replaced, trusted=older is not None and older.trusted)
+        hub.replace(Lagged if same_log else Replaced, trusted=older is not None and older.trusted)
     return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
 
 

@@ -21,7 +21,7 @@ from time import perf_counter
 
 from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, outcome_not_known
 from ..core.chains.request import Request, Result
-from ..core.chains.sequencer import Append, FoundEvent, Sequencer, Settled
+from ..core.chains.sequencer import Append, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.policies.documents import Settings
@@ -54,8 +54,6 @@ class Updates:
         """When the last one was answered, in seconds of the loop's clock."""
         self.arrivals: dict[Request, None] = {}
         """The requests that have only arrived, in order."""
-        self._found: dict[str, FoundEvent] = {}
-        """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
         self.leads = False
         """Whether this process may append to the log that serves."""
         self._log: NamespaceLog | None = None
@@ -156,11 +154,6 @@ class Updates:
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
-    def read_ahead(self, event: Event, folded: Folded, before: Settings | None, after: Settings | None) -> None:
-        """Takes note of an event that was folded into a view that does not answer yet."""
-        if self.sequencer.expects(event) and event.stamp is not None:
-            self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
-
     def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
         """Takes an event that was folded into the view that answers. ``state``: the fold's state after it."""
         self.sequencer.folded(event, folded, before, state)
@@ -176,8 +169,7 @@ class Updates:
         """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
         self._log, self.sequencer.view, self._serves = log, view, True
         self.leads = log.leadership.leads
-        found, self._found = self._found, {}
-        self.sequencer.reopened(found)
+        self.sequencer.reopened()
         self._perform()
         self._pass_on_arrivals()
 
@@ -218,7 +210,7 @@ class Updates:
                 if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
                     self._settle(request, self._common.capacity.refusal(request.key.topic))
                     return
-                self.sequencer.submit(request, state)
+                self.sequencer.add(request, state)
                 self._perform()
                 return
             log.contend()
@@ -291,7 +283,7 @@ class Updates:
     def _expire(self, request: Request) -> None:
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
-        elif request.unconfirmed:
+        elif request.awaits_confirmation:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
         elif self._serves and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))

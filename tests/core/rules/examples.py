@@ -8,10 +8,10 @@ from google.protobuf import text_format
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.changes.rules import judge
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.facts import BrokerFacts, Facts
-from topicpolicies_server.core.rules import judge
 
 TOPIC = "persistent://acme/orders/one"
 
@@ -60,5 +60,5 @@ def violated(
     """
     head = split(policies(before)) if before is not None else None
     change = compile_change(policies(text), mask, {})
-    found = judge(PolicyKey(topic, scope), change, head, change.apply(head), facts)
+    found = judge(PolicyKey(topic, scope), change.plan, head, change.apply(head), facts)
     return {violation.field: violation.reason for _, violation in found}

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .. import rules
-from ..changes import constraints
+from ..changes import constraints, rules
 from ..errors import Kind, PolicyError, Violation, too_much
 from ..fold.fold import KeyState
 from ..policies import documents
@@ -48,7 +47,7 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
             violations.append(Violation(f"policies.{path}", ViolationReason.TOO_MANY_ELEMENTS, problem))
     if request.constraints:
         violations += constraints.violations(request.constraints, before, after)
-    found = rules.judge(request.key, request.change, before, after, request.facts)
+    found = rules.judge(request.key, request.change.plan, before, after, request.facts)
     if violations or found:
         return rules.refused(found, violations), None
     if (after or None) == (before or None):

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from .. import rules
+from ..changes import rules
 from ..fold.fold import KeyState
 from ..fold.keystate import REMEMBERED_REQUESTS
 from ..names import Scope
@@ -54,12 +54,10 @@ class EventReport(enum.Enum):
     PASSED = enum.auto()
     """A later event of the chain was folded before it."""
     NOT_ACKNOWLEDGED = enum.auto()
-    """The append failed; the event may be in the log."""
+    """The append failed, or the log was opened anew and the event not found in it; the event may be there, or may yet come."""
     NOT_THERE = enum.auto()
     """The append failed; the event is not in the log."""
     APPENDED_AGAIN = enum.auto()
-    MISSED = enum.auto()
-    """The log was opened anew and read to its end, and the event was not found."""
 
 
 TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
@@ -67,26 +65,22 @@ TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
         EventReport.PASSED: State.OVERTAKEN,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.REFUSED,
-        EventReport.MISSED: State.DOUBTFUL,
     },
     State.OVERTAKEN: {
         EventReport.PASSED: State.OVERTAKEN,
         EventReport.NOT_ACKNOWLEDGED: State.LOST,
         EventReport.NOT_THERE: State.LOST,
-        EventReport.MISSED: State.LOST,
     },
     State.DOUBTFUL: {
         EventReport.PASSED: State.LOST,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.UNKNOWN,
         EventReport.APPENDED_AGAIN: State.AGAIN,
-        EventReport.MISSED: State.DOUBTFUL,
     },
     State.AGAIN: {
         EventReport.PASSED: State.LOST,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.UNKNOWN,
-        EventReport.MISSED: State.DOUBTFUL,
     },
 }
 
@@ -128,7 +122,7 @@ def event_of(
     reads: dict[str, str] = {}
     if change is not None:
         reads = change.reads(before)
-        if judged := rules.reads(request.key, change, before, after or {}):
+        if judged := rules.reads(request.key, change.plan, change.operands, before, after or {}):
             reads |= judged
     stamp = Stamp(
         event_id,
@@ -137,7 +131,7 @@ def event_of(
         request.digest,
         request.actor,
         request.reason,
-        change.paths if change is not None else (),
+        change.plan.paths if change is not None else (),
         coming[-1].event_id if coming else state.base if state is not None else "",  # base
         (ABSENT if before is None else request.version) if request.conditional else None,  # etag
         request.skip_if_absent or request.exists is True,

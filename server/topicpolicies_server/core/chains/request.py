@@ -92,17 +92,17 @@ class Request:
     batch: dict[PolicyKey, int] | None = None
     """In a batch, the same for all its requests: by key, the ``number`` of the last one that has had an event."""
     number: int = 0
-    """Counts the requests of a sequencer in the order in which they were submitted; 0: it was not."""
+    """Counts the requests of a sequencer in the order in which they came; 0: it did not come to one."""
     attempts: int = 0
     began: float = 0.0
     """When the request was handed to its namespace, in seconds by the clock that stages are measured with."""
     appended_at: float = 0.0
     """When its event was handed to the log for the first time, by the same clock; 0: it was not."""
-    submitted_at: Position = ""
-    """The key's version when the request was submitted to the sequencer."""
-    asked_at: int = 0
-    """The number of the last request that had been submitted when an answer was found that writes nothing, on a view that may have been
-    behind the log; 0: none was."""
+    submitted_version: Position = ""
+    """The key's version when the request came to the sequencer."""
+    asked_number: int = 0
+    """The number of the last request that had come when an answer was found that writes nothing, on a view that may have been behind the
+    log; 0: none was."""
     confirmed: bool = False
     """Whether the view has since come to where the log ended after the request had arrived."""
     given_up: bool = False
@@ -119,9 +119,9 @@ class Request:
         return self.version != "" or self.exists is False
 
     @property
-    def unconfirmed(self) -> bool:
+    def awaits_confirmation(self) -> bool:
         """Whether its answer writes nothing and is still to be confirmed."""
-        return self.asked_at > 0 and not self.confirmed
+        return self.asked_number > 0 and not self.confirmed
 
     @property
     def abandoned(self) -> bool:

@@ -19,14 +19,16 @@ A request whose event does not count (it is not in the log, or was rejected beca
 again, behind the events that are in flight by then. Requests of one batch are applied in their order: if a later request of the batch has
 an event by then, the request fails instead.
 
-The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
+A dry run is a request like others, whose answer writes nothing.
+
+The namespace reports what happens (``add``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
 each report to the chain of the key, and adds to its ``effects``. It does no I/O and keeps no time.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
@@ -53,16 +55,6 @@ from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
 """How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
-
-
-class FoundEvent(NamedTuple):
-    """What the fold made of an event that was read back while the log was opened anew (``Sequencer.reopened``)."""
-
-    folded: Folded
-    before: Settings | None
-    """The document before the event."""
-    after: Settings | None
-    """The document after the event."""
 
 
 class Append(NamedTuple):
@@ -97,19 +89,18 @@ class Sequencer:
 
         ``ids``: the first 20 of the 32 hexadecimal digits of its events' ids; ``shared``: whether others write the log too, so that
         answers which write nothing have to be confirmed; ``most_in_flight``: events of one key that may be in flight; ``most_waiting``:
-        updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
+        requests of one key that may wait to be computed or confirmed.
         """
         self.view: View | None = None
         """What is known of the log: the view that answers, or answered last; None: none has, so nothing is known."""
-        self._shared = shared
+        self.shared = shared
         self.most_in_flight = most_in_flight
         self.most_waiting = most_waiting
         self.effects: deque[Effect] = deque()
         """What is to be done, in this order, by whoever calls a method; each effect is then taken out."""
         self._ids, self._number = ids, 0
         self._chains: dict[PolicyKey, Chain] = {}
-        self._dry: dict[Request, None] = {}
-        self._submitted = 0
+        self._added = 0
 
     @property
     def chains(self) -> int:
@@ -131,13 +122,10 @@ class Sequencer:
         chain = self._chains.get(key)
         return chain is not None and chain.in_flight > 0
 
-    def submit(self, request: Request, state: KeyState | None) -> None:
+    def add(self, request: Request, state: KeyState | None) -> None:
         """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
         chain = self._chains.get(request.key)
-        self._submitted += 1
-        if request.validate_only:
-            self._submit_dry(request, chain)
-            return
+        self._added += 1
         first = chain.find_original(request) if chain is not None else None
         if first is not None and first.digest == request.digest:
             first.repeats.append(request)
@@ -150,7 +138,7 @@ class Sequencer:
         else:
             if chain is None:
                 chain = self._chains[request.key] = Chain(request.key, self)
-            request.number, request.submitted_at = self._submitted, state.version if state is not None else ABSENT
+            request.number, request.submitted_version = self._added, state.version if state is not None else ABSENT
             chain.add(request, state)
             if chain.idle:
                 del self._chains[request.key]
@@ -158,9 +146,6 @@ class Sequencer:
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
         request.given_up = True
-        if request.validate_only:
-            self._dry.pop(request, None)
-            return True
         chain = self._chains.get(request.key)
         if chain is None:
             return False
@@ -177,11 +162,8 @@ class Sequencer:
         for request in requests:
             chain = self._chains.get(request.key)
             request.confirmed |= not why_not
-            if request in self._dry:
-                del self._dry[request]
-                self.effects.append(Settled(request, not_confirmed(request, why_not) if why_not else self._validated(request, chain)))
-            elif chain is not None and request.confirmed:
-                chain.confirm(request.asked_at)
+            if chain is not None and request.confirmed:
+                chain.confirm(request.asked_number)
             elif chain is not None:
                 chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
@@ -196,32 +178,26 @@ class Sequencer:
 
     def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append. ``outcome_unknown``: the event may be in the log all the same."""
-        if self.expects(event) and event.stamp is not None:
-            self._chains[event.key].failed(event.stamp.event_id, error, outcome_unknown)
+        chain = self._chains.get(event.key)
+        if chain is not None and event.stamp is not None:
+            chain.failed(event.stamp.event_id, error, outcome_unknown)
             self._forget_idle(event.key)
 
-    def expects(self, event: Event) -> bool:
-        """Whether an event is one of a chain, not folded yet, whose request waits for it."""
-        chain = self._chains.get(event.key)
-        return chain is not None and event.stamp is not None and chain.expects(event.stamp.event_id)
+    def reopened(self) -> None:
+        """Handles a log that was opened anew and read to its end.
 
-    def reopened(self, found: Mapping[str, FoundEvent]) -> None:
-        """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
-
-        ``found``: by event id.
+        A request that is not among the applied ones then is computed again if only this process writes the log; else its event may still
+        come, and is appended again, under its id.
         """
         for key, chain in list(self._chains.items()):
-            chain.reopened(found)
+            chain.reopened()
             self._forget_idle(key)
 
     def abandon(self, error: PolicyError) -> None:
         """Settles all requests with an error and drops all chains."""
         for chain in self._chains.values():
             chain.abandon(error)
-        for request in self._dry:
-            self.effects.append(Settled(request, error))
         self._chains.clear()
-        self._dry.clear()
 
     # --- called by chains -------------------------------------------------------------------------------------------
 
@@ -235,39 +211,24 @@ class Sequencer:
         return self.view.state(key) if self.view is not None else None
 
     def known(self, request: Request, state: KeyState | None) -> Remembered | None:
-        """Returns the record of an applied request with the same id; None: none is known."""
+        """Returns the record of an applied request with the same id; None: none is known, or the request is a dry run."""
+        if request.validate_only:
+            return None
         remembered = state.remembers(request.request_id) if state is not None else None
-        return remembered or (self.view.recent.find(request.key, request.request_id) if self.view is not None else None)
+        return remembered or (self.view.applied(request.key, request.request_id) if self.view is not None else None)
 
     def require_confirmation(self, request: Request, version: Position) -> bool:
         """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
         left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
-        if left_behind or not self._shared():
+        if left_behind or not self.shared():
             return False
-        if not request.asked_at:
-            request.asked_at = self._submitted
+        if not request.asked_number:
+            request.asked_number = self._added
             if not request.confirmed:
                 self.effects.append(Confirm(request))
         return not request.confirmed
 
     # ----------------------------------------------------------------------------------------------------------------
-
-    def _submit_dry(self, request: Request, chain: Chain | None) -> None:
-        if len(self._dry) >= self.most_waiting:
-            self.effects.append(Settled(request, too_many(request, self.most_waiting)))
-        elif self.require_confirmation(request, ABSENT):
-            self._dry[request] = None
-        else:
-            self.effects.append(Settled(request, self._validated(request, chain)))
-
-    def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
-        state = self.state(request.key)
-        head = state.document if state is not None else None
-        version = state.version if state is not None else ABSENT
-        # A precondition names the head's version, so the request is judged on the head, not on what is in flight behind it.
-        before = chain.newest(head) if chain is not None and not request.conditional else head
-        answer, after = judge_request(request, before, version)
-        return answer if answer is not None else Result(Outcome.WOULD_APPLY, after, version, version, before=before)
 
     def _advance(self, requests: Iterable[Request]) -> None:
         for key in dict.fromkeys(request.key for request in requests):
@@ -317,17 +278,14 @@ class Chain:
         """How many requests of this chain have no event."""
         return len(self._queue)
 
-    def expects(self, event_id: str) -> bool:
-        """Returns whether an event is one of this chain that is in flight."""
-        return event_id in self._in_flight
-
     def find_original(self, request: Request) -> Request | None:
-        """Returns the request with the same id; None: there is none."""
-        return self._requests.get(request.request_id)
+        """Returns the request with the same id; None: there is none. The id of a dry run counts for nothing."""
+        return None if request.validate_only else self._requests.get(request.request_id)
 
     def add(self, request: Request, state: KeyState | None) -> None:
         """Adds a new request. ``state``: the fold's present state of the key."""
-        self._requests[request.request_id] = request
+        if not request.validate_only:
+            self._requests[request.request_id] = request
         is_first = not self._queue
         self._queue[request] = None
         if is_first:
@@ -335,11 +293,10 @@ class Chain:
 
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
-        first = self._requests.get(request.request_id)
+        first = request if request in self._queue else self._requests.get(request.request_id)
         if first is None or first not in self._queue or not first.abandoned:
             return False
         self._remove(first)
-        del self._requests[first.request_id]
         return True
 
     def newest(self, head: Settings | None) -> Settings | None:
@@ -374,7 +331,9 @@ class Chain:
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append of an event of this chain. ``outcome_unknown``: the event may be in the log all the same."""
-        link = self._in_flight[event_id]
+        link = self._in_flight.get(event_id)
+        if link is None:
+            return
         self._newest_valid = False
         state = link.on(EventReport.NOT_ACKNOWLEDGED if outcome_unknown else EventReport.NOT_THERE)
         if state is not State.DOUBTFUL:
@@ -386,22 +345,18 @@ class Chain:
         self._probe()
         self.advance(self._sequencer.state(self._key))
 
-    def reopened(self, found: Mapping[str, FoundEvent]) -> None:
-        """Handles a reopened log. ``found``: what was read, by event id. Events that were not found are appended again, under their ids."""
+    def reopened(self) -> None:
+        """See ``Sequencer.reopened``."""
         self._newest_valid = False
         state = self._sequencer.state(self._key)
         lost: list[Request] = []
         for link in list(self._in_flight.values()):
-            if link.event_id not in self._in_flight:
-                continue  # a later event was found, which has decided about this one
-            if (event_found := found.get(link.event_id)) is not None:
-                self._conclude(link, *event_found, state)
-                continue
             remembered = self._sequencer.known(link.request, state)
             if remembered is not None:
+                self._pass(link)
                 del self._in_flight[link.event_id]
                 self._settle(link.request, repeated(link.request, state, remembered))
-            elif link.on(EventReport.MISSED) is State.LOST:
+            elif link.on(EventReport.NOT_ACKNOWLEDGED) is State.LOST or not self._sequencer.shared():
                 del self._in_flight[link.event_id]
                 lost.append(link.request)
         for request in reversed(lost):
@@ -431,7 +386,7 @@ class Chain:
         queue, in_flight = self._queue, self._in_flight
         while queue and len(in_flight) < self._sequencer.most_in_flight:
             request = next(iter(queue))
-            if request.unconfirmed or (in_flight and (self._held or request.conditional)):
+            if request.awaits_confirmation or (in_flight and (self._held or request.conditional)):
                 return
             if request.given_up and request.abandoned:
                 return  # it is about to be withdrawn
@@ -446,7 +401,7 @@ class Chain:
         """Settles a request or appends its event. Returns False if it has to wait instead, since its answer writes nothing."""
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if version != request.submitted_at and (remembered := self._sequencer.known(request, state)) is not None:
+        if version != request.submitted_version and (remembered := self._sequencer.known(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
         if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
@@ -454,6 +409,8 @@ class Chain:
             return True
         before = self.newest(head) if self._in_flight else head
         answer, after = judge_request(request, before, version)
+        if answer is None and request.validate_only:
+            answer = Result(Outcome.WOULD_APPLY, after, version, version, before=before)
         if answer is None:
             self._append(request, state, before, after)
             if request.batch is not None:
@@ -485,6 +442,8 @@ class Chain:
         if request is next(iter(self._queue)):
             self._held = False
         del self._queue[request]
+        if self._requests.get(request.request_id) is request:
+            del self._requests[request.request_id]
 
     # --- events in flight -------------------------------------------------------------------------------------------
 
@@ -501,8 +460,8 @@ class Chain:
             return
         version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
         if result.status is Status.DUPLICATE:
-            found = Remembered(request.request_id, request.digest, result.version, result.previous)
-            self._settle(request, repeated(request, state, sequencer.known(request, state) or found))
+            remembered = sequencer.known(request, state)  # None: the event was read while the log was opened, and did not count
+            self._settle(request, outcome_not_known(request) if remembered is None else repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
             skipped = Result(Outcome.SKIPPED, None, result.version, result.version)
             self._settle(request, conflict(request, result.version) if request.exists else skipped)

@@ -29,7 +29,6 @@ from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 
-from .. import rules
 from ..errors import Violation, invalid
 from ..policies import documents
 from ..policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, Setting, Settings
@@ -37,9 +36,8 @@ from ..policies.events import ListChange
 from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
 from ..reasons import ViolationReason
-from . import completion, masks
+from . import completion, masks, rules
 from .fields import unknown_fields
-from .masks import Mask
 from .plan import Plan, paths_of, plan_of
 
 _LIST_CHANGES: Mapping[int, ListChange | None] = {
@@ -58,22 +56,14 @@ _EXTRAS_TAG = documents.varint(EXTRAS_FIELD << 3 | 2)
 class Change:
     """A validated update. Immutable by convention: a frozen dataclass is slow to create."""
 
-    paths: tuple[str, ...]
-    """The canonical paths, also where the request had none; ``("*",)`` replaces the document."""
-    whole: bool
-    """Whether the whole document is replaced."""
-    settings: frozenset[Setting]
-    """The settings that are named, without those of the families; empty if ``whole``."""
+    plan: Plan
+    """The mask, also where the request had none."""
     partial: frozenset[Setting]
     """The settings of which only some leaves are named, or whose new value keeps secrets of the old one."""
-    families: frozenset[str]
-    """The map fields of which all entries are replaced."""
     operands: Mapping[Setting, tuple[ListChange, bytes]]
     """The lists that are not replaced: the list operation, and the given elements as the bytes of a setting."""
     _values: Mapping[Setting, bytes | None]
     """The new values of whole settings; None clears. Includes the entries of the families and, if ``whole``, all settings."""
-    _masks: Mapping[Setting, Mask]
-    """The paths that name each setting or leaves of it."""
     given: TopicPolicies
     """The masked values of the request. Must not be changed."""
 
@@ -93,10 +83,10 @@ class Change:
     def applied(self, settings: Settings | None, violations: list[Violation]) -> dict[Setting, bytes]:
         """Returns the document after the change; settings that would be incomplete stay as they were. Adds violations to ``violations``."""
         before: Settings = settings or {}
-        if self.whole:
+        if self.plan.whole:
             after = {setting: value for setting, value in before.items() if setting.startswith(EXTRA_PREFIX)}
-        elif self.families:
-            after = {setting: value for setting, value in before.items() if documents.family(setting) not in self.families}
+        elif self.plan.families:
+            after = {setting: value for setting, value in before.items() if documents.family(setting) not in self.plan.families}
         else:
             after = dict(before)
         for setting, value in self._values.items():
@@ -119,7 +109,7 @@ class Change:
 
     def _edited(self, setting: Setting, old: bytes, violations: list[Violation]) -> bytes | None:
         part = TopicPolicies.FromString(old)
-        mask = self._masks.get(setting) or paths_of(setting)
+        mask = self.plan.by_setting.get(setting) or paths_of(setting)
         masks.apply(mask, part, self.given)
         if setting == OFFLOAD:
             violations += restore(part, old)
@@ -163,7 +153,7 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
     if plan.whole or plan.families:
         named = (setting for setting in new if plan.whole or documents.family(setting) in plan.families)
         values.update((setting, new[setting]) for setting in named if setting not in partial)
-    return Change(plan.paths, plan.whole, plan.settings, partial, plan.families, operands, values, plan.by_setting, given)
+    return Change(plan, partial, operands, values, given)
 
 
 def _implied(source: TopicPolicies, unknown: tuple[Violation, ...]) -> tuple[str, ...]:

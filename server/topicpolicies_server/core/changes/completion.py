@@ -2,8 +2,8 @@
 
 Nested objects are complete in Pulsar: their Java fields are primitive, so an object has a value for each of its leaves. A change that
 touches an object therefore completes it: leaves that are left out get the values of Pulsar's own constructors. Where a leaf has no default
-that makes sense, half an object is refused (``HALF_OBJECT``). ``KINDS`` is the table; the comments in ``policies.proto`` document it for
-callers, and a test compares the two.
+that makes sense, half an object is refused (``HALF_OBJECT``). ``COMPLETIONS`` is the table; the comments in ``policies.proto`` document it
+for callers, and a test compares the two.
 
 Values without a meaning are dropped:
 
@@ -32,7 +32,7 @@ from .fields import Form, blamed, fields
 from .masks import Mask
 
 
-class Kind(NamedTuple):
+class Completion(NamedTuple):
     """How the objects of a type are completed."""
 
     defaults: Mapping[str, Any]
@@ -45,10 +45,10 @@ class Kind(NamedTuple):
     """The leaves that are objects themselves."""
 
 
-KINDS: Mapping[object, Kind] = {
-    pb.AutoSubscriptionCreationOverride.DESCRIPTOR: Kind({"allow_auto_subscription_creation": False}),
-    pb.BacklogQuota.DESCRIPTOR: Kind({"limit_size": -1, "limit_time": -1}, required=("policy",)),
-    pb.DispatchRate.DESCRIPTOR: Kind(
+COMPLETIONS: Mapping[object, Completion] = {
+    pb.AutoSubscriptionCreationOverride.DESCRIPTOR: Completion({"allow_auto_subscription_creation": False}),
+    pb.BacklogQuota.DESCRIPTOR: Completion({"limit_size": -1, "limit_time": -1}, required=("policy",)),
+    pb.DispatchRate.DESCRIPTOR: Completion(
         {
             "dispatch_throttling_rate_in_byte": -1,
             "dispatch_throttling_rate_in_msg": -1,
@@ -56,19 +56,19 @@ KINDS: Mapping[object, Kind] = {
             "relative_to_publish_rate": False,
         }
     ),
-    pb.EntryFilters.DESCRIPTOR: Kind({}, required=("entry_filter_names",)),
-    pb.InactiveTopicPolicies.DESCRIPTOR: Kind(
+    pb.EntryFilters.DESCRIPTOR: Completion({}, required=("entry_filter_names",)),
+    pb.InactiveTopicPolicies.DESCRIPTOR: Completion(
         {"delete_while_inactive": False}, required=("inactive_topic_delete_mode", "max_inactive_duration_seconds")
     ),
-    pb.OffloadPolicies.DESCRIPTOR: Kind({}, optional=True),
-    pb.PersistencePolicies.DESCRIPTOR: Kind(
+    pb.OffloadPolicies.DESCRIPTOR: Completion({}, optional=True),
+    pb.PersistencePolicies.DESCRIPTOR: Completion(
         {"managed_ledger_max_mark_delete_rate": 0.0},
         required=("bookkeeper_ack_quorum", "bookkeeper_ensemble", "bookkeeper_write_quorum"),
     ),
-    pb.PublishRate.DESCRIPTOR: Kind({"publish_throttling_rate_in_byte": -1, "publish_throttling_rate_in_msg": -1}),
-    pb.RetentionPolicies.DESCRIPTOR: Kind({}, required=("retention_size_in_mb", "retention_time_in_minutes")),
-    pb.SubscribeRate.DESCRIPTOR: Kind({"rate_period_in_second": 30, "subscribe_throttling_rate_per_consumer": -1}),
-    pb.SubscriptionPolicies.DESCRIPTOR: Kind({}, optional=True, objects=("dispatch_rate",)),
+    pb.PublishRate.DESCRIPTOR: Completion({"publish_throttling_rate_in_byte": -1, "publish_throttling_rate_in_msg": -1}),
+    pb.RetentionPolicies.DESCRIPTOR: Completion({}, required=("retention_size_in_mb", "retention_time_in_minutes")),
+    pb.SubscribeRate.DESCRIPTOR: Completion({"rate_period_in_second": 30, "subscribe_throttling_rate_per_consumer": -1}),
+    pb.SubscriptionPolicies.DESCRIPTOR: Completion({}, optional=True, objects=("dispatch_rate",)),
 }
 """How each type of object in a document is completed, by the type's descriptor."""
 
@@ -139,20 +139,20 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
     document.
     """
     descriptor = message.DESCRIPTOR
-    kind = KINDS[descriptor]
+    completion = COMPLETIONS[descriptor]
     whole = () in paths
-    for name in kind.objects:
+    for name in completion.objects:
         rests = [()] if whole else [path[1:] for path in paths if path[0] == name]
         if rests and message.HasField(name) and not _complete(getattr(message, name), rests, (*at, name), violations):
             message.ClearField(name)
-    if kind.optional:
+    if completion.optional:
         return not _says_nothing(message)
     if not (whole or message.ListFields()):
         return False
-    for name, default in kind.defaults.items():
+    for name, default in completion.defaults.items():
         if not message.HasField(name):
             setattr(message, name, default)
-    missing = [name for name in kind.required if not message.HasField(name)]
+    missing = [name for name in completion.required if not message.HasField(name)]
     if missing:
         problem = f'"{format_path(at)}" would be an incomplete object: give {" and ".join(missing)} too, or clear the whole object.'
         violations.append(Violation(blamed(at), ViolationReason.HALF_OBJECT, problem))
@@ -160,7 +160,7 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
 
 
 def _says_nothing(message: Message) -> bool:
-    return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not message.ByteSize()
+    return COMPLETIONS[message.DESCRIPTOR].optional and not message.ListFields() and not message.ByteSize()
 
 
 def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) -> list[Violation]:

@@ -29,7 +29,7 @@ class Plan:
     mask: Mask
     """The valid paths."""
     paths: tuple[str, ...]
-    """The canonical texts of the valid paths."""
+    """The canonical texts of the valid paths; ``("*",)`` replaces the document."""
     violations: tuple[Violation, ...]
     """What is wrong with the other paths."""
     whole: bool
@@ -41,7 +41,7 @@ class Plan:
     partial: frozenset[Setting]
     """The settings of which only some leaves are named."""
     families: frozenset[str]
-    """The map fields that are named without a key."""
+    """The map fields that are named without a key: all their entries are replaced."""
     ready: Mask
     """The paths without those of partial settings: values whose completion does not depend on the document."""
     objects: Mask

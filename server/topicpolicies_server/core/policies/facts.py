@@ -1,7 +1,7 @@
 """Facts: what is known of the cluster, and Pulsar's rules and the effective policies depend on besides the documents.
 
 Facts are gathered before a request enters the sequencer (``cluster/``), and travel with the request. A fact that is None is not known, and
-rules that need it are skipped, because nothing is guessed; the one exception is a rule that refuses then (``rules/table``). Where
+rules that need it are skipped, because nothing is guessed; the one exception is a rule that refuses then (``changes/rule_table``). Where
 facts come from a broker, a request whose facts can't be had is refused as UNAVAILABLE before it comes here.
 """
 

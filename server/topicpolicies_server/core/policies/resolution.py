@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from google.protobuf.message import Message
 
@@ -44,7 +44,7 @@ class Resolved(NamedTuple):
     """Resolved policies, with the level that each value comes from."""
 
     policies: TopicPolicies
-    sources: Mapping[str, Source]
+    sources: dict[str, Source]
     """The level of each value, by path: a field, an entry of a map, or a leaf of the offload policies."""
 
 
@@ -91,18 +91,18 @@ def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namesp
         (Source.NAMESPACE, namespace),
         (Source.BROKER, broker.policies),
     )
-    result = _Result()
+    result = Resolved(TopicPolicies(), {})
     for name in FIELDS:
         considered = [level for level in levels if not (name in _LOCAL_ONLY and level[0] is Source.TOPIC_GLOBAL)]
         if name == _OFFLOAD:
-            result.merge_offload(considered)
+            _merge_offload(result, considered)
         elif name in MAPS:
-            result.take_entries(name, considered[:2] if name == _SUBSCRIPTIONS else considered)
+            _take_entries(result, name, considered[:2] if name == _SUBSCRIPTIONS else considered)
         elif name == "entry_filters" and not broker.filters_overridable:
-            result.take(name, levels[3:])
+            _take(result, name, levels[3:])
         else:
-            result.take(name, considered)
-    return result.resolved()
+            _take(result, name, considered)
+    return result
 
 
 def says_something(name: str, policies: TopicPolicies) -> bool:
@@ -128,62 +128,55 @@ def _has(message: Message, name: str) -> bool:
     return message.HasField(name)
 
 
-class _Result:
-    def __init__(self) -> None:
-        self._policies = TopicPolicies()
-        self._sources: dict[str, Source] = {}
+def _take(result: Resolved, name: str, levels: _Levels) -> None:
+    """Takes a field from the first level that sets it; the brokers' values always count."""
+    for source, policies in levels:
+        present = bool(getattr(policies, name)) if name in LISTS else _has(policies, name)
+        if present and (source is Source.BROKER or says_something(name, policies)):
+            _put(result.policies, name, getattr(policies, name))
+            result.sources[name] = source
+            return
 
-    def resolved(self) -> Resolved:
-        """Returns the result."""
-        return Resolved(self._policies, self._sources)
 
-    def take(self, name: str, levels: _Levels) -> None:
-        """Takes a field from the first level that sets it; the brokers' values always count."""
-        for source, policies in levels:
-            present = bool(getattr(policies, name)) if name in LISTS else _has(policies, name)
-            if present and (source is Source.BROKER or says_something(name, policies)):
-                self._put(name, policies)
-                self._sources[name] = source
-                return
+def _take_entries(result: Resolved, name: str, levels: _Levels) -> None:
+    """Takes each entry of a map from the first level that has it."""
+    for source, policies in levels:
+        entries = getattr(policies, name)
+        for key in sorted(entries):
+            path = format_path((name, key))
+            if path not in result.sources:
+                getattr(result.policies, name)[key].CopyFrom(entries[key])
+                result.sources[path] = source
 
-    def take_entries(self, name: str, levels: _Levels) -> None:
-        """Takes each entry of a map from the first level that has it."""
-        for source, policies in levels:
-            entries = getattr(policies, name)
-            for key in sorted(entries):
-                path = format_path((name, key))
-                if path not in self._sources:
-                    getattr(self._policies, name)[key].CopyFrom(entries[key])
-                    self._sources[path] = source
 
-    def merge_offload(self, levels: _Levels) -> None:
-        """Takes each leaf from the first level that has it. Of the topic's documents, only the first with offload policies is used."""
-        own = [level for level in levels if level[0] in (Source.TOPIC_LOCAL, Source.TOPIC_GLOBAL) and level[1].HasField(_OFFLOAD)]
-        for source, policies in [*own[:1], *(level for level in levels if level[0] in (Source.NAMESPACE, Source.BROKER))]:
-            if not policies.HasField(_OFFLOAD):
-                continue
-            merged = self._policies.offload_policies
-            for field, value in policies.offload_policies.ListFields():
-                if field.name == _EXTRA:
-                    for key in sorted(value):
-                        path = format_path((_OFFLOAD, _EXTRA, key))
-                        if path not in self._sources:
-                            merged.managed_ledger_extra_configurations[key] = value[key]
-                            self._sources[path] = source
-                elif not _has(merged, field.name):
-                    setattr(merged, field.name, value)
-                    self._sources[format_path((_OFFLOAD, field.name))] = source
-        if self._policies.HasField(_OFFLOAD):
-            for name, default in _OFFLOAD_DEFAULTS.items():
-                if not _has(self._policies.offload_policies, name):
-                    setattr(self._policies.offload_policies, name, default)
-                    self._sources[format_path((_OFFLOAD, name))] = Source.BROKER
+def _merge_offload(result: Resolved, levels: _Levels) -> None:
+    """Takes each leaf from the first level that has it. Of the topic's documents, only the first with offload policies is used."""
+    own = [level for level in levels if level[0] in (Source.TOPIC_LOCAL, Source.TOPIC_GLOBAL) and level[1].HasField(_OFFLOAD)]
+    for source, policies in [*own[:1], *(level for level in levels if level[0] in (Source.NAMESPACE, Source.BROKER))]:
+        if not policies.HasField(_OFFLOAD):
+            continue
+        merged = result.policies.offload_policies
+        for field, value in policies.offload_policies.ListFields():
+            if field.name == _EXTRA:
+                for key in sorted(value):
+                    path = format_path((_OFFLOAD, _EXTRA, key))
+                    if path not in result.sources:
+                        merged.managed_ledger_extra_configurations[key] = value[key]
+                        result.sources[path] = source
+            elif not _has(merged, field.name):
+                setattr(merged, field.name, value)
+                result.sources[format_path((_OFFLOAD, field.name))] = source
+    if result.policies.HasField(_OFFLOAD):
+        for name, default in _OFFLOAD_DEFAULTS.items():
+            if not _has(result.policies.offload_policies, name):
+                setattr(result.policies.offload_policies, name, default)
+                result.sources[format_path((_OFFLOAD, name))] = Source.BROKER
 
-    def _put(self, name: str, policies: TopicPolicies) -> None:
-        field, value = FIELDS[name], getattr(policies, name)
-        if name in LISTS:
-            getattr(self._policies, name).extend(value)
-        elif field.message_type is not None:
-            getattr(self._policies, name).CopyFrom(value)
-        else:
-            setattr(self._policies, name, value)
+
+def _put(policies: TopicPolicies, name: str, value: Any) -> None:
+    if name in LISTS:
+        getattr(policies, name).extend(value)
+    elif FIELDS[name].message_type is not None:
+        getattr(policies, name).CopyFrom(value)
+    else:
+        setattr(policies, name, value)

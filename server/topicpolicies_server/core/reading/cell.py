@@ -196,34 +196,20 @@ def is_due(kept: Kept) -> bool:
 # --- to bytes --------------------------------------------------------------------------------------------------------
 
 
-class _Documents:
-    """The documents of one cell, each written once; everything else refers to them by index."""
+def _index(document: Settings | None, found: list[Settings]) -> int | None:
+    """Returns the index of a document among those of its cell; that of the first or the last one, if it is like these."""
+    if document is None:
+        return None
+    if found and _is_like(document, found[0]):
+        return 0
+    if not found or not _is_like(document, found[-1]):
+        found.append(document)
+    return len(found) - 1
 
-    def __init__(self) -> None:
-        self._known: list[Settings] = []
 
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def index(self, document: Settings | None) -> int | None:
-        """Returns the index of a document: that of the first or the last one, if it is like these."""
-        if document is None:
-            return None
-        known = self._known
-        if known and _is_like(document, known[0]):
-            return 0
-        if not known or not _is_like(document, known[-1]):
-            known.append(document)
-        return len(known) - 1
-
-    def written(self, since: int = 0) -> tuple[tuple[str | bytes, ...], ...]:
-        """Returns the documents from an index on, each as names and values in turn."""
-        return tuple(
-            [
-                tuple([part for name, value in document.items() for part in (_CODES.get(name, name), value)])
-                for document in self._known[since:]
-            ]
-        )
+def _written(found: Sequence[Settings]) -> tuple[tuple[str | bytes, ...], ...]:
+    """Returns documents, each as names and values in turn."""
+    return tuple([tuple([part for name, value in document.items() for part in (_CODES.get(name, name), value)]) for document in found])
 
 
 def _is_like(document: Settings, other: Settings) -> bool:
@@ -236,20 +222,20 @@ def to_bytes(cell: Cell) -> bytes:
     state, head = cell.state, cell.head
     known: dict[str, str] = {}
     same = known.setdefault  # ``marshal`` writes one object once
-    found = _Documents()
-    first = found.index(state.document)
+    found: list[Settings] = []
+    first = _index(state.document, found)
     flags = state.due * _DUE | (state.owed is not None) * _OWED
     number = partition = 0
     position, head_fields = "", None
     if head is not None:
         number, partition, position = head.number, head.partition, head.position
-        shown = found.index(head.document)
+        shown = _index(head.document, found)
         flags |= (shown is not None) * _DOCUMENT
         event = None if head.placed is None else _placed(head.placed, found, known, state.remembered)
         head_fields = shown, same(head.version, head.version), same(head.previous, head.previous), event
     kept = (
         first,
-        found.index(state.raw),
+        _index(state.raw, found),
         same(state.version, state.version),
         same(state.head_event, state.head_event),
         None if state.newest is None else same(state.newest, state.newest),
@@ -260,14 +246,14 @@ def to_bytes(cell: Cell) -> bytes:
         state.joined is ALONE,
         head_fields,
     )
-    text = marshal.dumps((kept, found.written()))
+    text = marshal.dumps((kept, _written(found)))
     at = position.encode("utf-8", "surrogatepass")
     end = _HEADER.size + len(at) + len(text)
     header = _HEADER.pack(flags, number, cell.partition, partition, cell.touched_at, end, len(at))
     return b"".join((header, at, text, _leftovers(state, found)))
 
 
-def _leftovers(state: KeyState, found: _Documents) -> bytes:
+def _leftovers(state: KeyState, found: list[Settings]) -> bytes:
     joined, owed, older, seen = state.joined, state.owed, state.older, state.superseded_ids
     if joined is ALONE:
         joined = None
@@ -275,20 +261,20 @@ def _leftovers(state: KeyState, found: _Documents) -> bytes:
         return b""
     count = len(found)
     parts = (
-        None if older is None else tuple([(found.index(raw), at, event_id) for raw, at, event_id in older]),
+        None if older is None else tuple([(_index(raw, found), at, event_id) for raw, at, event_id in older]),
         None if seen is None else tuple(seen),
         None if owed is None else tuple(owed),
         None if joined is None else (joined.first, joined.first_at, joined.dropped, tuple([_noted(each, found) for each in joined.trail])),
     )
-    return marshal.dumps((parts, found.written(count)))
+    return marshal.dumps((parts, _written(found[count:])))
 
 
-def _noted(noted: TrailEvent, found: _Documents) -> tuple[Any, ...]:
+def _noted(noted: TrailEvent, found: list[Settings]) -> tuple[Any, ...]:
     changed = None if noted.changed is None else tuple(noted.changed)
     return _placed(noted.placed, found, {}), changed, noted.on_absence, noted.certain
 
 
-def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
+def _placed(placed: Placed, found: list[Settings], known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
     """Returns an event as plain values, but for its document, which ``found`` gets.
 
     ``requests``: of the head's event, the requests that are kept anyway; None: the event may be folded again, so that needs more.
@@ -297,7 +283,7 @@ def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: 
     event_fields = None
     if event is not None:
         stamp = None if event.stamp is None else _stamp(event.stamp, known, requests)
-        event_fields = int(event.action), found.index(event.document), stamp, event.known, event.replicated, event.clusters
+        event_fields = int(event.action), _index(event.document, found), stamp, event.known, event.replicated, event.clusters
     return (
         placed.partition,
         known.setdefault(placed.position, placed.position),

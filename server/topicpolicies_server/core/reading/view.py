@@ -37,62 +37,10 @@ _FORGET_AT_A_TIME = 2
 _RUN = 2_048
 """How many names are sorted at a time, roughly: no other thread runs during a sort."""
 RECENT = 32_768
-"""How many requests of a namespace are kept, for all its keys together: at a thousand updates a second, half a minute's."""
+"""How many requests of a namespace are kept, for all its keys together: at a thousand updates a second, half a minute's. They are many more
+than a key's events carry (``keystate.REMEMBERED_REQUESTS``), and each is kept as two strings: objects took half as much memory again."""
 Texts: TypeAlias = tuple[str, str]
 """A request as it is kept: its name, which includes its key, and its answer: digest, version and previous version, which have no blanks."""
-
-
-class RecentRequests:
-    """The requests of one namespace that were applied lately, so that a repeated request gets its first answer.
-
-    They are many more than a key's events carry (``keystate.REMEMBERED_REQUESTS``). Each is kept as two strings: objects took half as much
-    memory again.
-    """
-
-    def __init__(self, most: int = RECENT) -> None:
-        """``most``: how many requests are kept."""
-        self.most = most
-        """How many requests are kept at most."""
-        self._requests: OrderedDict[str, str] = OrderedDict()  # finding the first entry of a dict is slow
-
-    def __len__(self) -> int:
-        return len(self._requests)
-
-    def add(self, key: PolicyKey, request: Remembered) -> None:
-        """Adds a request that was applied. If it is known already, its first answer stays."""
-        requests = self._requests
-        requests.setdefault(_request_name(key, request.request_id), f"{request.digest} {request.version} {request.previous}")
-        if len(requests) > self.most:
-            requests.popitem(last=False)
-
-    def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
-        """Adds the request of an event of ours that was just folded into a key's state, if it certainly was applied.
-
-        While events of the key may be missing (``KeyState.joining``) that is certain only of an event without conditions.
-        """
-        if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
-            return
-        if not state.joining or not conditional(stamp):
-            self.add(key, Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous))
-
-    def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        """Returns what became of a request; None if it was not applied, or not lately."""
-        answer = self._requests.get(_request_name(key, request_id))
-        return None if answer is None else Remembered(request_id, *answer.rsplit(" ", 2))
-
-    def all(self) -> list[Texts]:
-        """Returns all requests as they are kept, the oldest first."""
-        return list(self._requests.items())
-
-    def restore(self, kept: Sequence[Texts]) -> None:
-        """Adds requests that another process kept, oldest first.
-
-        Raises:
-            ValueError, TypeError: these are not requests as they are kept.
-        """
-        self._requests.update(kept)
-        while len(self._requests) > self.most:
-            self._requests.popitem(last=False)
 
 
 class HeadPlace(NamedTuple):
@@ -179,8 +127,8 @@ class View:
         self.number = 0
         """The number of the last change."""
         self._absences = ABSENCES if absences is None else absences
-        self.recent = RecentRequests()
-        """Requests that were applied lately."""
+        self._requests: OrderedDict[str, str] = OrderedDict()  # finding the first entry of a dict is slow
+        """Requests that were applied lately, the oldest first, so that a repeated one gets its first answer: ``Texts``."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
         self._active: defaultdict[int, ActiveKeys] = defaultdict(lambda: ActiveKeys(context.window_ms))
         """The keys that had events lately, by partition, but for those at rest with a document and nothing to be dropped."""
@@ -200,7 +148,7 @@ class View:
         return self._heads
 
     def state(self, key: PolicyKey) -> KeyState | None:
-        """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
+        """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``fold``: it may be another object."""
         if len(self._in_use.cells) > self._in_use.most:
             self.limit()
         cell = self._use(name_of(key))
@@ -210,10 +158,22 @@ class View:
         """Returns the head of a key; None: no event of the log made one."""
         return self._head(name_of(key))
 
+    def is_newest(self, head: Head) -> bool:
+        """Returns whether no change of the same key is known that is newer than a head."""
+        kept = self._cells.get(name_of(head.key))
+        if isinstance(kept, bytes):
+            return Header.of(kept).number == head.number
+        return kept is None or kept.head is None or kept.head.number == head.number
+
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key's document, also of an absent one."""
         head = self.head(key)
         return head.version if head is not None else ABSENT
+
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        """Returns what became of a request; None if it was not applied, or not lately."""
+        answer = self._requests.get(_request_name(key, request_id))
+        return None if answer is None else Remembered(request_id, *answer.rsplit(" ", 2))
 
     def places(self) -> Iterator[HeadPlace]:
         """Yields the places of all heads, the newest change first, for a caller that needs few of the heads."""
@@ -264,7 +224,7 @@ class View:
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and state.due else None
 
-    def take(self, placed: Placed) -> ViewStep:
+    def fold(self, placed: Placed) -> ViewStep:
         """Folds the next event of the log."""
         event = placed.event
         if event is None:
@@ -293,7 +253,7 @@ class View:
         before, head = cell.head, None
         if folded.changed:
             if event.stamp is not None:
-                self.recent.note(event.key, event.stamp, folded, state)
+                self._remember(event.key, event.stamp, folded, state)
             head = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
@@ -323,13 +283,13 @@ class View:
         names, cells = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
         times = {partition: active.now for partition, active in self._active.items() if active.now is not None}
         resting = [kept if isinstance(kept, bytes) else to_bytes(kept) for kept in cells]
-        return Copy(names, resting, self.number, dict(self.forgotten), times, self.recent.all())
+        return Copy(names, resting, self.number, dict(self.forgotten), times, list(self._requests.items()))
 
     def restore(self, copy: Copy) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
 
         Raises:
-            ValueError: a cell is not what ``copy`` returns.
+            ValueError, TypeError: this is not what ``copy`` returns.
         """
         self.number, self.forgotten = copy.number, dict(copy.forgotten)
         there: list[str] = []
@@ -354,7 +314,7 @@ class View:
                 self._present.add(name)
         for partition, now in copy.times.items():
             self._active[partition].begin(sorted(active[partition], key=itemgetter(1)), now)
-        self.recent.restore(copy.requests)
+        self._requests.update(copy.requests[-RECENT:])
 
     def limit(self) -> None:
         """Turns the cells of this view, or of others, that are too many in use into bytes."""
@@ -416,6 +376,18 @@ class View:
         cell.head = head
         self._cells.move_to_end(cell.name)
         return head
+
+    def _remember(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
+        """Keeps the request of an event of ours that was just folded, if it certainly was applied; the first answer to a request stays.
+
+        While events of the key may be missing (``KeyState.joining``) that is certain only of an event without conditions.
+        """
+        if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous or (state.joining and conditional(stamp)):
+            return
+        requests = self._requests
+        requests.setdefault(_request_name(key, stamp.request_id), f"{stamp.digest} {folded.version} {folded.previous}")
+        if len(requests) > RECENT:
+            requests.popitem(last=False)
 
     def _trim(self, name: str, now: int) -> None:
         kept = self._cells[name]

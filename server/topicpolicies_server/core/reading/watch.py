@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import ge
@@ -66,74 +66,8 @@ class Page(NamedTuple):
     """See ``Taken``."""
 
 
-class Ring:
-    """The recent changes of one namespace, up to a bound, the oldest first. Their places count all changes that the ring ever had."""
-
-    def __init__(self, most: int, positions: Sequence[Position]) -> None:
-        """``positions``: by partition, the position after which the ring will get every change."""
-        self._most = most
-        self._heads: deque[Head] = deque()
-        self._newest: dict[PolicyKey, int] = {}
-        self._bytes = 0
-        self.first = 0
-        """The place of the oldest change."""
-        self.end = 0
-        """The place after the newest change."""
-        self.horizon = list(positions)
-        """By partition, the position after which the ring has every change."""
-
-    def __iter__(self) -> Iterator[Head]:
-        return iter(self._heads)
-
-    def append(self, head: Head) -> None:
-        """Adds the next change. Changes that are dropped for it forget the document before them, because heads are kept for long."""
-        while self._heads and (len(self._heads) >= self._most or self._bytes + head.size > RING_BYTES):
-            self._drop()
-        self._newest[head.key] = self.end
-        self._heads.append(head)
-        self._bytes += head.size
-        self.end += 1
-
-    def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[list[Head], int]:
-        """Returns at most ``most`` changes of some scopes from a place on, and the place of the next one that is not among them.
-
-        ``every``: also those that newer changes of the same key have superseded.
-        """
-        heads, newest, first = self._heads, self._newest, self.first
-        taken: list[Head] = []
-        for place in range(at, self.end):
-            head = heads[place - first]
-            if head.key.scope in scopes and (every or newest[head.key] == place):
-                if len(taken) == most:
-                    return taken, place
-                taken.append(head)
-        return taken, self.end
-
-    def has_lost(self, head: Head) -> bool:
-        """Returns whether a change was dropped."""
-        return not self._heads or head.number < self._heads[0].number
-
-    def clear(self) -> None:
-        """Drops all changes."""
-        self._heads.clear()
-        self._newest.clear()
-        self._bytes = 0
-        self.first = self.end
-
-    def _drop(self) -> None:
-        if self._newest[self._heads[0].key] == self.first:
-            del self._newest[self._heads[0].key]
-        gone = self._heads.popleft()
-        self._bytes -= gone.size
-        self.first += 1
-        gone.forget_before()
-        if gone.placed is not None:
-            partition = gone.placed.partition
-            self.horizon[partition] = max(self.horizon[partition], gone.placed.position)
-
-
 class WatchHub:
-    """The watchers of one namespace, and the ring of its recent changes."""
+    """The watchers of one namespace, and the ring of its recent changes, whose places are the numbers of the changes (``Head.number``)."""
 
     def __init__(self, view: View, token: Token, ring: int = RING, horizon: tuple[Position, ...] | None = None) -> None:
         """A hub without watchers.
@@ -142,7 +76,13 @@ class WatchHub:
         None: those of ``token``.
         """
         self.view = view
-        self.ring = Ring(ring, token.positions)
+        self.ring: deque[Head] = deque()
+        """The recent changes, up to a bound, the oldest first."""
+        self._most = ring
+        self._bytes = 0
+        """Bytes of the documents in the ring."""
+        self._complete = list(token.positions)
+        """By partition, the position after which the ring has every change."""
         self.token = token
         """Where the view stands; whoever moves the view sets it, after the changes were published."""
         self._horizon = list(token.positions if horizon is None else horizon)
@@ -160,6 +100,16 @@ class WatchHub:
         self.reading: set[Watcher] = set()
         """The watchers that take pages."""
 
+    @property
+    def first(self) -> int:
+        """The place of the oldest change in the ring."""
+        return self.ring[0].number if self.ring else self.end
+
+    @property
+    def end(self) -> int:
+        """The place of the next change."""
+        return self.view.number + 1
+
     def publish(self, head: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
@@ -168,8 +118,11 @@ class WatchHub:
 
         ``token`` must still say where the view stood before it.
         """
-        key = head.key
-        self.ring.append(head)
+        key, ring = head.key, self.ring
+        while ring and (len(ring) >= self._most or self._bytes + head.size > RING_BYTES):
+            self._drop()
+        ring.append(head)
+        self._bytes += head.size
         self._runs.clear()
         if self._pages:
             self._drop_pages(key)
@@ -214,7 +167,7 @@ class WatchHub:
             if not group:
                 self._by_topic.pop(topic, None)
 
-    def end(self, why: type[Lagged | Replaced], *, trusted: bool) -> None:
+    def replace(self, why: type[Lagged | Replaced], *, trusted: bool) -> None:
         """Ends all watchers, because another view and hub take the place of these.
 
         ``trusted``: whether what they were sent was right, so that they may go on from where they stand.
@@ -243,11 +196,23 @@ class WatchHub:
             self._pages.clear()
 
     def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> tuple[Sequence[Head], int, dict[Hashable, Any]]:
-        """Returns the run of the ring from a place on (``Ring.run``), and what was made of it (``Taken.made``)."""
+        """Returns at most ``most`` changes of some scopes from a place in the ring on, the place behind them, and what was made of them.
+
+        ``every``: also those that newer changes of the same key have superseded.
+        """
         wanted = at, most, scopes, every
         run = self._runs.get(wanted)
         if run is None:
-            run = self._runs[wanted] = (*self.ring.run(at, most, scopes, every=every), {})
+            heads: list[Head] = []
+            first, end = self.first, self.end
+            for place in range(at, end):
+                head = self.ring[place - first]
+                if head.key.scope in scopes and (every or self.view.is_newest(head)):
+                    if len(heads) == most:
+                        end = place
+                        break
+                    heads.append(head)
+            run = self._runs[wanted] = heads, end, {}
             if len(self._runs) > KEPT:
                 self._runs.popitem(last=False)
         return run
@@ -263,6 +228,15 @@ class WatchHub:
             if len(self._pages) > KEPT:
                 self._pages.popitem(last=False)
         return page
+
+    def _drop(self) -> None:
+        """Drops the oldest change of the ring. It forgets the document before it, because heads are kept for long."""
+        gone = self.ring.popleft()
+        self._bytes -= gone.size
+        gone.forget_before()
+        if gone.placed is not None:
+            partition = gone.placed.partition
+            self._complete[partition] = max(self._complete[partition], gone.placed.position)
 
     def _drop_pages(self, key: PolicyKey) -> None:
         """Drops the pages in which a key stood, or would stand now."""
@@ -303,7 +277,7 @@ class WatchHub:
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self.token.log or len(token.positions) != len(self.token.positions):
             raise OutOfRange("the token belongs to another log")
-        known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self.ring.horizon))
+        known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self._complete))
         if not known:
             raise OutOfRange("the token is older than what is still known here", older=True)
         if self.view.context.sole_writer and not self.token.reaches(token):
@@ -340,14 +314,20 @@ class Watcher(ABC):
         self._hub = hub
         self._ended: type[Lagged | Replaced] | None = None
         self._synced = False
-        self._scans = False
-        """Whether heads are taken in another order than that of their changes."""
         self.resumable = token is not None
         """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._base = token if token is not None else hub.token
         """The place up to which everything was taken, unless everything is."""
-        self._every = mode is Mode.EVERY and token is not None
+
+    @property
+    @abstractmethod
+    def _scans(self) -> bool:
+        """Whether heads are taken in another order than that of their changes."""
+
+    @property
+    def _every(self) -> bool:
         """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
+        return self.mode is Mode.EVERY and self.resumable
 
     @property
     def token(self) -> Token | None:
@@ -400,7 +380,7 @@ class Watcher(ABC):
         if not self.has_all:
             return Taken(heads, False, True, made, stood, self.token)
         synced, self._synced = not self._synced, True
-        self.resumable, self._every = True, self.mode is Mode.EVERY
+        self.resumable = True
         self._hub.wait(self)
         if self.ahead is not None and self._hub.token.reaches(self.ahead):
             self.ahead = None
@@ -424,7 +404,7 @@ class NamespaceWatcher(Watcher):
 
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
         super().__init__(hub, selection, mode, token, wake)
-        self._next = hub.ring.end
+        self._next = hub.end
         """The place in the ring from which on changes are owed."""
         self._owed: deque[Head] = deque()
         self._scan: _Scan | None = None
@@ -436,15 +416,19 @@ class NamespaceWatcher(Watcher):
         else:
             self._catch_up()
 
-    def owe(self, head: Head) -> None:  # noqa: ARG002 (it is in the ring)
+    @property
+    def _scans(self) -> bool:
+        return self._scan is not None
+
+    def owe(self, head: Head) -> None:
         """See ``Watcher.owe``; to be called when everything was taken."""
-        self._next, self._base, self.has_all = self._hub.ring.end - 1, self._stands, False
-        self._scan, self._scans = None, False
+        self._next, self._base, self.has_all = head.number, self._stands, False
+        self._scan = None
         self.wake()
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
         heads, made = self._next_heads(most)
-        waits = not self._owed and (self._scan is None or self._scan.complete) and self._next == self._hub.ring.end
+        waits = not self._owed and (self._scan is None or self._scan.complete) and self._next == self._hub.end
         return heads, made, waits
 
     def _next_heads(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
@@ -456,13 +440,13 @@ class NamespaceWatcher(Watcher):
             return owed, {}
         if scan is not None and not scan.complete:
             if scan.since is None and scan.last is None:
-                self._next, scan.began = hub.ring.end, hub.token
+                self._next, scan.began = hub.end, hub.token
             page = hub.page(self.selection.scopes, scan.last, most, scan.since)
             if scan.note(page.last, hub.view.number):
                 hub.release(self)
                 self._base = scan.began
             return page.heads, page.made
-        if self._next < hub.ring.first:
+        if self._next < hub.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
             self._catch_up()
@@ -470,7 +454,7 @@ class NamespaceWatcher(Watcher):
         heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
         if scan is not None or self.ahead is not None:
             heads, made = [head for head in heads if self._is_wanted(head)], {}
-        if self._next < hub.ring.end:
+        if self._next < hub.end:
             base = made.get(self._base)
             self._base = made[self._base] = self._base.moved(heads) if base is None else base
         return heads, made
@@ -485,11 +469,11 @@ class NamespaceWatcher(Watcher):
             self._begin_scan(self._base)
         else:
             self._owed.extend(filter(self._is_wanted, heads))
-            self._next, self._scan, self._scans = self._hub.ring.end, None, False
+            self._next, self._scan = self._hub.end, None
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub
-        self._next, self._scan, self._scans = hub.ring.end, _Scan(since, hub.token), True
+        self._next, self._scan = hub.end, _Scan(since, hub.token)
         if since is not None:
             self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
         hub.reading.add(self)
@@ -541,7 +525,10 @@ class TopicsWatcher(Watcher):
         else:
             self._owed.update((key, None) for key in selection.keys() or ())
             self._unread = len(self._owed)
-            self._scans = self._unread > 0
+
+    @property
+    def _scans(self) -> bool:
+        return self._unread > 0
 
     def owe(self, head: Head) -> None:
         """See ``Watcher.owe``."""
@@ -568,7 +555,7 @@ class TopicsWatcher(Watcher):
         if not self._every or not self._owed:
             return False
         first = next(iter(self._owed.values()))
-        return first is not None and self._hub.ring.has_lost(first)
+        return first is not None and first.number < self._hub.first
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
         if self._has_lost_some:
@@ -578,7 +565,7 @@ class TopicsWatcher(Watcher):
             heads = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
             self._unread -= len(keys)
             if not self._unread:
-                self._base, self._scans = self._began, False
+                self._base = self._began
         else:
             keys = list(islice(self._owed, most))
             heads = [head for key in keys if (head := self._owed[key]) is not None]

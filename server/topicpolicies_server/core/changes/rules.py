@@ -1,8 +1,8 @@
 """Pulsar's own rules: what the brokers' admin API refuses. They are judged where an update is computed.
 
 A rule looks at the document *after* a change, and only at settings that the change alters: a value that is there already was accepted
-before, and writing back what was read changes nothing. Rules are pure functions, with all that is to be said of each beside it (``table``).
-All violations of a request are reported at once. ``docs/rules.md`` lists where the service differs from the admin API, and why.
+before, and writing back what was read changes nothing. All violations of a request are reported at once. docs/rules.md lists where the
+service differs from the admin API, and why.
 
 A rule that compares several settings makes an update depend on settings that it does not change. ``reads`` returns their digests: the event
 carries them, and if the settings have changed by the time the event is folded, it does not count, and the update is judged again.
@@ -10,18 +10,17 @@ carries them, and if the settings have changed by the time the event is folded, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Protocol
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
 from ..policies.documents import Setting, Settings, differing, digest, family, split
-from ..policies.events import ListChange
 from ..policies.facts import UNKNOWN, Facts, Need
-from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
+from .plan import Plan
+from .rule_table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
 
 __all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
 
@@ -33,22 +32,11 @@ _ANYTHING = PolicyKey("persistent://any/any/any", Scope.LOCAL)
 _OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
-class Naming(Protocol):
-    """What rules need of a change (``core/changes``, a package that imports this one): what it names."""
-
-    whole: bool
-    settings: frozenset[Setting]
-    families: frozenset[str]
-    operands: Mapping[Setting, tuple[ListChange, bytes]]
-
-
-def judge(
-    key: PolicyKey, change: Naming, before: Settings | None, after: Settings, facts: Facts | None
-) -> Sequence[tuple[Rule, Violation]]:
+def judge(key: PolicyKey, plan: Plan, before: Settings | None, after: Settings, facts: Facts | None) -> Sequence[tuple[Rule, Violation]]:
     """Returns every violation of the document that a change makes, with the rule that it violates. ``facts``: None: nothing is known."""
-    changed = changed_settings(change, before, after)
+    changed = changed_settings(plan, before, after)
     # A fast path for the most frequent changes: the size of a number shows that it is not negative, so it is not parsed.
-    if change.settings and not change.families and change.settings <= COUNTS:
+    if plan.settings and not plan.families and plan.settings <= COUNTS:
         changed = [setting for setting in changed if len(after.get(setting, b"")) >= SHORTEST_NEGATIVE]
     if not changed:
         return _OF_NOTHING
@@ -75,18 +63,18 @@ def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violatio
     return [violation for rule in rules for violation in rule.violations(judged)]
 
 
-def changed_settings(change: Naming, before: Settings | None, after: Settings) -> list[Setting]:
+def changed_settings(plan: Plan, before: Settings | None, after: Settings) -> list[Setting]:
     """Returns the settings that a change alters, among those that have rules."""
-    if change.whole or change.families:
+    if plan.whole or plan.families:
         named: Sequence[Setting] = differing(before, after)
         return [setting for setting in named if family(setting) in RULED]
     old: Settings = before or {}
-    return [setting for setting in change.settings if family(setting) in RULED and after.get(setting) != old.get(setting)]
+    return [setting for setting in plan.settings if family(setting) in RULED and after.get(setting) != old.get(setting)]
 
 
-def needs(change: Naming) -> Need:
-    """Returns the kinds of facts that judging a change may need."""
-    return _needs(change.whole, change.settings, change.families)
+def needs(plan: Plan) -> Need:
+    """Returns the kinds of facts that judging a change may need; ``plan``: that of its mask."""
+    return _needs(plan.whole, plan.settings, plan.families)
 
 
 @lru_cache(4_096)
@@ -99,9 +87,12 @@ def _needs(whole: bool, settings: frozenset[Setting], fields: frozenset[str]) ->
     return needed
 
 
-def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settings) -> dict[Setting, str]:
-    """Returns digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``)."""
-    if not change.whole and not change.families and _READ_TOGETHER.isdisjoint(change.settings) and _CLUSTERS not in change.operands:
+def reads(key: PolicyKey, plan: Plan, operands: Collection[Setting], before: Settings | None, after: Settings) -> dict[Setting, str]:
+    """Returns digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``).
+
+    ``operands``: the lists that the change does not replace.
+    """
+    if not plan.whole and not plan.families and _READ_TOGETHER.isdisjoint(plan.settings) and _CLUSTERS not in operands:
         return {}
     old: Settings = before or {}
     relied: set[Setting] = set()
@@ -109,6 +100,6 @@ def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settin
         relied.update(_QUOTAS)
     if any(after.get(quota) != old.get(quota) for quota in _QUOTAS):
         relied.add(_RETENTION)
-    if key.scope is Scope.LOCAL and _CLUSTERS in change.operands:
+    if key.scope is Scope.LOCAL and _CLUSTERS in operands:
         relied.add(_CLUSTERS)  # applied to another list, the operation could leave it without the local cluster
     return {setting: digest(old.get(setting)) for setting in relied}
