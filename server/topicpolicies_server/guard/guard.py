@@ -10,7 +10,6 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from functools import partial
 
 from ..config import GuardConfig, insecure
 from ..core.errors import PolicyError
@@ -21,7 +20,7 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import ServerCollector
-from ..readiness import LogProbe, Pulse, report
+from ..readiness import Readiness
 from ..tasks import RestartedTask
 from .discovery import Discovery
 
@@ -133,26 +132,23 @@ class GuardService:
             parts.push_async_callback(admin.close)
             log = pulsar_log(config.log, config.limits)
             parts.push_async_callback(log.close)
-            probe = LogProbe(log, config.limits.log_patience_seconds)
+            readiness = Readiness(config.limits.log_patience_seconds, log)
             registry = Registry(
                 log,
                 config.limits,
                 FoldContext(),
                 read_only=config.report_only,
                 pause_repairs=config.pause_repairs,
-                readiness=probe.readiness,
+                readiness=readiness,
             )
             parts.push_async_callback(registry.close)
-            parts.push_async_callback(probe.stop)
-            await probe.start()
+            parts.push_async_callback(readiness.stop)
+            await readiness.start()
             registry.common.activity.on_repair = tell_of_healing
             guard = Guard(registry, Discovery(admin, config.guard))
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:
-                pulse = Pulse()
-                parts.callback(pulse.stop)
-                health = partial(report, probe.readiness, pulse)
-                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
+                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), readiness.report).close)
             guard.start()
             for sentence in insecure(config):
                 _LOG.warning("insecure: %s", sentence)

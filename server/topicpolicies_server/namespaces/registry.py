@@ -19,7 +19,7 @@ from ..core.errors import PolicyError, stopping, too_much
 from ..core.fold.fold import FoldContext
 from ..history import History
 from ..logs.change_log import ChangeLog
-from ..readiness import Readiness, Transition
+from ..readiness import Readiness
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .common import Capacity, Common, Rate
@@ -128,7 +128,7 @@ class Registry:
             self._drop(namespace, self._ended)
         await self._closings.close(cancel=False)
 
-    def _reach_changed(self, _: Transition) -> None:
+    def _reach_changed(self) -> None:
         error = self.common.readiness.refuses_waiting()
         if error is not None:
             for namespace in self.namespaces():

@@ -32,7 +32,7 @@ from ..history import History
 from ..history.entries import GapReason
 from ..namespaces.activity import Figures, Histogram
 from ..namespaces.registry import Registry
-from ..readiness import Readiness, State, Transition
+from ..readiness import Readiness, State
 
 if TYPE_CHECKING:
     from ..access.issuers import KeysKnown
@@ -206,7 +206,7 @@ class ServerCollector(Collector):
     def __init__(
         self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
     ) -> None:
-        """Begins to count transitions of the readiness.
+        """Collects nothing yet.
 
         Args:
             registry: the namespaces.
@@ -218,11 +218,6 @@ class ServerCollector(Collector):
         self._guard = guard
         self._calls = calls
         self._sources = sources
-        self._transitions: Counter[str] = Counter()
-        registry.common.readiness.add_listener(self._count)
-
-    def _count(self, transition: Transition) -> None:
-        self._transitions[transition.after.value] += 1
 
     def describe(self) -> Iterator[Metric]:
         """Yields nothing, so that registering the collector reads no numbers."""
@@ -233,7 +228,7 @@ class ServerCollector(Collector):
         common = self._registry.common
         if self._calls is not None:
             yield from self._calls.families()
-        yield from _of_readiness(common.readiness, self._transitions)
+        yield from _of_readiness(common.readiness)
         if (connections := common.log.connections()) is not None:
             yield _gauge("logs_open", "Change logs that are open.", connections.open)
             yield _gauge("logs_connected", "Open change logs of which all readers are connected to their brokers.", connections.connected)
@@ -291,12 +286,12 @@ class ServerCollector(Collector):
         yield _gauge("repairs_paused", "Whether repairs are paused.", int(repairs.paused))
 
 
-def _of_readiness(readiness: Readiness, counts: Mapping[str, int]) -> Iterator[Metric]:
+def _of_readiness(readiness: Readiness) -> Iterator[Metric]:
     state = readiness.state
     yield _gauge("ready", "Whether the change log can be reached and the server takes calls.", int(readiness.ready))
     states = {each.value: float(each is state) for each in State}
     yield _gauges("readiness", "The state of the change log: 1 for the present one.", "state", states)
-    transitions = {each.value: float(counts.get(each.value, 0)) for each in State}
+    transitions = {each.value: float(readiness.transitions[each]) for each in State}
     yield _counters("readiness_transitions", "Transitions of that state, by the state after them.", "state", transitions)
     out = time.monotonic() - readiness.since if state in (State.DOUBTED, State.CUT_OFF) else 0.0
     yield _gauge("log_unreachable_seconds", "For how long the change log has not answered; 0: it answers.", max(0.0, out))
