@@ -12,10 +12,9 @@ import pytest
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.common import Capacity
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.repairs import Repairs
 
@@ -47,7 +46,7 @@ class NamedLog:
 
 
 def _follower(context: FoldContext, older: Follower | None = None) -> Follower:
-    common: Any = SimpleNamespace(capacity=Capacity(100, 1_000_000), checkpoints=None, activity=Activity())
+    common: Any = SimpleNamespace(in_use=CellsInUse(), count=lambda *_: None, over_capacity=False, activity=Activity())
     updates: Any = SimpleNamespace(progress=None, read_ahead=lambda *_: None)
     return Follower("a/b", common, context, updates, cast("Repairs", None), older)
 

@@ -91,7 +91,7 @@ class Sidecar:
         self.registry = Registry(
             self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
         )
-        self.registry.common.capacity.in_use = CellsInUse(2)  # so that most keys rest between their events
+        self.registry.common.in_use = CellsInUse(2)  # so that most keys rest between their events
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)

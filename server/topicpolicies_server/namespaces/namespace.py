@@ -457,8 +457,8 @@ class Namespace:
         try:
             await self._closings.close(cancel=False)
             async with self._in_a_slot():
-                if self.served is None and not common.capacity.has_room():
-                    raise common.capacity.refusal(self.name)
+                if self.served is None and not common.has_room():
+                    raise common.no_room(self.name)
                 opened_at = common.now()
                 recorder = common.history.recorder(self.name) if common.history is not None else None
                 restored: Restored | None = None
@@ -543,7 +543,7 @@ class Namespace:
             TimeoutError: nothing came for too long.
         """
         positions, looks = tuple(follower.positions), 0
-        while not (follower.is_read or follower.ended):
+        while not (follower.is_read or follower.lost_by is not None):
             if looks == _LOOKS:
                 raise TimeoutError
             await _wait(follower.changed, self._common.limits.load_timeout_seconds / _LOOKS)
@@ -553,7 +553,7 @@ class Namespace:
     async def _until_all_seen(self, follower: Follower) -> None:
         """Waits until no event can be missing (``core/fold/joining``), or writers that have seen more of the log had time to restate it."""
         until = self._loop.time() + self._common.limits.join_patience_seconds
-        while not follower.ended:
+        while follower.lost_by is None:
             now = self._common.now()
             all_seen_at, patience = follower.view.check_all_seen(now), until - self._loop.time()
             if all_seen_at is None or patience <= 0:
@@ -562,10 +562,10 @@ class Namespace:
 
     def _check(self, follower: Follower) -> None:
         """Raises the error of an opening that has ended: there is no room for what it loads, or its log was lost (LogError)."""
-        if follower.no_room is not None:
-            raise follower.no_room
         if (error := follower.lost_by) is None:
             return
+        if error.reason is Reason.LIMIT_REACHED:
+            raise error
         self._lose(error)
         if error.reason is _LASTING:
             raise LogError(error.state or error.reason, error.message)
@@ -589,7 +589,6 @@ class Namespace:
             self._progress.watched()
         self.updates.serve(log, follower.view)
         self._repairs.serve(log, follower.view)
-        common.capacity.relieve(self.name)
         if common.checkpoints is not None:
             common.checkpoints.keep(self.name, follower)
         common.activity.loaded(self.name)

@@ -7,6 +7,7 @@ those in use keep in memory (``common``); then the one that was used the longest
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import OrderedDict
@@ -21,12 +22,12 @@ from ..history import History
 from ..logs.change_log import ChangeLog
 from ..readiness import Readiness
 from ..tasks import RestartedTask, TaskSet
-from .activity import Activity
-from .common import Capacity, Common, Rate
+from .common import Common
 from .namespace import Namespace
-from .progress import CONFIRMATIONS_PER_SECOND
 from .repairs import RepairQueue
 
+_LOG = logging.getLogger(__name__)
+_SWEEP_SECONDS = 1.0
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
 
@@ -64,9 +65,7 @@ class Registry:
             context,
             slots=asyncio.Semaphore(limits.max_concurrent_loads),
             now=now,
-            activity=Activity(),
-            capacity=Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict),
-            confirmations=Rate(CONFIRMATIONS_PER_SECOND),
+            evict=self._evict,
             read_only=read_only,
             history=history,
             readiness=readiness or Readiness(0.0, known=True),
@@ -167,9 +166,21 @@ class Registry:
             del self._closing[name]
 
     async def _sweep(self) -> None:
-        loop, idle = asyncio.get_running_loop(), self._limits.namespace_idle_seconds
+        loop, idle, over = asyncio.get_running_loop(), self._limits.namespace_idle_seconds, False
+        looked_at = loop.time()
         while True:
-            await asyncio.sleep(idle / 4)
+            await asyncio.sleep(min(_SWEEP_SECONDS, idle / 4))
+            was_over, over = over, self.common.over_capacity
+            if over and not was_over:
+                _LOG.warning(
+                    "more is in memory than max_loaded_document_bytes, and nothing of it is idle (%s bytes). Loaded namespaces are still"
+                    " served, with what others write; other namespaces, and updates that would make a policy key, are refused until there"
+                    " is room",
+                    f"{self.common.bytes:,}",
+                )
+            if loop.time() - looked_at < idle / 4:
+                continue
+            looked_at = loop.time()
             for namespace in list(self._namespaces.values()):
-                if not namespace.busy and loop.time() - namespace.idle_since() > idle:
+                if not namespace.busy and looked_at - namespace.idle_since() > idle:
                     self._dismiss(namespace)

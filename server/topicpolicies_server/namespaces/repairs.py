@@ -24,7 +24,7 @@ from ..core.policies.events import Event, Placed
 from ..core.reading.view import View
 from ..logs.change_log import LogError, NamespaceLog
 from .activity import Repair
-from .common import Common, Rate
+from .common import Common
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ MOST_SECONDS = 0.060
 """A repair waits a random time between these two after its key's last event."""
 BOUND_SECONDS = 0.250
 """The longest wait of a repair, however busy its key is, unless events of ours are in flight."""
+BURST_SECONDS = 1.0
+"""The burst of repairs after a quiet time, in seconds' worth of their rate."""
 _BUSY_SECONDS = 1.0
 """The wait for events of ours that are in flight, whose outcome usually ends it earlier; and between two attempts of one repair."""
 
@@ -43,7 +45,9 @@ class RepairQueue:
     def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
         """``per_second``: the most repairs in a second, on average; ``paused``: whether nothing is published until ``resume``."""
         self._loop = loop
-        self._rate = Rate(per_second)
+        self._interval = 1 / per_second
+        self._next = 0.0
+        """When the next repair would be published if they came evenly."""
         self.paused = paused
         self._queue: OrderedDict[tuple[Repairs, PolicyKey], None] = OrderedDict()
         """In order; also some that need not be published any more (``Repairs.counts``)."""
@@ -76,14 +80,18 @@ class RepairQueue:
 
     def _set_timer(self) -> None:
         if self._timer is None and self._queue and not self.paused:
-            self._timer = self._loop.call_at(self._rate.next_at, self._publish)
+            self._timer = self._loop.call_at(self._next_at, self._publish)
+
+    @property
+    def _next_at(self) -> float:
+        return self._next - max(BURST_SECONDS - self._interval, 0.0)
 
     def _publish(self) -> None:
         self._timer = None
-        while self._queue and not self.paused and self._rate.next_at <= (now := self._loop.time()):
+        while self._queue and not self.paused and self._next_at <= (now := self._loop.time()):
             (repairs, key), _ = self._queue.popitem(last=False)
             if repairs.publish(key):
-                self._rate.take(now)
+                self._next = max(self._next, now) + self._interval
         self._set_timer()
 
 

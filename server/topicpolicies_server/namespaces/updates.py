@@ -215,8 +215,8 @@ class Updates:
             leadership = log.leadership
             if leadership.leads or request.validate_only:  # a dry run only reads
                 state = view.state(request.key)
-                if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
-                    self._settle(request, self._common.capacity.refusal(request.key.topic))
+                if state is None and request.change is not None and not request.validate_only and not self._common.has_room():
+                    self._settle(request, self._common.no_room(request.key.topic))
                     return
                 self.sequencer.submit(request, state)
                 self._perform()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 20
 """How many namespaces are labels of a metric at most."""
-LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
+LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_document_bytes")
 """The options whose values are shown: each bounds the value of another metric."""
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
 _NO_GAPS = dict.fromkeys((reason.name for reason in GapReason), 0.0)
@@ -274,12 +274,12 @@ class ServerCollector(Collector):
         yield _counters("loads", "Loads of namespaces, by outcome.", "outcome", activity.loads)
 
     def _namespaces(self) -> Iterator[Metric]:
-        namespaces, repairs, capacity = self._registry.namespaces(), self._registry.repairs, self._registry.common.capacity
+        namespaces, repairs, common = self._registry.namespaces(), self._registry.repairs, self._registry.common
         yield _gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield _gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
-        yield _gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
-        over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
-        yield _gauge("over_capacity", over, int(capacity.fullness > 1))
+        yield _gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", common.bytes)
+        over = "Whether keys and documents take more memory than the limit allows, because of what others write."
+        yield _gauge("over_capacity", over, int(common.over_capacity))
         due = sum(each.repairs_due for each in namespaces)
         yield _gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)
         yield _gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", repairs.waiting)
