@@ -93,7 +93,7 @@ class Sidecar:
         )
         self.registry.common.in_use = CellsInUse(2)  # so that most keys rest between their events
         if self._disk is not None:
-            self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
+            self._kept = SimulatedCheckpoints(self.registry, self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
         self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), permits=Permits(None))
         if self._guards:

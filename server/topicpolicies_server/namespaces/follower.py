@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..checkpoints import Place, Restored
+from ..checkpoints import Checkpoint, Checkpoints, Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
@@ -34,6 +34,8 @@ from .updates import Updates
 _LOG = logging.getLogger(__name__)
 _MOST_LOGGED = 20
 """Different problems of entries that are logged a load; a writer of a log can make any number of them."""
+_LOOKS_SECONDS = 0.1
+"""How often it is checked whether the log's reader has come as far as a checkpoint."""
 
 
 class Follower:
@@ -271,6 +273,26 @@ class Follower:
         self.lost(LogError(Reason.LOG_UNAVAILABLE, f"The change log of {self._namespace} {what}."))
 
     # -------------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Copies the view as it is now; None: it has no place in a log, or is not trusted."""
+        place, view = self.place, self.view
+        if place is None or not self.trusted:
+            return None
+        return Checkpoint(self._namespace, place, view.context, tuple(view.complete), self.size, self.unreadable, view.copy())
+
+    async def save(self, checkpoints: Checkpoints, seconds: float) -> None:
+        """Writes a checkpoint, unless the log's reader has not read what was taken by proof of it within so many seconds."""
+        loop, events, checkpoint = asyncio.get_running_loop(), self.unsaved, self.checkpoint()
+        until = loop.time() + seconds
+        while checkpoint is not None and self.trusted:
+            if self.is_read_back(checkpoint.place.start.positions):
+                if await checkpoints.write(checkpoint):
+                    self.unsaved -= events
+                return
+            if loop.time() >= until:
+                return
+            await asyncio.sleep(_LOOKS_SECONDS)
 
     def is_read_back(self, positions: Sequence[Position]) -> bool:
         """Returns whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""

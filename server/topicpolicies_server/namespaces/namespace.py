@@ -18,7 +18,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-from ..checkpoints import Restored
+from ..checkpoints import LAST_SECONDS, Restored
 from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
@@ -356,7 +356,7 @@ class Namespace:
             if self.served is not None:
                 await close_quietly(self.name, self.served.log)
                 if self._common.checkpoints is not None:
-                    await self._common.checkpoints.finish(self.name, self.served)
+                    await self._save_last(self._common.checkpoints.pace.last_events)
         finally:
             if self.served is not None:
                 self.served.let_go()
@@ -364,6 +364,19 @@ class Namespace:
             self.updates.close(error)
             if self.hub is not None:
                 self.hub.wake_all()
+
+    async def save(self, events: float, seconds: float) -> None:
+        """Writes a checkpoint if so many events came since the last one (``Follower.save``)."""
+        checkpoints, served = self._common.checkpoints, self.served
+        if checkpoints is not None and served is not None and served.unsaved >= events:
+            await served.save(checkpoints, seconds)
+
+    async def _save_last(self, events: int) -> None:
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.save(events, 0.0)
+        except TimeoutError:
+            _LOG.warning("%s: its last checkpoint was not written within %g s", self.name, LAST_SECONDS)
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -589,8 +602,6 @@ class Namespace:
             self._progress.watched()
         self.updates.serve(log, follower.view)
         self._repairs.serve(log, follower.view)
-        if common.checkpoints is not None:
-            common.checkpoints.keep(self.name, follower)
         common.activity.loaded(self.name)
 
     async def _until_lost(self) -> None:
@@ -680,8 +691,6 @@ class Namespace:
             if self.served is not None:
                 self.served.let_go()
             self.served = follower
-            if self._common.checkpoints is not None:
-                self._common.checkpoints.keep(self.name, follower)
         else:
             follower.let_go()
 

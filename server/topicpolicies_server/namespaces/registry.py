@@ -28,6 +28,8 @@ from .repairs import RepairQueue
 
 _LOG = logging.getLogger(__name__)
 _SWEEP_SECONDS = 1.0
+_READ_SECONDS = 10.0
+"""How long a checkpoint waits until the log's reader has read the events that were taken by proof."""
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
 
@@ -80,6 +82,9 @@ class Registry:
         self._ended: PolicyError | None = None
         self._sweeper = RestartedTask("dropping idle namespaces", self._sweep)
         self._sweeper.start()
+        self._saver = RestartedTask("writing checkpoints", self._save)
+        if checkpoints is not None:
+            self._saver.start()
 
     def __len__(self) -> int:
         return len(self._namespaces)
@@ -122,10 +127,22 @@ class Registry:
         if self._ended is None:
             self._ended = stopping()
         await self._sweeper.stop()
+        await self._saver.stop()
         self.repairs.close()
         for namespace in list(self._namespaces.values()):
             self._drop(namespace, self._ended)
         await self._closings.close(cancel=False)
+
+    async def save(self) -> None:
+        """Writes a checkpoint of each namespace that changed enough since its last one."""
+        if (checkpoints := self.common.checkpoints) is not None:
+            for namespace in self.namespaces():
+                await namespace.save(max(checkpoints.pace.events, checkpoints.pace.share * namespace.documents), _READ_SECONDS)
+
+    async def _save(self) -> None:
+        while self.common.checkpoints is not None:
+            await asyncio.sleep(self.common.checkpoints.pace.seconds)
+            await self.save()
 
     def _reach_changed(self) -> None:
         error = self.common.readiness.refuses_waiting()
