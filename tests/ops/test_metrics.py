@@ -12,7 +12,6 @@ from tests.namespaces.bench import Bench, document, simulate
 from tests.namespaces.test_repairing import conflict
 from topicpolicies_server.config import parse_address
 from topicpolicies_server.core.policies.events import Action, Event
-from topicpolicies_server.guard import Guard
 from topicpolicies_server.ops.http import Endpoint
 from topicpolicies_server.ops.metrics import ServerCollector
 from topicpolicies_server.readiness import Report
@@ -29,9 +28,8 @@ def shown(collector: ServerCollector) -> dict[str, float]:
 
 def test_events_are_counted_and_the_present_state_is_shown() -> None:
     async def scenario(bench: Bench) -> None:
-        told = Told("acme/other")
-        told.asked["namespaces"] = 5
-        guard = Guard(bench.registry, told)
+        guard = Told(bench.registry, "acme/other")
+        guard.asked["namespaces"] = 5
         guard.start()
         collector = ServerCollector(bench.registry, guard)
         await conflict(bench)

@@ -97,7 +97,7 @@ class Sidecar:
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
         self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), permits=Permits(None))
         if self._guards:
-            self._guard = Guard(self.registry, Told(*self._guards))
+            self._guard = Told(self.registry, *self._guards)
             self._guard.start()
         self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.running = True

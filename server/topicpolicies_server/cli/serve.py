@@ -145,7 +145,7 @@ def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[D
 
 def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
     if isinstance(config, GuardConfig):
-        from ..guard.guard import GuardService  # noqa: PLC0415
+        from ..guard.service import GuardService  # noqa: PLC0415
 
         return GuardService(config)
     from ..rpc.server import Server  # noqa: PLC0415

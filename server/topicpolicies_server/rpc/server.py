@@ -28,7 +28,6 @@ from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogCon
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
-from ..guard.discovery import Discovery
 from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
@@ -238,7 +237,7 @@ class Server:
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)
-        guard = Guard(registry, Discovery(admin, config.guard))
+        guard = Guard(registry, admin, config.guard)
         registry.common.activity.on_repair = tell_of_healing
         guard.start()
         parts.push_async_callback(guard.stop)
