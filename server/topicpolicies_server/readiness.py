@@ -104,7 +104,7 @@ class Readiness:
         self._first = asyncio.Event()
         self._turned_at = 0.0
         self._task = RestartedTask(
-            "asking whether the change log can be reached", self._run, longest_seconds=_WELL_SECONDS, failed=self._failed
+            "asking whether the change log can be reached", self._run, pause_seconds=_ILL_SECONDS, failed=self._failed
         )
 
     async def start(self) -> None:

@@ -91,7 +91,7 @@ class Guard:
         self._warned_at = float("-inf")
         self._refusal_told = False
         runs = {"finding out which namespaces to guard": self.find, "guarding the namespaces that were found": self._follow}
-        self._tasks = [RestartedTask(name, run, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS) for name, run in runs.items()]
+        self._tasks = [RestartedTask(name, run, pause_seconds=_RETRY_SECONDS) for name, run in runs.items()]
 
     @property
     def guarded(self) -> int:

@@ -195,7 +195,7 @@ class Progress:
         """Begins to ask, for watchers, if a log serves and other processes can write it."""
         if self._checks is None and self._log is not None and not self._common.context.sole_writer:
             log, seconds = self._log, self._between
-            self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), longest_seconds=seconds)
+            self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), pause_seconds=seconds)
             self._checks.start()
 
     def unwatched(self) -> None:
