@@ -16,7 +16,6 @@ from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.follower import Follower
-from topicpolicies_server.namespaces.repairs import Repairs
 
 from .bench import KEY, OTHER, Bench, document, simulate
 
@@ -48,7 +47,7 @@ class NamedLog:
 def _follower(context: FoldContext, older: Follower | None = None) -> Follower:
     common: Any = SimpleNamespace(in_use=CellsInUse(), count=lambda *_: None, over_capacity=False, activity=Activity())
     updates: Any = SimpleNamespace(progress=None, read_ahead=lambda *_: None)
-    return Follower("a/b", common, context, updates, cast("Repairs", None), older)
+    return Follower("a/b", common, context, updates, older)
 
 
 def opened(log: NamedLog, older: Follower | None = None) -> Follower:

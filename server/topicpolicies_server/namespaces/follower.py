@@ -28,7 +28,6 @@ from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
 from .common import Common
-from .repairs import Repairs
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +46,6 @@ class Follower:
         common: Common,
         context: FoldContext,
         updates: Updates,
-        repairs: Repairs,
         older: Follower | None = None,
         recorder: Recorder | None = None,
         restored: Restored | None = None,
@@ -91,7 +89,6 @@ class Follower:
         self._common = common
         self._context = context
         self._updates = updates
-        self._repairs = repairs
         self._older, self._is_first = older, older is None
         self._recorder = recorder
         self._restored = restored
@@ -240,8 +237,7 @@ class Follower:
         try:
             self._common.activity.not_appended(error)
             if self._serves:
-                self._updates.append_failed(event, error)
-                self._repairs.append_failed(event, self.view.state(event.key), error)
+                self._updates.append_failed(event, self.view.state(event.key), error)
         except Exception as failure:  # noqa: BLE001 (the log is read anew)
             self.fail(failure)
 
@@ -257,7 +253,6 @@ class Follower:
         if self._serves and not self._retired:
             try:
                 self._updates.led()
-                self._repairs.led()
             except Exception as error:  # noqa: BLE001 (the log is read anew)
                 self.fail(error)
 
@@ -381,8 +376,7 @@ class Follower:
             assert hub is not None, "it serves"
             head.before = Before(old) if head.previous else None
             hub.publish(head)
-        self._updates.folded(event, folded, old, state)
-        self._repairs.consider(event.key, state, placed)
+        self._updates.folded(placed, event, folded, old, state)
 
     def _count(self) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""

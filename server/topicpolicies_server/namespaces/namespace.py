@@ -35,7 +35,7 @@ from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .activity import Figures
 from .common import Common, unavailable
 from .follower import Follower, next_hub
-from .repairs import RepairQueue, Repairs
+from .repairs import RepairQueue
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -102,10 +102,9 @@ class Namespace:
         self._dismiss = dismiss
         self._predecessor = predecessor
         self._loop = asyncio.get_running_loop()
-        self.updates = Updates(name, common, chance)
+        self.updates = Updates(name, common, repairs, chance)
         """The requests that have no answer yet."""
         self._progress = self.updates.progress
-        self._repairs = Repairs(name, common, repairs, self.updates, chance)
         self._watching: dict[object, Callable[[], None] | None] = {}
         """Watchers and observers, with what notifies those that follow the state of the namespace."""
         self._holders: set[object] = set()
@@ -291,14 +290,14 @@ class Namespace:
     @property
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
-        due, reading = self._repairs.due, self.reading
+        due, reading = self.updates.repairs.due, self.reading
         return len(due) + (sum(key not in due for key, _ in reading.view.due()) if reading is not None and reading.is_read else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
         in_use = self._watching or self._holders or self._callers
-        return bool(in_use or self.updates.open or self.updates.sequencer.chains or self._repairs.due or self._loading)
+        return bool(in_use or self.updates.open or self.updates.sequencer.chains or self.updates.repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
@@ -347,8 +346,6 @@ class Namespace:
         self._answer(error)
         self._notify()
         self.updates.end(error)
-        self._repairs.close()
-        self._progress.stop()
         try:
             if self._task is not None:
                 await self._task.stop()
@@ -478,8 +475,7 @@ class Namespace:
                 if not self._doubted:
                     start, restored = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
-                older, parts = self.served, (self.updates, self._repairs)
-                follower = self.reading = Follower(self.name, common, context, *parts, older, recorder, restored)
+                follower = self.reading = Follower(self.name, common, context, self.updates, self.served, recorder, restored)
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
                         log = await common.log.open(self.name, follower, start)
@@ -601,7 +597,6 @@ class Namespace:
         if self._watching:
             self._progress.watched()
         self.updates.serve(log, follower.view)
-        self._repairs.serve(log, follower.view)
         common.activity.loaded(self.name)
 
     async def _until_lost(self) -> None:
@@ -651,9 +646,7 @@ class Namespace:
         self._doubted |= error.reason is Reason.LOG_FILE_UNUSABLE  # all of a damaged file has to be read
         self.phase, self.error = Phase.LOADING, error
         self._common.activity.losses[error.reason] += 1
-        self._progress.stop()
         self.updates.pause()
-        self._repairs.pause()
         self._wake()
 
     def _miss(self, error: LogError) -> None:
@@ -663,7 +656,6 @@ class Namespace:
         self._common.activity.load_failed(self.name, error)
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self.updates.abandon(error)
-            self._repairs.close()
         self.updates.turn_away(error)
         self._wake()
 
