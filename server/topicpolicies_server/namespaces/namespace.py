@@ -119,14 +119,13 @@ class Namespace:
         self._longest_pause = common.limits.load_retry_seconds
         self._pause_seconds = self._longest_pause * _FIRST_PAUSE
         self._losses = 0
-        """How many attempts in a row have failed, or had their log lost as soon as it served."""
-        self._served_at = 0.0
+        """How many attempts have failed, or have lost their log, since one served for a while."""
         self._slot: asyncio.TimerHandle | None = None
         """Ends the attempt's hold of its slot; None: it has none."""
         self._doubted = False
         """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
         self._closings = TaskSet(name)
-        self._task: RestartedTask | None = RestartedTask(f"namespace {name}", self._run, failed=self._broken)
+        self._task: RestartedTask | None = RestartedTask(f"namespace {name}", self._run)
         self._task.start()
 
     # --- requests, reads and watches --------------------------------------------------------------------------------
@@ -436,24 +435,21 @@ class Namespace:
                 if not await self._pause():
                     return
                 self._begin()
-            if self.phase is not Phase.READY:
-                await self._attempt()
-            if self.phase is Phase.READY:
-                await self._until_lost()
-
-    async def _attempt(self) -> None:
-        """Tries to load the namespace. Afterwards its view answers, or the attempt has failed, or the log was lost while it was read."""
-        try:
-            await self._load()
-        except LogError as error:
+            try:
+                await self._load()
+                failure = await self._until_lost()
+            except LogError as error:
+                failure = error
+            except (Exception, asyncio.CancelledError) as error:
+                if asked_to_end(error):
+                    raise
+                _LOG.exception("loading %s failed", self.name)
+                sentence = f"{self.name} can't be loaded; this server's log has the reason."
+                failure = LogError(Reason.INTERNAL, sentence, kind=Kind.INTERNAL)
             self._losses += 1
-            if error.state is not LogState.LOST or self._losses >= _LOSSES:
-                self._miss(error)
-            # else it was compacted or moved while it was read: waiting callers need not know
-        except Exception:  # noqa: BLE001 - the caller gets INTERNAL, the log the reason
-            _LOG.exception("loading %s failed", self.name)
-            self._losses += 1
-            self._miss(self._unforeseen())
+            if failure.state is not LogState.LOST or self._losses >= _LOSSES:
+                self._miss(failure)
+            # else it was compacted or moved: waiting callers need not know
 
     async def _load(self) -> None:
         """Opens the log, reads it, and lets its view answer.
@@ -587,7 +583,7 @@ class Namespace:
         self.hub = next_hub(self.hub, older, follower, common.limits)
         follower.serve(self.hub)
         self.served, self.reading, self.view = follower, None, follower.view
-        self.phase, self.error, self._doubted, self._served_at = Phase.READY, None, False, self._loop.time()
+        self.phase, self.error, self._doubted = Phase.READY, None, False
         if older is not None:
             older.let_go()
         self._notify()
@@ -599,19 +595,18 @@ class Namespace:
         self.updates.serve(log, follower.view)
         common.activity.loaded(self.name)
 
-    async def _until_lost(self) -> None:
+    async def _until_lost(self) -> LogError:
+        """Waits until the log that serves is lost; returns the error of that."""
         follower = self.served
         assert follower is not None, "it serves"
+        served_at = self._loop.time()
         while (error := follower.lost_by) is None:
             await _wait(follower.changed)
         self._close_log(follower)
         self._lose(error)
-        if self._loop.time() - self._served_at >= _BRIEF_SECONDS:
+        if self._loop.time() - served_at >= _BRIEF_SECONDS:
             self._losses, self._pause_seconds = 0, self._longest_pause * _FIRST_PAUSE
-            return
-        self._losses += 1
-        if self._losses >= _LOSSES:
-            self._miss(error)
+        return LogError(LogState.LOST, error.message)
 
     async def _pause(self) -> bool:
         """Waits between two attempts. Returns False if the namespace is closed instead, because nothing uses it."""
@@ -658,14 +653,6 @@ class Namespace:
             self.updates.abandon(error)
         self.updates.turn_away(error)
         self._wake()
-
-    def _broken(self, _: BaseException) -> None:
-        """Ends the attempt, because the coroutine has failed."""
-        if self._loading:
-            self._miss(self._unforeseen())
-
-    def _unforeseen(self) -> LogError:
-        return LogError(Reason.INTERNAL, f"{self.name} can't be loaded; this server's log has the reason.", kind=Kind.INTERNAL)
 
     def _abandon(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
         """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
