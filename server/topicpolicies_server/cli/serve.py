@@ -22,7 +22,6 @@ from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..escaping import printable
 from ..ops.log import set_up_logging
-from ..process import collector_off_during_start
 from .configured import configured
 from .exits import ExitCode, report_other, reporting
 from .settings import Output, TlsFlags, WrongUsage, settings
@@ -137,10 +136,9 @@ def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[D
         if isinstance(config.log, EmbeddedLogConfig):
             _LOG.info("The change log is %s", config.log.path)
 
-    with collector_off_during_start():
-        set_up_logging(config.log_level, config.log_format)
-        with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
-            run_service(lambda: _service(config, declared), running)
+    set_up_logging(config.log_level, config.log_format)
+    with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
+        run_service(lambda: _service(config, declared), running)
 
 
 def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
