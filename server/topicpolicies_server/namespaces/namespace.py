@@ -16,7 +16,7 @@ import contextlib
 import enum
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from ..checkpoints import LAST_SECONDS, Restored
 from ..core.chains.answers import not_in_time
@@ -109,8 +109,6 @@ class Namespace:
         """Watchers and observers, with what notifies those that follow the state of the namespace."""
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
-        self._callers = 0
-        self._last_used = self._loop.time()
         self._failed = False
         self._ready: asyncio.Future[None] | None = None
         """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
@@ -169,8 +167,7 @@ class Namespace:
         """
         view, _ = await self._until_ready()
         if at_least:
-            with self._waiting():
-                await self._progress.reached(view, key, at_least)
+            await self._progress.reached(view, key, at_least)
             view, _ = await self._until_ready()
         return view.head(key)
 
@@ -229,7 +226,7 @@ class Namespace:
     def unobserve(self, observer: object) -> None:
         """Ends an ``observe``."""
         self._watching.pop(observer, None)
-        self._last_used = self._loop.time()
+        self.updates.last_used = self._loop.time()
         if not self._watching:
             self._progress.unwatched()
 
@@ -240,7 +237,7 @@ class Namespace:
     def release(self, holder: object) -> None:
         """Ends a ``hold``."""
         self._holders.discard(holder)
-        self._last_used = self._loop.time()
+        self.updates.last_used = self._loop.time()
 
     async def ready(self) -> None:
         """Returns when the namespace can answer.
@@ -295,12 +292,12 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        in_use = self._watching or self._holders or self._callers
-        return bool(in_use or self.updates.open or self.updates.sequencer.chains or self.updates.repairs.due or self._loading)
+        updates, used = self.updates, self._watching or self._holders or self._ready is not None or self._progress.waits
+        return bool(used or updates.open or updates.sequencer.chains or updates.repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
-        return max(self._last_used, self.updates.last_used)
+        return self.updates.last_used
 
     def figures(self) -> Figures:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
@@ -387,24 +384,14 @@ class Namespace:
                 assert self.error is not None, "closed"
                 raise self.error
             self._asked.set()
-            if self._ready is None:
-                self._ready = self._loop.create_future()
             if (error := self._common.readiness.refuses_waiting()) is not None:
                 raise error
-            with self._waiting():
-                await asyncio.shield(self._ready)
-        self._last_used = self._loop.time()
+            if self._ready is None:
+                self._ready = self._loop.create_future()
+            await asyncio.shield(self._ready)
+        self.updates.last_used = self._loop.time()
         assert self.view is not None and self.hub is not None, "it serves"
         return self.view, self.hub
-
-    @contextlib.contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Counts a caller that waits, for as long as the context lasts."""
-        self._callers += 1
-        try:
-            yield
-        finally:
-            self._callers -= 1
 
     async def _come_up_to(self, request: Request) -> None:
         """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
@@ -419,8 +406,7 @@ class Namespace:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 view, _ = await self._until_ready()
                 if not self.updates.shared():
-                    with self._waiting():
-                        await self._progress.reached(view, request.key, request.version)
+                    await self._progress.reached(view, request.key, request.version)
         except TimeoutError:
             raise not_in_time(request) from None
 

@@ -53,7 +53,7 @@ class Progress:
         self._between = limits.bookmark_interval_seconds / 2
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        self._waits: dict[asyncio.Future[None], tuple[int, Position]] = {}
+        self.waits: dict[asyncio.Future[None], tuple[int, Position]] = {}
         """The futures of callers, and questions, that end when the view has come to a position of a partition."""
         self._tasks = TaskSet(name)
         self._unasked: list[Request] = []
@@ -84,7 +84,7 @@ class Progress:
     def moved(self, here: Sequence[Position]) -> None:
         """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
         self._here = here
-        for future, (partition, position) in self._waits.items():
+        for future, (partition, position) in self.waits.items():
             if partition < len(here) and position <= here[partition] and not future.done():
                 future.set_result(None)
 
@@ -110,12 +110,12 @@ class Progress:
             TimeoutError: it did not within so many seconds.
         """
         future = asyncio.get_running_loop().create_future()
-        self._waits[future] = partition, position
+        self.waits[future] = partition, position
         try:
             async with asyncio.timeout(seconds):
                 await future
         finally:
-            del self._waits[future]
+            del self.waits[future]
 
     # --- the end of the log ---------------------------------------------------------------------------------------
 

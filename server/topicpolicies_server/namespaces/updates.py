@@ -52,7 +52,7 @@ class Updates:
         """The requests that have no answer yet, and when their time is over, the oldest first: all have the same time."""
         self._timer: asyncio.TimerHandle | None = None
         self.last_used = self._loop.time()
-        """When the last one was answered, in seconds of the loop's clock."""
+        """When the namespace was used last, in seconds of the loop's clock."""
         self.arrivals: dict[Request, None] = {}
         """The requests that have only arrived, in order."""
         self._found: dict[str, FoundEvent] = {}
