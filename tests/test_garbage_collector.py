@@ -11,7 +11,7 @@ import pytest
 
 from tests.namespaces.bench import NAMESPACE
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
-from topicpolicies_server.process import MIDDLE, OLDEST, YOUNGEST, collector_off_during_start, run, tuned_collector
+from topicpolicies_server.process import MIDDLE, OLDEST, YOUNGEST, run
 from topicpolicies_server.rpc.server import Server
 
 
@@ -30,30 +30,18 @@ async def test_a_server_that_is_embedded_in_a_program_leaves_the_collector_as_it
         assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == (*before, 0)
 
 
-def test_the_former_settings_of_the_collector_are_restored_at_the_end() -> None:
-    before = gc.get_threshold()
-    with pytest.raises(KeyError), tuned_collector():
-        assert gc.get_threshold() == (YOUNGEST, MIDDLE, OLDEST) and gc.get_freeze_count() > 0
-        raise KeyError
-    assert gc.get_threshold() == before
-
-
-def test_the_collector_is_tuned_while_a_server_process_runs() -> None:
+def test_the_collector_is_off_while_a_server_process_starts_tuned_while_it_runs_and_as_before_at_the_end() -> None:
     service, seen = Server(ServerConfig(log=EmbeddedLogConfig(path=None), listen=Address("127.0.0.1", 0))), []
 
     def started(_: Server) -> None:
+        assert gc.isenabled() and gc.get_freeze_count() > 0
         seen.append(gc.get_threshold())
         os.kill(os.getpid(), signal.SIGTERM)
 
-    before = gc.get_threshold()
-    run(lambda: service, started)
-    assert seen == [(YOUNGEST, MIDDLE, OLDEST)] and gc.get_threshold() == before
-
-
-def test_the_collector_is_off_while_a_process_starts() -> None:
-    with pytest.raises(KeyError), collector_off_during_start():
+    def make() -> Server:
         assert not gc.isenabled()
-        with tuned_collector():
-            assert gc.isenabled()
-        raise KeyError
-    assert gc.isenabled()
+        return service
+
+    before = gc.get_threshold()
+    run(make, started)
+    assert seen == [(YOUNGEST, MIDDLE, OLDEST)] and gc.get_threshold() == before and gc.isenabled()

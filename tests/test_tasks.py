@@ -29,7 +29,7 @@ def _now() -> float:
 
 
 @pytest.mark.parametrize("error", [ValueError("not JSON"), LogError(LogState.LOST, "It is away."), asyncio.CancelledError()])
-def test_a_task_that_fails_is_restarted_after_pauses_that_grow_to_the_longest(error: BaseException) -> None:
+def test_a_task_that_fails_is_restarted_after_a_pause(error: BaseException) -> None:
     began: list[float] = []
 
     async def run() -> None:
@@ -37,13 +37,13 @@ def test_a_task_that_fails_is_restarted_after_pauses_that_grow_to_the_longest(er
         raise error
 
     async def scenario() -> None:
-        kept = RestartedTask("looking", run, first_seconds=1, longest_seconds=4)
+        kept = RestartedTask("looking", run, pause_seconds=3)
         kept.start()
-        await asyncio.sleep(12)
-        assert began == [0, 1, 3, 7, 11]
+        await asyncio.sleep(10)
+        assert began == [0, 3, 6, 9]
         await kept.stop()
         await asyncio.sleep(100)
-        assert len(began) == 5 and not kept.running
+        assert len(began) == 4 and not kept.running
 
     simulate(scenario)
 
@@ -61,7 +61,7 @@ def test_a_failure_is_logged_and_calls_failed(caplog: pytest.LogCaptureFixture) 
         raise RuntimeError("the callback fails too")
 
     async def scenario() -> None:
-        kept = RestartedTask("looking for logs", run, first_seconds=1, failed=tell)
+        kept = RestartedTask("looking for logs", run, failed=tell)
         kept.start()
         await asyncio.sleep(1.5)
         assert kept.running

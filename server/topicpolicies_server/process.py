@@ -6,9 +6,8 @@ does, and the system lets no other user send signals. Sending a signal twice doe
 SIGHUP, SIGUSR1 and SIGUSR2 never end the process, not even while it starts or stops: their sender wants it to go on.
 
 The interpreter's cyclic garbage collector delays every answer while it runs, and its time grows with the objects that it examines. Only
-reference cycles need it. So it is tuned for the whole process: collections are rare, and the objects of the start are set aside
-(``gc.freeze``). Cells at rest are bytes, which it does not examine. A server that is embedded in another program leaves that program's
-collector as it is.
+reference cycles need it. So it is tuned for the whole process: it is off during the start, whose objects are set aside (``gc.freeze``), and
+collections are rare. A server that is embedded in another program leaves that program's collector as it is.
 
 ``__main__`` imports this module before all others, so it imports little.
 """
@@ -17,11 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
 import gc
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -64,19 +62,27 @@ _Service = TypeVar("_Service", bound=Service)
 
 def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
     """Runs a service in a process of its own until it is told to stop (see ``until_stopped``); on uvloop, if that is installed."""
+    thresholds = gc.get_threshold()
+    gc.disable()  # until the service is started
     try:
         import uvloop  # noqa: PLC0415
+
+        loop_factory = uvloop.new_event_loop
     except ImportError:
-        asyncio.run(until_stopped(make, started, tuned=True))
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(until_stopped(make, started, tuned=True))
+        loop_factory = None
+    try:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(until_stopped(make, started))
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+        gc.enable()
 
 
-async def until_stopped(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None, *, tuned: bool = False) -> None:
+async def until_stopped(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
     """Runs a service until SIGTERM or SIGINT, then stops it. A second such signal ends the process at once.
 
-    ``make`` is called on the event loop that the service will run on. ``tuned``: whether to tune the process's garbage collector meanwhile.
+    ``make`` is called on the event loop that the service will run on.
 
     Raises:
         PolicyError: the service can't start.
@@ -86,8 +92,10 @@ async def until_stopped(make: Callable[[], _Service], started: Callable[[_Servic
     service = make()
     await service.start()
     try:
-        with tuned_collector() if tuned else contextlib.nullcontext():
-            await until_told_to_stop(service.registry.repairs, lambda: started(service), service.reloader.reload_now)
+        gc.freeze()
+        gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
+        gc.enable()
+        await until_told_to_stop(service.registry.repairs, lambda: started(service), service.reloader.reload_now)
     finally:
         await service.stop()
 
@@ -160,32 +168,3 @@ def _ignore_at_exit() -> None:
     for each in CONTROL_SIGNALS:
         if signal.getsignal(each) is _ignore:
             _install(each, signal.SIG_IGN)
-
-
-# --- the garbage collector --------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def collector_off_during_start() -> Iterator[None]:
-    """Switches the collector off while a process that will run a service starts: from here until ``tuned_collector``."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextlib.contextmanager
-def tuned_collector() -> Iterator[None]:
-    """Tunes the collector for as long as a service runs."""
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
-    gc.enable()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()

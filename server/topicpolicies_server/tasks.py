@@ -20,10 +20,6 @@ from .core.errors import PolicyError
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
-FIRST_PAUSE_SECONDS = 0.1
-"""The default pause after the first failure; each further pause is twice as long as the one before."""
-LONGEST_PAUSE_SECONDS = 10.0
-"""The default of the longest pause. After a failure of a task that ran for longer than this, the pauses begin with the first again."""
 
 
 class RestartedTask:
@@ -34,19 +30,17 @@ class RestartedTask:
         name: str,
         run: Callable[[], Awaitable[object]],
         *,
-        first_seconds: float = FIRST_PAUSE_SECONDS,
-        longest_seconds: float = LONGEST_PAUSE_SECONDS,
+        pause_seconds: float = 1.0,
         failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
         """Does nothing before ``start``.
 
-        ``run`` is called again after each failure, after pauses that grow; when it returns, the task has ended. ``failed`` is called with
-        each failure, before the pause.
+        ``run`` is called again after each failure, after a pause; when it returns, the task has ended. ``failed`` is called with each
+        failure, before the pause.
         """
         self.name = name
         self._run = run
-        self._first = first_seconds
-        self._longest = longest_seconds
+        self._pause = pause_seconds
         self._failed = failed
         self._task: asyncio.Task[None] | None = None
 
@@ -74,9 +68,7 @@ class RestartedTask:
             await asyncio.wait({task})
 
     async def _run_on(self) -> None:
-        loop, pause = asyncio.get_running_loop(), self._first
         while True:
-            began = loop.time()
             try:
                 await self._run()
             except (Exception, asyncio.CancelledError) as error:
@@ -85,17 +77,14 @@ class RestartedTask:
                 if _is_cancelled():  # the task was cancelled, but failed with another exception: log it, and don't restart
                     _LOG.error("%s failed while it was stopped (%s)", self.name, _in_words(error), exc_info=error)
                     return
-                if loop.time() - began > self._longest:
-                    pause = self._first
-                self._report(error, pause)
+                self._report(error)
             else:
                 return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, self._longest)
+            await asyncio.sleep(self._pause)
 
-    def _report(self, error: BaseException, pause: float) -> None:
+    def _report(self, error: BaseException) -> None:
         trace = None if isinstance(error, PolicyError) else error
-        _LOG.error("%s failed (%s); it continues in %g s", self.name, _in_words(error), pause, exc_info=trace)
+        _LOG.error("%s failed (%s); it continues in %g s", self.name, _in_words(error), self._pause, exc_info=trace)
         try:
             self._failed(error)
         except Exception:  # noqa: BLE001 (the task goes on all the same)

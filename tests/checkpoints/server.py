@@ -39,6 +39,7 @@ class Server:
         self.pace = pace
         self.now = 1_700_000_000_000
         self.checkpoints: Checkpoints | None = None
+        self.registry: Registry | None = None
         self._history = history
         self._compaction = compaction or Compaction(interval_seconds=3_600.0)
         self._number = 0
@@ -61,7 +62,7 @@ class Server:
         self.log = log
         history = open_history(self.folder / "history.db", Bounds(366 * 86_400.0, 1 << 30)) if self._history else None
         self.checkpoints = Checkpoints(self.kept, self.pace)
-        registry = Registry(
+        self.registry = registry = Registry(
             log,
             Limits(**limits),
             FoldContext(sole_writer=True),
@@ -82,9 +83,9 @@ class Server:
 
     async def keep(self) -> None:
         """Writes the checkpoint of each namespace now."""
-        assert self.checkpoints is not None
-        for namespace, kept in list(self.checkpoints._kept.items()):
-            await self.checkpoints._write(namespace, kept, confirmed_seconds=10)
+        assert self.registry is not None
+        for namespace in self.registry.namespaces():
+            await namespace.save(1, 10)
 
     async def set(self, registry: Registry, key: PolicyKey, value: int, request_id: str = "", **rest: Any) -> Result:
         self._number += 1

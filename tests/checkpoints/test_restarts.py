@@ -99,7 +99,9 @@ async def test_a_checkpoint_is_written_in_time_if_enough_changed(tmp_path: Path)
         assert server.checkpoints.written == 0
         for number in range(9, 40):
             await server.set(registry, a_key(number), 1)
-        while server.checkpoints._kept[NAMESPACE].unsaved:  # one that was begun before may be written meanwhile
+        follower = registry.get(NAMESPACE).served
+        assert follower is not None
+        while follower.unsaved:  # one that was begun before may be written meanwhile
             await server.keep()
         written = server.checkpoints.written
         assert written

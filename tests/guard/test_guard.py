@@ -13,7 +13,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.guard import Guard, tell_of_healing
+from topicpolicies_server.guard import tell_of_healing
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Repair
@@ -23,12 +23,11 @@ from .told import Told
 
 def test_namespaces_that_are_found_are_kept_loaded_and_those_that_are_gone_are_released() -> None:
     async def scenario(bench: Bench) -> None:
-        told = Told("acme/a", "acme/b")
-        guard = Guard(bench.registry, told)
+        guard = Told(bench.registry, "acme/a", "acme/b")
         guard.start()
         await asyncio.sleep(60)
         assert {each.name for each in bench.registry.namespaces()} == {"acme/a", "acme/b"} and guard.guarded == 2
-        told.tell("acme/c", gone=("acme/a", "acme/never"))
+        guard.tell("acme/c", gone=("acme/a", "acme/never"))
         await asyncio.sleep(60)
         assert {each.name for each in bench.registry.namespaces()} == {"acme/b", "acme/c"} and guard.guarded == 2
         await guard.stop()
@@ -41,14 +40,13 @@ def test_namespaces_that_are_found_are_kept_loaded_and_those_that_are_gone_are_r
 
 def test_namespaces_beyond_the_limit_are_logged_and_guarded_when_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
-        told = Told(*(f"acme/{number}" for number in range(5)))
-        guard = Guard(bench.registry, told)
+        guard = Told(bench.registry, *(f"acme/{number}" for number in range(5)))
         guard.start()
         await asyncio.sleep(1)
         assert guard.guarded == 3
         await asyncio.sleep(300)
         assert guard.guarded == 3
-        told.tell(gone=("acme/0", "acme/3"))
+        guard.tell(gone=("acme/0", "acme/3"))
         await asyncio.sleep(20)
         assert guard.guarded == 3 and {each.name for each in bench.registry.namespaces()} == {"acme/1", "acme/2", "acme/4"}
         await guard.stop()

@@ -1,22 +1,21 @@
-"""A fake discovery, which makes no requests."""
+"""A guard that makes no requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from typing import Any, cast
 
-from topicpolicies_server.guard.discovery import Discovery
+from topicpolicies_server.guard import Guard
+from topicpolicies_server.namespaces.registry import Registry
 
 
-class Told(Discovery):
+class Told(Guard):
     """Finds what a test says."""
 
-    def __init__(self, *found: str) -> None:
-        self.asked: Counter[str] = Counter()
-        self.found: frozenset[str] = frozenset()
-        self.changed = asyncio.Event()
+    def __init__(self, registry: Registry, *found: str) -> None:
+        super().__init__(registry, cast("Any", None), ())
         self.begun = 0
-        """How often ``run`` was called."""
+        """How often ``find`` was called."""
         self._failures: asyncio.Queue[BaseException] = asyncio.Queue()
         self.tell(*found)
 
@@ -25,10 +24,10 @@ class Told(Discovery):
         self._note((self.found | set(found)) - set(gone))
 
     def fail(self, error: BaseException) -> None:
-        """Has ``run`` raise an error."""
+        """Has ``find`` raise an error."""
         self._failures.put_nowait(error)
 
-    async def run(self) -> None:
+    async def find(self) -> None:
         """Raises the given errors."""
         self.begun += 1
         raise await self._failures.get()

@@ -21,6 +21,9 @@ from topicpolicies_server.namespaces.common import DOCUMENT_BYTES, KEY_BYTES
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
+SMALL = KEY_BYTES + DOCUMENT_BYTES * documents.size(document(max_producer_per_topic=1))
+"""Bytes that a key takes whose document has one small value."""
+
 
 def _key(namespace: str, number: int) -> PolicyKey:
     return PolicyKey(f"persistent://{namespace}/{number}", Scope.LOCAL)
@@ -39,9 +42,13 @@ def _kept(bench: Bench) -> int:
     return sum(namespace.documents for namespace in bench.registry.namespaces())
 
 
+def _counted(bench: Bench) -> float:
+    return bench.registry.common.bytes / SMALL
+
+
 def _lines_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Returns the lines in the server's log about its memory."""
-    return [record.getMessage() for record in caplog.records if record.name.endswith(".common")]
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".registry")]
 
 
 # Namespaces
@@ -95,13 +102,13 @@ def test_idle_namespaces_are_closed_for_the_keys_of_a_new_one_the_idlest_first()
             _written(bench, name, 30)
             await bench.registry.get(name).ready()
             await asyncio.sleep(1)
-        assert (bench.registry.common.capacity.keys, _kept(bench)) == (90, 90)
+        assert (_counted(bench), _kept(bench)) == (90, 90)
         _written(bench, "acme/d", 35)
         await bench.registry.get("acme/d").ready()
         assert _loaded(bench) == {"acme/b", "acme/c", "acme/d"}
-        assert (bench.registry.common.capacity.keys, _kept(bench)) == (95, 95)
+        assert (_counted(bench), _kept(bench)) == (95, 95)
 
-    simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
+    simulate(scenario, max_loaded_document_bytes=100 * SMALL, namespace_idle_seconds=600.0)
 
 
 def test_if_all_namespaces_are_in_use_a_load_beyond_the_limit_is_refused() -> None:
@@ -111,15 +118,15 @@ def test_if_all_namespaces_are_in_use_a_load_beyond_the_limit_is_refused() -> No
         _written(bench, "acme/large", 50)
         error = await error_of(bench.registry.get("acme/large").ready())
         assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
-        assert "max_loaded_keys" in error.message and "acme/large" in error.message
+        assert "max_loaded_document_bytes" in error.message and "acme/large" in error.message
         await asyncio.sleep(1)
-        assert bench.registry.common.capacity.keys == 60
+        assert _counted(bench) == 60
         assert (await bench.set(2, key=_key(NAMESPACE, 3))).version
         _written(bench, "acme/small", 40)
         await bench.registry.get("acme/small").ready()
-        assert bench.registry.common.capacity.keys == 100
+        assert _counted(bench) == 100
 
-    simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
+    simulate(scenario, max_loaded_document_bytes=100 * SMALL, namespace_idle_seconds=600.0)
 
 
 def test_only_updates_that_would_create_a_key_beyond_the_limit_are_refused() -> None:
@@ -128,7 +135,7 @@ def test_only_updates_that_would_create_a_key_beyond_the_limit_are_refused() -> 
             await bench.set(1, key=_key(NAMESPACE, number))
         error = await error_of(bench.set(1, key=_key(NAMESPACE, 5)))
         assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
-        assert "max_loaded_keys" in error.message
+        assert "max_loaded_document_bytes" in error.message
         assert (await bench.set(2, key=_key(NAMESPACE, 4))).version
         assert (await bench.set(2, key=_key(NAMESPACE, 5), validate_only=True)).outcome.name == "WOULD_APPLY"
         assert await bench.value(_key(NAMESPACE, 5)) is None and len(bench.ids()) == 6
@@ -136,7 +143,7 @@ def test_only_updates_that_would_create_a_key_beyond_the_limit_are_refused() -> 
         await asyncio.sleep(0.1)
         assert await bench.value(_key(NAMESPACE, 9)) == 7
 
-    simulate(scenario, max_loaded_keys=5)
+    simulate(scenario, max_loaded_document_bytes=5 * SMALL)
 
 
 def test_idle_namespaces_are_closed_for_keys_that_updates_create() -> None:
@@ -146,9 +153,9 @@ def test_idle_namespaces_are_closed_for_keys_that_updates_create() -> None:
         await asyncio.sleep(1)
         for number in range(60):
             await bench.set(1, key=_key(NAMESPACE, number))
-        assert _loaded(bench) == {NAMESPACE} and bench.registry.common.capacity.keys == 60
+        assert _loaded(bench) == {NAMESPACE} and _counted(bench) == 60
 
-    simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
+    simulate(scenario, max_loaded_document_bytes=100 * SMALL, namespace_idle_seconds=600.0)
 
 
 def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: pytest.LogCaptureFixture) -> None:
@@ -161,10 +168,10 @@ def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: p
         for number in range(60):
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
-        assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.common.capacity.keys == _kept(bench) == 90
-        assert bench.registry.common.capacity.fullness <= 1 and _lines_of_capacity(caplog) == []
+        assert _loaded(bench) == {NAMESPACE, "acme/b"} and _counted(bench) == _kept(bench) == 90
+        assert not bench.registry.common.over_capacity and _lines_of_capacity(caplog) == []
 
-    simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
+    simulate(scenario, sole_writer=False, max_loaded_document_bytes=100 * SMALL, namespace_idle_seconds=600.0)
 
 
 @pytest.mark.parametrize(("subscriptions", "requests"), [(0, 1), (0, 16), (2, 1), (10, 16), (50, 1)])
@@ -198,16 +205,15 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
     assert taken / 2 < estimate < 2 * taken, (taken, estimate)
 
 
-def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
+def test_the_bytes_of_large_documents_are_bounded() -> None:
     async def scenario(bench: Bench) -> None:
-        capacity = bench.registry.common.capacity
         large = {**document(max_producer_per_topic=1), "subscription_policies": b"s" * 20_000}
         for number in range(4):
             bench.storage.write(NAMESPACE, Event(_key(NAMESPACE, number), Action.UPDATE, large))
         error = await error_of(bench.namespace.ready())
         assert error.kind is Kind.RESOURCE_EXHAUSTED and "max_loaded_document_bytes" in error.message
         await asyncio.sleep(1)
-        assert (capacity.keys, capacity.bytes) == (0, 0)
+        assert bench.registry.common.bytes == 0
         await bench.registry.get("acme/other").ready()
 
     simulate(scenario, max_loaded_document_bytes=65_536)
@@ -223,4 +229,4 @@ def test_a_namespace_that_was_served_is_read_again_although_there_is_no_room() -
         await asyncio.sleep(5)
         assert await bench.value(KEY) == 1 and len(bench.log.openings) == 2
 
-    simulate(scenario, sole_writer=False, max_loaded_keys=5 + 5, join_patience_seconds=0.0)
+    simulate(scenario, sole_writer=False, max_loaded_document_bytes=10 * SMALL, join_patience_seconds=0.0)

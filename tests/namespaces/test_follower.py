@@ -12,12 +12,10 @@ import pytest
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.view import View
+from topicpolicies_server.core.reading.view import CellsInUse, View
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.common import Capacity
 from topicpolicies_server.namespaces.follower import Follower
-from topicpolicies_server.namespaces.repairs import Repairs
 
 from .bench import KEY, OTHER, Bench, document, simulate
 
@@ -47,9 +45,9 @@ class NamedLog:
 
 
 def _follower(context: FoldContext, older: Follower | None = None) -> Follower:
-    common: Any = SimpleNamespace(capacity=Capacity(100, 1_000_000), checkpoints=None, activity=Activity())
+    common: Any = SimpleNamespace(in_use=CellsInUse(), count=lambda *_: None, over_capacity=False, activity=Activity())
     updates: Any = SimpleNamespace(progress=None)
-    return Follower("a/b", common, context, updates, cast("Repairs", None), older)
+    return Follower("a/b", common, context, updates, older)
 
 
 def opened(log: NamedLog, older: Follower | None = None) -> Follower:

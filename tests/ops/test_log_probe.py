@@ -12,7 +12,7 @@ import pytest
 from tests.logs.pulsar.conftest import eventually
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
-from topicpolicies_server.readiness import STUCK_SECONDS, LogProbe, Pulse, State, report
+from topicpolicies_server.readiness import STUCK_SECONDS, Readiness, State
 
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 
@@ -39,8 +39,8 @@ class FakeLog:
         self.cut.append(error)
 
 
-def probe(log: object, patience: float = 0.2) -> LogProbe:
-    return LogProbe(cast("ChangeLog", log), patience)
+def probe(log: object, patience: float = 0.2) -> Readiness:
+    return Readiness(patience, cast("ChangeLog", log))
 
 
 async def test_an_outage_of_the_log_and_its_end_are_each_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -48,13 +48,13 @@ async def test_an_outage_of_the_log_and_its_end_are_each_logged_in_one_line(capl
     log = FakeLog()
     probing = probe(log)
     await probing.start()
-    assert probing.readiness.ready, "the start returned before the first answer"
+    assert probing.ready, "the start returned before the first answer"
     log.error = GONE
-    await eventually(lambda: probing.readiness.cut_off)
+    await eventually(lambda: probing.cut_off)
     await asyncio.sleep(0.5)
     assert log.cut == [GONE], "the log was not cut off exactly once"
     log.error = None
-    await eventually(lambda: probing.readiness.ready)
+    await eventually(lambda: probing.ready)
     await probing.stop()
     assert [record.getMessage().split(", after")[0] for record in caplog.records] == [
         "not ready: the change log can't be reached: No broker can be reached.",
@@ -69,9 +69,9 @@ async def test_an_unexpected_failure_of_the_probe_counts_as_no_answer_and_the_pr
     log.error = error
     probing = probe(log)
     await probing.start()
-    await eventually(lambda: probing.readiness.cut_off)
+    await eventually(lambda: probing.cut_off)
     log.error = None
-    await eventually(lambda: probing.readiness.ready)
+    await eventually(lambda: probing.ready)
     await probing.stop()
 
 
@@ -81,8 +81,8 @@ async def test_a_log_that_hangs_counts_as_out_of_reach(monkeypatch: pytest.Monke
     log.hangs = True
     probing = probe(log)
     await probing.start()
-    await eventually(lambda: probing.readiness.cut_off)
-    assert probing.readiness.problem is not None and probing.readiness.problem.message == "There was no answer within 0.1 s."
+    await eventually(lambda: probing.cut_off)
+    assert probing.problem is not None and probing.problem.message == "There was no answer within 0.1 s."
     await probing.stop()
 
 
@@ -92,17 +92,16 @@ async def test_the_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.
     log.hangs = True
     probing = probe(log, 3.0)
     await probing.start()
-    assert probing.readiness.state is State.STARTING and not probing.readiness.ready
+    assert probing.state is State.STARTING and not probing.ready
     await probing.stop()
 
 
 async def test_an_event_loop_that_has_not_turned_for_too_long_is_reported_as_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    probing, pulse = probe(FakeLog()), Pulse()
+    probing = probe(FakeLog())
     await probing.start()
     await probing.stop()
-    assert all(not check.problem for check in report(probing.readiness, pulse).ready)
-    monkeypatch.setattr(time, "monotonic", lambda: pulse._beat_at + STUCK_SECONDS + 1)
-    (loop,) = report(probing.readiness, pulse).live
+    assert all(not check.problem for check in probing.report().ready)
+    turned_at = probing._turned_at
+    monkeypatch.setattr(time, "monotonic", lambda: turned_at + STUCK_SECONDS + 1)
+    (loop,) = probing.report().live
     assert loop.problem == "The event loop has not turned for 31 s."
-    monkeypatch.undo()
-    pulse.stop()

@@ -12,7 +12,6 @@ from tests.namespaces.bench import Bench, document, simulate
 from tests.namespaces.test_repairing import conflict
 from topicpolicies_server.config import parse_address
 from topicpolicies_server.core.policies.events import Action, Event
-from topicpolicies_server.guard import Guard
 from topicpolicies_server.ops.http import Endpoint
 from topicpolicies_server.ops.metrics import ServerCollector
 from topicpolicies_server.readiness import Report
@@ -29,9 +28,8 @@ def shown(collector: ServerCollector) -> dict[str, float]:
 
 def test_events_are_counted_and_the_present_state_is_shown() -> None:
     async def scenario(bench: Bench) -> None:
-        told = Told("acme/other")
-        told.asked["namespaces"] = 5
-        guard = Guard(bench.registry, told)
+        guard = Told(bench.registry, "acme/other")
+        guard.asked["namespaces"] = 5
         guard.start()
         collector = ServerCollector(bench.registry, guard)
         await conflict(bench)
@@ -57,7 +55,7 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
             "loads_total loaded": 2,
             "namespaces": 2,
             "documents": 1,
-            "document_bytes": bench.registry.common.capacity.bytes,
+            "document_bytes": bench.registry.common.bytes,
             "over_capacity": 0,
             "repairs_due": 0,
             "repairs_waiting": 0,
@@ -68,9 +66,9 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
         assert samples["events_total sidecar applied"] == 1 and samples["events_total broker applied"] == 4
         bench.registry.repairs.pause()
         assert shown(collector)["repairs_paused"] == 1
-        bench.registry.common.capacity.add(bench.limits.max_loaded_keys, 0)
+        bench.registry.common.count(0, bench.limits.max_loaded_document_bytes)
         assert samples["document_bytes"] > 0 and shown(collector)["over_capacity"] == 1
-        bench.registry.common.capacity.add(-bench.limits.max_loaded_keys, 0)
+        bench.registry.common.count(0, -bench.limits.max_loaded_document_bytes)
         await guard.stop()
 
     simulate(scenario, sole_writer=False)

@@ -18,7 +18,6 @@ from tests.namespaces.bench import Bench, simulate
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.access.issuers import KeysKnown
 from topicpolicies_server.files import Reloader
-from topicpolicies_server.guard import Guard
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.ops.metrics import CallCounts, ServerCollector, ServerSources
@@ -48,8 +47,8 @@ def beside_pulsar() -> Scrape:
 
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
-        told = Told("acme/other")
-        told.asked["namespaces"] = 1
+        guard = Told(bench.registry, "acme/other")
+        guard.asked["namespaces"] = 1
         log, bench.registry.common.log = bench.registry.common.log, ConnectedLog()  # type: ignore[assignment]
         registry = CollectorRegistry()
         sources = ServerSources(
@@ -62,7 +61,7 @@ def beside_pulsar() -> Scrape:
             drift=lambda: {"acme/orders": 1},
             put_back={"applied": 1},
         )
-        registry.register(ServerCollector(bench.registry, Guard(bench.registry, told), CallCounts(), sources))
+        registry.register(ServerCollector(bench.registry, guard, CallCounts(), sources))
         shown.append(Scrape(generate_latest(registry).decode()))
         bench.registry.common.log = log
 

@@ -7,7 +7,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.readiness import Readiness, State, Transition
+from topicpolicies_server.readiness import Readiness, State
 
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 UNASKED = LogError(LogState.ADMIN_UNREACHABLE, "The admin API gives no answer.")
@@ -15,12 +15,13 @@ FULL = LogError(LogState.APPEND_FAILED, "The disk is full.")
 
 
 class Recorded:
-    """A readiness with a patience of three seconds, and the transitions that its listener got."""
+    """A readiness with a patience of three seconds, and the states after the transitions of which it notified a listener."""
 
     def __init__(self, *, known: bool = False) -> None:
         self.readiness = Readiness(3.0, known=known)
-        self.transitions: list[Transition] = []
-        self.readiness.add_listener(self.transitions.append)
+        self.states: list[State] = []
+        """The states after the transitions."""
+        self.readiness.add_listener(lambda: self.states.append(self.readiness.state))
 
     def fail(self, *times: float, error: LogError = GONE) -> None:
         """Reports questions of these times without an answer; each takes half a second to fail."""
@@ -30,11 +31,6 @@ class Recorded:
     def is_ready(self) -> bool:
         """Returns whether the readiness is ready now."""
         return self.readiness.ready
-
-    @property
-    def states(self) -> list[State]:
-        """The states after the transitions."""
-        return [each.after for each in self.transitions]
 
 
 def test_a_server_is_not_ready_before_the_log_has_answered() -> None:
@@ -52,7 +48,7 @@ def test_a_log_that_has_never_answered_is_cut_off_when_the_patience_is_over() ->
     assert recorded.states == []
     recorded.fail(2.6, 3.0, 4.0)
     assert recorded.states == [State.CUT_OFF], "the transition was not reported exactly once"
-    assert recorded.transitions[0].problem is GONE
+    assert recorded.readiness.problem is GONE
 
 
 def test_unanswered_questions_within_the_patience_are_no_outage() -> None:
@@ -64,7 +60,9 @@ def test_unanswered_questions_within_the_patience_are_no_outage() -> None:
     assert recorded.is_ready() and recorded.states == [], "an answer did not restart the patience"
 
 
-def test_an_outage_and_its_end_are_each_reported_once_with_the_duration_of_the_outage() -> None:
+def test_an_outage_and_its_end_are_each_reported_once_with_the_duration_of_the_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     recorded = Recorded(known=True)
     recorded.fail(10.0, 11.0, 12.0, 12.5, 13.0)
     assert recorded.states == [State.CUT_OFF] and not recorded.readiness.ready
@@ -72,15 +70,15 @@ def test_an_outage_and_its_end_are_each_reported_once_with_the_duration_of_the_o
     assert recorded.readiness.problem is UNASKED, "the problem is not the latest one"
     recorded.readiness.answered(30.0)
     recorded.readiness.answered(31.0)
-    assert recorded.states == [State.CUT_OFF, State.READY] and recorded.readiness.transitions == 2
-    assert recorded.transitions[1].seconds == 20.0, "the duration does not begin with the first question without an answer"
+    assert recorded.states == [State.CUT_OFF, State.READY] and recorded.readiness.transitions == {State.CUT_OFF: 1, State.READY: 1}
+    assert "after 20.0 s" in caplog.messages[-1], "the duration does not begin with the first question without an answer"
     assert recorded.readiness.problem is None
 
 
 def test_a_draining_server_is_not_ready_whatever_the_log_does() -> None:
     recorded = Recorded(known=True)
-    recorded.readiness.drained(1.0)
-    recorded.readiness.drained(2.0)
+    recorded.readiness.drained()
+    recorded.readiness.drained()
     recorded.readiness.answered(3.0)
     recorded.fail(4.0, 9.0)
     assert recorded.states == [State.DRAINING] and not recorded.readiness.ready

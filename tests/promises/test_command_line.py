@@ -305,10 +305,10 @@ def test_options_come_from_the_environment_before_the_file(tmp_path: Path) -> No
     }
     assert [str(value) for value, _ in found.values()] == ["11", "12", "10.0"], found
     assert [source for _, source in found.values()] == ["file", "environment", "default"]
-    (tmp_path / "sidecar.toml").write_text("max_watch = 11\nmax_loaded_keys = 0\n")
+    (tmp_path / "sidecar.toml").write_text("max_watch = 11\nmax_loaded_document_bytes = 0\n")
     ended = run("config", variables=variables)
     assert ended.returncode == 2
-    assert "max_watches" in ended.stderr and "max_loaded_keys" in ended.stderr, "all errors at once, with what was meant"
+    assert "max_watches" in ended.stderr and "max_loaded_document_bytes" in ended.stderr, "all errors at once, with what was meant"
 
 
 # The environment of a client

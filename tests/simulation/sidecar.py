@@ -91,13 +91,13 @@ class Sidecar:
         self.registry = Registry(
             self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
         )
-        self.registry.common.capacity.in_use = CellsInUse(2)  # so that most keys rest between their events
+        self.registry.common.in_use = CellsInUse(2)  # so that most keys rest between their events
         if self._disk is not None:
-            self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
+            self._kept = SimulatedCheckpoints(self.registry, self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
         self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), grants=Grants(None))
         if self._guards:
-            self._guard = Guard(self.registry, Told(*self._guards))
+            self._guard = Told(self.registry, *self._guards)
             self._guard.start()
         self._down: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.running = True

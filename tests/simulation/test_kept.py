@@ -7,10 +7,10 @@ import io
 import pytest
 
 from tests.core.test_view_copy import content
-from topicpolicies_server.checkpoints import Checkpoint, checkpoint_of
-from topicpolicies_server.checkpoints.checkpoints import Opening
+from topicpolicies_server.checkpoints import Checkpoint
 from topicpolicies_server.checkpoints.file import dump, load
 from topicpolicies_server.logs.sqlite import file as rows
+from topicpolicies_server.namespaces.follower import Follower
 
 from . import kept as simulated
 from .report import verdict
@@ -23,14 +23,16 @@ SEEDS = 60
 
 
 def test_a_checkpoint_whose_position_is_one_event_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_far(namespace: str, kept: Opening) -> Checkpoint | None:
-        found = checkpoint_of(namespace, kept)
+    whole = Follower.checkpoint
+
+    def too_far(follower: Follower) -> Checkpoint | None:
+        found = whole(follower)
         if found is None or not found.place.start.positions[0]:
             return found
         further = rows.position_of(rows.row_of(found.place.start.positions[0]) + 1)
         return found._replace(place=found.place._replace(start=found.place.start._replace(positions=(further,), anchors=("",))))
 
-    monkeypatch.setattr(simulated, "checkpoint_of", too_far)
+    monkeypatch.setattr(Follower, "checkpoint", too_far)
     assert any(verdict(run("kept", seed)) for seed in range(SEEDS))
 
 

@@ -3,10 +3,10 @@
 Checkpoints are a cache. A damaged or missing one costs the time of reading the whole log, and nothing else.
 
 - ``file``: the file of one namespace: its format, and which file is refused
-- ``checkpoints``: when files are written and read
+- ``checkpoints``: the threads that write and read files
 """
 
-from .checkpoints import Checkpoints, Pace, checkpoint_of
+from .checkpoints import LAST_SECONDS, Checkpoints, Pace
 from .file import Checkpoint, Place, Refused, Restored
 
-__all__ = ["Checkpoint", "Checkpoints", "Pace", "Place", "Refused", "Restored", "checkpoint_of"]
+__all__ = ["LAST_SECONDS", "Checkpoint", "Checkpoints", "Pace", "Place", "Refused", "Restored"]

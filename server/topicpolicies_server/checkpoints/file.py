@@ -4,11 +4,10 @@
 
     MAGIC
     a block    the header, in JSON: whose checkpoint it is, of which place, and how many keys and requests follow
-    blocks     keys: names and cells
-    blocks     requests that were applied lately: names and answers, the oldest first
+    blocks     the names and cells of keys; then the names and answers of requests that were applied lately, the oldest first
 
-A block is its length, its checksum (CRC-32, continued from the block before) and its content; that of keys and of requests is two lists, as
-Python's ``marshal`` writes them. The header stands first, so that a file of another log, release or Python is refused before that is read.
+A block is its length, its checksum (CRC-32, continued from the block before) and its content: behind the header two lists, as Python's
+``marshal`` writes them. The header stands first, so that a file of another log, release or Python is refused before that is read.
 """
 
 from __future__ import annotations
@@ -167,10 +166,11 @@ def dump(checkpoint: Checkpoint, file: BinaryIO) -> None:
         "keys": len(view.names),
         "requests": len(view.requests),
     }
-    requests = [name for name, _ in view.requests], [answer for _, answer in view.requests]
+    names = [*view.names, *(name for name, _ in view.requests)]
+    values: list[Any] = [*view.cells, *(answer for _, answer in view.requests)]
     file.write(MAGIC)
     checksum = crc32(MAGIC)
-    for block in (json.dumps(header).encode("ascii"), *_blocks(view.names, view.cells), *_blocks(*requests)):
+    for block in (json.dumps(header).encode("ascii"), *_blocks(names, values)):
         checksum = crc32(block, checksum)
         file.write(_BEGINNING.pack(len(block), checksum))
         file.write(block)
@@ -188,15 +188,20 @@ def load(file: BinaryIO, namespace: str, context: FoldContext) -> Restored:
     try:
         header = json.loads(next(blocks))
         _judge(header, namespace, context)
-        names, cells = _columns(blocks, header["keys"])
-        asked, answers = _columns(blocks, header["requests"])
-        requests = list(zip(asked, answers, strict=True))
-        if file.read(1):
-            raise Refused("it is longer than was written")
+        names: list[str] = []
+        values: list[Any] = []
+        for block in blocks:
+            some, of_them = marshal.loads(block)  # noqa: S302 (its checksum is right, and it is this user's file)
+            names += some
+            values += of_them
+        keys = header["keys"]
+        if not len(names) == len(values) == keys + header["requests"]:
+            raise Refused("it is not of the length that was written")
+        requests = list(zip(names[keys:], values[keys:], strict=True))
         (identity, positions, anchors, in_place), events = header["place"]
         view = View(FoldContext(**header["context"])._replace(joining=False), tuple(header["complete"]))
         forgotten, times = ({int(partition): value for partition, value in header[name].items()} for name in ("forgotten", "times"))
-        view.restore(Copy(names, cells, header["number"], forgotten, times, requests))
+        view.restore(Copy(names[:keys], values[:keys], header["number"], forgotten, times, requests))
         place = Place(Start(identity, tuple(positions), tuple(anchors), in_place), tuple(events))
         return Restored(place, view, header["size"], header["unreadable"])
     except (ValueError, TypeError, LookupError, AttributeError, StopIteration, EOFError) as error:
@@ -227,21 +232,11 @@ def _blocks(names: Sequence[str], values: Sequence[str | bytes]) -> Iterator[byt
 def _checked(file: BinaryIO) -> Iterator[bytes]:
     checksum = crc32(MAGIC)
     while beginning := file.read(_BEGINNING.size):
+        if len(beginning) < _BEGINNING.size:
+            raise Refused("it is damaged")
         length, expected = _BEGINNING.unpack(beginning)
         block = file.read(length) if length <= _MOST else b""
         checksum = crc32(block, checksum)
         if len(block) != length or checksum != expected:
             raise Refused("it is damaged")
         yield block
-
-
-def _columns(blocks: Iterator[bytes], count: int) -> tuple[list[str], list[Any]]:
-    names: list[str] = []
-    values: list[Any] = []
-    while len(names) < count:
-        some, of_them = marshal.loads(next(blocks))  # noqa: S302 (its checksum is right, and it is this user's file)
-        names += some
-        values += of_them
-    if not len(names) == len(values) == count:
-        raise Refused(f"it has {len(names)} rows where {count} were written")
-    return names, values

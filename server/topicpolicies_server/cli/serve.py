@@ -20,7 +20,6 @@ from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..ops.log import set_up_logging
-from ..process import collector_off_during_start
 from .exits import ExitCode, report_other, reporting
 from .options import check_tls, configured
 from .settings import Output, settings
@@ -120,15 +119,14 @@ def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[D
         if isinstance(config.log, EmbeddedLogConfig):
             _LOG.info("The change log is %s", config.log.path)
 
-    with collector_off_during_start():
-        set_up_logging(config.log_level, config.log_format)
-        with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
-            run_service(lambda: _service(config, declared), running)
+    set_up_logging(config.log_level, config.log_format)
+    with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
+        run_service(lambda: _service(config, declared), running)
 
 
 def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
     if isinstance(config, GuardConfig):
-        from ..guard.guard import GuardService  # noqa: PLC0415
+        from ..guard.service import GuardService  # noqa: PLC0415
 
         return GuardService(config)
     from ..rpc.server import Server  # noqa: PLC0415

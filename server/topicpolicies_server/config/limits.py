@@ -50,13 +50,11 @@ class Limits:
     """Bytes of such events of one namespace, roughly. The newest event of each key is always kept, beyond these three limits."""
     max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
     """Namespaces in memory. For another one, the namespace that has been idle longest is dropped; if all are in use: RESOURCE_EXHAUSTED."""
-    max_loaded_keys: int = _bounded(5_000_000, 1, 1_000_000_000)
-    """Policy keys in memory, in all namespaces together, absent documents included. Beyond them idle namespaces are dropped; if that is
-    not enough, loads and updates that would make a key are refused with RESOURCE_EXHAUSTED. What other writers add to loaded namespaces
-    is kept all the same; the server's log and the metric ``topicpolicies_over_capacity`` report it."""
     max_loaded_document_bytes: int = _bounded(8 << 30, 64 << 10, 1 << 44)
-    """Bytes that keys and documents take in memory, in all namespaces together, by estimate: 800 for each key, and three for each byte
-    of a serialized document. Beyond them as above."""
+    """Bytes that keys and documents take in memory, in all namespaces together, by estimate: 800 for each policy key, absent documents
+    included, and three for each byte of a serialized document. Beyond them idle namespaces are dropped; if that is not enough, loads and
+    updates that would make a key are refused with RESOURCE_EXHAUSTED. What other writers add to loaded namespaces is kept all the same;
+    the server's log and the metric ``topicpolicies_over_capacity`` report it."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
     """Namespaces that are loaded at the same time; the others wait. One that makes no progress leaves its place to another."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)

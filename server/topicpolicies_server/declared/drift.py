@@ -73,7 +73,7 @@ class Drift:
         self._held: dict[str, Namespace] = {}
         self.outcomes: Counter[str] = Counter({"applied": 0, "failed": 0})
         """How many documents were put back, and how many could not be."""
-        self._task = RestartedTask("looking for drift", self._run, first_seconds=LOOK_SECONDS, longest_seconds=LOOK_SECONDS)
+        self._task = RestartedTask("looking for drift", self._run, pause_seconds=LOOK_SECONDS)
 
     def by_namespace(self) -> Mapping[str, int]:
         """Returns how many documents of each namespace are not as declared. Any thread may call this."""

@@ -1,33 +1,54 @@
-"""The guard keeps the namespaces loaded that the discovery finds, so that they are repaired, and logs each repair.
+"""The guard keeps namespaces loaded, so that they are repaired: those that match its patterns and, as brokers say, have a change log.
 
-It runs in a server, or as a service of its own, which has no API.
+Pulsar has no event for a log that comes into being, so the guard has to ask. There are three loops of questions:
+
+- *What brokers have loaded*, one question for each broker, however many tenants and namespaces there are. Only a superuser may ask.
+- *What tenants have*, one question for each tenant that may match, and for each matching namespace without a log whether it has one by now.
+  As long as brokers say what they have loaded, this is asked rarely: it shows what is gone, and finds logs that no broker has loaded.
+- Of a pattern without a wildcard, whether its namespace has a log.
+
+Brokers are asked one question at a time, in the order in which the loops want to ask, a limited number in a second, and for no more than a
+quarter of the time while answers take less than 1.7 s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..config import GuardConfig, insecure
 from ..core.errors import PolicyError
-from ..core.fold.fold import FoldContext
-from ..files import Reloader
-from ..namespaces.activity import Repair, difference, event_in_words
+from ..core.names import CHANGE_EVENTS
+from ..core.reasons import LogState
+from ..logs.change_log import LogError
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from ..ops.http import Endpoint
-from ..ops.metrics import ServerCollector
-from ..readiness import LogProbe, Pulse, report
 from ..tasks import RestartedTask
-from .discovery import Discovery
+
+if TYPE_CHECKING:
+    from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
-_AGAIN_SECONDS = 10.0
-"""How long to wait before another attempt."""
+_TRYING_SECONDS = 5.0
+"""How long a question is repeated while brokers do not answer."""
+_ANSWER_SECONDS = 30.0
+"""After this time a question counts as unanswered, even if part of the answer has come."""
+_TELL_SECONDS = 60.0
+"""How often to log that there are no answers."""
+_RARELY_SECONDS = 60.0
+"""How often to ask what is also known in another way, or was refused."""
+_BROKERS_SECONDS = 10.0
+"""How often to ask which brokers there are, and whether a namespace that a pattern names still has its log."""
+_AGAIN_SECONDS = 5.0
+"""When to ask again what brokers have loaded, if that was not answered."""
+_REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
+"""After an answer the guard asks nothing for this many times as long as it took, and no longer than that."""
+_RETRY_SECONDS = 10.0
+"""How long to wait before another attempt to load namespaces, or to find them after a failure."""
 _TELL_EVERY = 6
 """One in so many failed attempts in a row is logged."""
 _AT_ONCE = 10
@@ -35,24 +56,47 @@ _AT_ONCE = 10
 
 
 class Guard:
-    """Keeps namespaces of a registry loaded, so that they are repaired."""
+    """Finds the namespaces of a cluster that match and have a change log, and keeps them loaded. It belongs to one event loop."""
 
-    def __init__(self, registry: Registry, discovery: Discovery) -> None:
+    def __init__(
+        self, registry: Registry, admin: Admin, patterns: tuple[str, ...], *, refresh_seconds: float = 1.0, per_second: float = 20.0
+    ) -> None:
+        """Asks nothing yet.
+
+        ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
+        ``refresh_seconds``: how often to ask what can't be learned in another way. ``per_second``: the most questions in a second, whatever
+        they are about.
+        """
+        self.asked: Counter[str] = Counter()
+        """How many questions were asked, by what they were about."""
+        self.found: frozenset[str] = frozenset()
+        """The namespaces that match and have a change log."""
+        self.changed = asyncio.Event()
+        """Set when ``found`` has changed."""
         self._registry = registry
-        self._discovery = discovery
         self._held: dict[str, Namespace] = {}
-        runs = {"finding out which namespaces to guard": discovery.run, "guarding the namespaces that were found": self._follow}
-        self._tasks = [RestartedTask(name, run, first_seconds=_AGAIN_SECONDS, longest_seconds=_AGAIN_SECONDS) for name, run in runs.items()]
+        self._admin = admin
+        self._soon = refresh_seconds
+        self._least_seconds = 1.0 / per_second
+        self._turn = asyncio.Lock()
+        self._next = 0.0
+        self._exact = frozenset(text for text in patterns if "*" not in text)
+        self._searched = [text for text in patterns if "*" in text]
+        self._matching = _any_of(self._searched)
+        self._tenants_matching = _any_of(text.partition("/")[0] for text in self._searched)
+        self._named = frozenset(map(_tenant_of, self._searched))
+        """The tenants of the patterns with wildcards, which may have wildcards themselves."""
+        self._loaded: frozenset[str] | None = None
+        """The matching namespaces that brokers have loaded; None: they do not all say."""
+        self._warned_at = float("-inf")
+        self._refusal_told = False
+        runs = {"finding out which namespaces to guard": self.find, "guarding the namespaces that were found": self._follow}
+        self._tasks = [RestartedTask(name, run, pause_seconds=_RETRY_SECONDS) for name, run in runs.items()]
 
     @property
     def guarded(self) -> int:
         """How many namespaces are kept loaded."""
         return len(self._held)
-
-    @property
-    def asked(self) -> Mapping[str, int]:
-        """How many questions brokers were asked about which namespaces there are, by what they were about."""
-        return self._discovery.asked
 
     def start(self) -> None:
         """Begins to guard."""
@@ -67,14 +111,14 @@ class Guard:
 
     async def _follow(self) -> None:
         """Guards what the discovery has found, whenever that changes; what could not be loaded is tried again from time to time."""
-        found, tries = self._discovery, 0
+        tries = 0
         while True:
-            found.changed.clear()
-            self._let_go(self._held.keys() - found.found)
-            await self._keep(found.found - self._held.keys(), tell=tries % _TELL_EVERY == 0)
+            self.changed.clear()
+            self._let_go(self._held.keys() - self.found)
+            await self._keep(self.found - self._held.keys(), tell=tries % _TELL_EVERY == 0)
             try:
-                async with asyncio.timeout(_AGAIN_SECONDS):
-                    await found.changed.wait()
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self.changed.wait()
                 tries = 0
             except TimeoutError:
                 tries += 1
@@ -102,81 +146,160 @@ class Guard:
             self._held.pop(name).release(self)
             _LOG.info("%s is not guarded any more", name)
 
+    # --- which namespaces ---------------------------------------------------------------------------------------------
 
-class GuardService:
-    """A guard with all that it needs (``process.Service``)."""
+    async def find(self) -> None:
+        """Keeps ``found`` up to date, forever. It may be called again after an error, and goes on from there."""
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(self._check_named())
+            if self._searched:
+                loops.create_task(self._follow_brokers())
+                loops.create_task(self._search_tenants())
 
-    def __init__(self, config: GuardConfig) -> None:
-        self.config = config
-        self.reloader = Reloader()
-        """The files that are read anew while the guard runs."""
-        self.registry: Registry
-        """The namespaces; set once the guard is started."""
-        self._turn = asyncio.Lock()
-        """Held by whatever starts or stops the guard, so that a stop waits until a start, or another stop, has ended."""
-        self._parts = contextlib.AsyncExitStack()
-        """Closes the parts: the last one first, and each of them even if closing another one fails."""
+    # --- the loops ----------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Begins to guard.
+    async def _check_named(self) -> None:
+        now, due = asyncio.get_running_loop().time, dict.fromkeys(sorted(self._exact), 0.0)
+        while True:
+            for name, at in due.items():
+                if name not in self.found or now() >= at:
+                    await self._check_log(name)
+                    due[name] = now() + _BROKERS_SECONDS
+            await asyncio.sleep(self._soon)
+
+    async def _follow_brokers(self) -> None:
+        while True:
+            try:
+                await self._follow_loaded()
+            except LogError as error:
+                self._loaded = None
+                refused = error.state is LogState.ADMIN_REFUSED
+                if not refused:
+                    self._warn(error)
+                elif not self._refusal_told:
+                    self._refusal_told = True
+                    sentence = (
+                        "Brokers show what they have loaded only to superusers, so the guard lists the namespaces of tenants instead: %s"
+                    )
+                    _LOG.info(sentence, error.message)
+                await asyncio.sleep(_RARELY_SECONDS if refused else _AGAIN_SECONDS)
+
+    async def _follow_loaded(self) -> None:
+        now = asyncio.get_running_loop().time
+        cluster = _field("cluster", await self._ask("cluster", "brokers", "configuration", "runtime"), "clusterName", str)
+        while True:
+            brokers = _names("brokers", await self._ask("brokers", "brokers", cluster)) or _not_understood("brokers")
+            until = now() + _BROKERS_SECONDS
+            while now() < until:
+                loaded: set[str] = set()
+                for broker in sorted(brokers):
+                    answer = await self._ask("loaded", "brokers", cluster, broker, "ownedNamespaces")
+                    names = {bundle.rpartition("/")[0] for bundle in (answer if isinstance(answer, Mapping) else _not_understood("loaded"))}
+                    # A broker's own namespace is called like the broker.
+                    loaded |= {name for name in names if self._matching.fullmatch(name) and name.partition("/")[2] not in brokers}
+                    self._note(self.found | loaded)
+                before, self._loaded = self._loaded or frozenset(), frozenset(loaded)
+                for name in sorted(before - loaded):  # another broker has it, or none, or it was deleted
+                    await self._check_log(name)
+                await asyncio.sleep(self._soon)
+
+    async def _search_tenants(self) -> None:
+        now, list_at = asyncio.get_running_loop().time, 0.0
+        named = tenants = frozenset(name for name in self._named if "*" not in name)
+        while True:
+            began = now()
+            if named != self._named and began >= list_at:
+                try:
+                    listed = _names("tenants", await self._ask("tenants", "tenants"))
+                    tenants = named | {name for name in listed if self._tenants_matching.fullmatch(name)}
+                    self._lose(name for name in self.found if _tenant_of(name) not in tenants)
+                except LogError as error:
+                    self._warn(error)
+                    if error.state is LogState.ADMIN_REFUSED:
+                        list_at = began + _RARELY_SECONDS
+            for tenant in sorted(tenants):
+                await self._search(tenant)
+            while now() < began + (self._soon if self._loaded is None else _RARELY_SECONDS):  # noqa: ASYNC110 (it is time that passes)
+                await asyncio.sleep(self._soon)
+
+    async def _search(self, tenant: str) -> None:
+        try:
+            answer = await self._ask("namespaces", "namespaces", tenant)
+            listed = frozenset() if answer is None else _names("namespaces", answer)
+        except LogError as error:
+            self._warn(error)
+            return
+        self._lose(name for name in self.found if _tenant_of(name) == tenant and name not in listed)
+        for name in sorted(filter(self._matching.fullmatch, listed - self.found)):
+            await self._check_log(name)
+
+    # --- questions and answers ----------------------------------------------------------------------------------------
+
+    async def _check_log(self, name: str) -> None:
+        """Finds out whether a namespace has a change log. If there is no answer, nothing changes."""
+        try:
+            answer = await self._ask("log", "persistent", *name.split("/"), CHANGE_EVENTS, "partitions")
+            if answer is not None:
+                _field("log", answer, "partitions", int)
+        except LogError as error:
+            self._warn(error)
+        else:
+            self._note(self.found - {name} if answer is None else self.found | {name})
+
+    async def _ask(self, about: str, *path: str) -> Any:
+        """Asks brokers a question in its turn; returns the answer, as its JSON; None for "not found".
 
         Raises:
-            LogError: the log can't be used.
-            OSError: the metrics' address can't be listened on, or a file can't be read.
+            LogError: there is no answer.
         """
-        config = self.config
-        async with self._turn, contextlib.AsyncExitStack() as parts:
-            from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - only a guard needs these libraries
-            from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
-
-            admin = admin_api(config.log)
-            parts.push_async_callback(admin.close)
-            log = pulsar_log(config.log, config.limits)
-            parts.push_async_callback(log.close)
-            probe = LogProbe(log, config.limits.log_patience_seconds)
-            registry = Registry(
-                log,
-                config.limits,
-                FoldContext(),
-                read_only=config.report_only,
-                pause_repairs=config.pause_repairs,
-                readiness=probe.readiness,
-            )
-            parts.push_async_callback(registry.close)
-            parts.push_async_callback(probe.stop)
-            await probe.start()
-            registry.common.activity.on_repair = tell_of_healing
-            guard = Guard(registry, Discovery(admin, config.guard))
-            parts.push_async_callback(guard.stop)
-            if config.metrics_listen is not None:
-                pulse = Pulse()
-                parts.callback(pulse.stop)
-                health = partial(report, probe.readiness, pulse)
-                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), health).close)
-            guard.start()
-            for sentence in insecure(config):
-                _LOG.warning("insecure: %s", sentence)
-            parts.push_async_callback(self.reloader.close)
-            self.reloader.start()
-            self.registry, self._parts = registry, parts.pop_all()
-
-    async def stop(self) -> None:
-        """Releases all namespaces, and closes the log."""
+        now = asyncio.get_running_loop().time
         async with self._turn:
-            await self._parts.aclose()
+            await asyncio.sleep(self._next - now())
+            began = now()
+            self.asked[about] += 1
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    return await self._admin.get(*path, seconds=_TRYING_SECONDS)
+            except TimeoutError:
+                raise LogError(LogState.ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s.") from None
+            finally:
+                took = now() - began
+                self._next = now() + max(self._least_seconds - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS))
+
+    def _lose(self, unlisted: Iterable[str]) -> None:
+        """Notes that namespaces are gone, unless other questions are asked about them."""
+        self._note(self.found - set(unlisted).difference(self._exact, self._loaded or ()))
+
+    def _note(self, found: frozenset[str]) -> None:
+        if found != self.found:
+            self.found = found
+            self.changed.set()
+
+    def _warn(self, error: LogError) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._warned_at >= _TELL_SECONDS:
+            self._warned_at = now
+            _LOG.warning("the namespaces to guard can't be listed, so the present %d stay: %s", len(self.found), error.message)
 
 
-def tell_of_healing(repair: Repair, published: bool) -> None:
-    """Logs a repair that was published, or would have been if anything might be written.
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join("[^/]*".join(map(re.escape, text.split("*"))) for text in patterns) or "(?!)")
 
-    One line has the document before and after, and the event that caused the repair. A repair may change no setting: if an event that
-    changed nothing stands behind the head's own event in the log, brokers show the right document, but a reader that knows nothing but this
-    newest event would take the document for another version. Then the version and its requests are what is repaired.
-    """
-    verb = "healed" if published else "would heal"
-    name = f"{repair.key.topic} ({repair.key.scope.name})"
-    cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
-    what = difference(repair.raw, repair.after)
-    if repair.raw == repair.after:
-        what = f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
-    _LOG.info("%s %s: %s; %s", verb, name, what, cause)
+
+def _tenant_of(namespace: str) -> str:
+    return namespace.partition("/")[0]
+
+
+def _names(about: str, answer: object) -> frozenset[str]:
+    if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
+        _not_understood(about)
+    return frozenset(answer)
+
+
+def _field(about: str, answer: object, name: str, kind: type[Any]) -> Any:
+    found = answer.get(name) if isinstance(answer, Mapping) else None
+    return found if isinstance(found, kind) and found != "" else _not_understood(about)
+
+
+def _not_understood(about: str) -> NoReturn:
+    raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' answer to the request for {about} can't be understood.")

@@ -105,7 +105,7 @@ class Writer:
         self._problem = ""
         self._gaps: Counter[str] = Counter()
         self._thread = DaemonThreads(1, "history-writer")
-        self._task = RestartedTask(f"writing the history {path}", self._run, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)
+        self._task = RestartedTask(f"writing the history {path}", self._run, pause_seconds=_RETRY_SECONDS)
         self._task.start()
 
     def note(self, noted: Sequence[Noted]) -> int:

@@ -127,7 +127,7 @@ class Candidate(Generic[P]):
         self._problem = ""
         self._reported = ""
         """The problem that was logged last; "" once this process has led."""
-        self._standing = RestartedTask(f"Requesting the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
+        self._standing = RestartedTask(f"Requesting the leadership of {name}", self._stand)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
         self._came = asyncio.Event()

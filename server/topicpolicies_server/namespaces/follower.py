@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..checkpoints import Place, Restored
+from ..checkpoints import Checkpoint, Checkpoints, Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
@@ -28,12 +28,13 @@ from ..history.entries import FoldedEntry
 from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
 from .common import Common
-from .repairs import Repairs
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
 _MOST_LOGGED = 20
 """Different problems of entries that are logged a load; a writer of a log can make any number of them."""
+_LOOKS_SECONDS = 0.1
+"""How often it is checked whether the log's reader has come as far as a checkpoint."""
 
 
 class Follower:
@@ -45,7 +46,6 @@ class Follower:
         common: Common,
         context: FoldContext,
         updates: Updates,
-        repairs: Repairs,
         older: Follower | None = None,
         recorder: Recorder | None = None,
         restored: Restored | None = None,
@@ -55,7 +55,7 @@ class Follower:
         ``older``: the follower of the previous opening, which has ended; its view is continued if nothing that it has not seen was
         compacted away. ``restored``: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
-        self.view = View(context, in_use=common.capacity.in_use)
+        self.view = View(context, in_use=common.in_use)
         """The view; empty until the log is open."""
         self.continues = False
         """Whether the view is that of the previous opening, continued."""
@@ -69,7 +69,7 @@ class Follower:
         self.readback: ReadBack | None = None
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
         self.counted: tuple[int, int] | None = 0, 0
-        """The keys of this view, and the bytes of their documents, as the server's ``capacity`` counts them; None: it does not any more."""
+        """The keys of this view, and the bytes of their documents, as ``Common`` counts them; None: it does not any more."""
         self.size = 0
         """Bytes of the view's documents."""
         self.unsaved = 0
@@ -82,16 +82,13 @@ class Follower:
         self.is_read = False
         """Whether everything that was in the log when it was opened has been read."""
         self.lost_by: LogError | None = None
-        """Why the log can't be followed any more; None: it can."""
-        self.no_room: LogError | None = None
-        """The error that there is no room in memory for what is being loaded; None: there is."""
+        """Why the log is not followed any more: it was lost, or there is no room in memory for what it holds; None: it is."""
         self.changed = asyncio.Event()
-        """Set when one of these three has changed."""
+        """Set when one of these two has changed."""
         self._namespace = namespace
         self._common = common
         self._context = context
         self._updates = updates
-        self._repairs = repairs
         self._older, self._is_first = older, older is None
         self._recorder = recorder
         self._restored = restored
@@ -126,11 +123,6 @@ class Follower:
         where, anchor = self._anchors.get(partition, ("", "")) if last is None else (last.position, anchor_of(last))
         return anchor if where == position else ""
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more is taken from the log, because it was lost, or there is no room for it."""
-        return self.lost_by is not None or self.no_room is not None
-
     def opened(self, log: NamespaceLog) -> None:
         """Begins with the opened log, and takes what it reported while it was being opened."""
         self.log = log
@@ -147,7 +139,7 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
+            self.view = View(self._context, complete, in_use=self._common.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         if self.counted != (len(self.view), self.size):
             self._count()
@@ -177,17 +169,17 @@ class Follower:
             self._recorder = None
 
     def forget(self) -> None:
-        """Stops counting the view in the server's ``capacity``, for good."""
+        """Stops counting the view in ``Common``, for good."""
         if self.counted is not None:
             keys, size = self.counted
-            self._common.capacity.add(-keys, -size)
+            self._common.count(-keys, -size)
             self.counted = None
 
     def let_go(self) -> None:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
         self.retire()
         self.forget()
-        self.view = View(self._context, in_use=self._common.capacity.in_use)
+        self.view = View(self._context, in_use=self._common.in_use)
         self.log = self.readback = self.hub = self._restored = None
         self._early.clear()
 
@@ -245,8 +237,7 @@ class Follower:
         try:
             self._common.activity.not_appended(error)
             if self._serves:
-                self._updates.append_failed(event, error)
-                self._repairs.append_failed(event, self.view.state(event.key), error)
+                self._updates.append_failed(event, self.view.state(event.key), error)
         except Exception as failure:  # noqa: BLE001 (the log is read anew)
             self.fail(failure)
 
@@ -262,7 +253,6 @@ class Follower:
         if self._serves and not self._retired:
             try:
                 self._updates.led()
-                self._repairs.led()
             except Exception as error:  # noqa: BLE001 (the log is read anew)
                 self.fail(error)
 
@@ -278,6 +268,26 @@ class Follower:
         self.lost(LogError(Reason.LOG_UNAVAILABLE, f"The change log of {self._namespace} {what}."))
 
     # -------------------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Copies the view as it is now; None: it has no place in a log, or is not trusted."""
+        place, view = self.place, self.view
+        if place is None or not self.trusted:
+            return None
+        return Checkpoint(self._namespace, place, view.context, tuple(view.complete), self.size, self.unreadable, view.copy())
+
+    async def save(self, checkpoints: Checkpoints, seconds: float) -> None:
+        """Writes a checkpoint, unless the log's reader has not read what was taken by proof of it within so many seconds."""
+        loop, events, checkpoint = asyncio.get_running_loop(), self.unsaved, self.checkpoint()
+        until = loop.time() + seconds
+        while checkpoint is not None and self.trusted:
+            if self.is_read_back(checkpoint.place.start.positions):
+                if await checkpoints.write(checkpoint):
+                    self.unsaved -= events
+                return
+            if loop.time() >= until:
+                return
+            await asyncio.sleep(_LOOKS_SECONDS)
 
     def is_read_back(self, positions: Sequence[Position]) -> bool:
         """Returns whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
@@ -303,7 +313,7 @@ class Follower:
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         self.view = restored.view
-        self.view.share(self._common.capacity.in_use)
+        self.view.share(self._common.in_use)
         start, events = restored.place
         self.readback = ReadBack(log.partitions, log.follows, start.positions)
         self.size, self.unreadable = restored.size, restored.unreadable
@@ -365,22 +375,19 @@ class Follower:
             assert hub is not None, "it serves"
             head.before = Before(old) if head.previous else None
             hub.publish(head)
-        self._updates.folded(event, folded, old, state)
-        self._repairs.consider(event.key, state, placed)
+        self._updates.folded(placed, event, folded, old, state)
 
     def _count(self) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""
         if self.counted is None:
             return
-        capacity, (keys, size) = self._common.capacity, self.counted
+        common, (keys, size) = self._common, self.counted
         self.counted = len(self.view), self.size
-        capacity.add(self.counted[0] - keys, self.counted[1] - size)
-        if self._serves:
-            capacity.relieve(self._namespace)
-        elif self._is_first and not self._caught_up and capacity.is_exceeded():
-            self.no_room = capacity.refusal(self._namespace)
-            self.retire()
-            self.changed.set()
+        common.count(self.counted[0] - keys, self.counted[1] - size)
+        if not common.over_capacity or common.has_room(spared=self._namespace):
+            return
+        if self._is_first and not self._caught_up:
+            self.lost(common.no_room(self._namespace))
 
     def _note(self) -> None:
         folded, self._folded = self._folded, []

@@ -16,9 +16,9 @@ import contextlib
 import enum
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
-from ..checkpoints import Restored
+from ..checkpoints import LAST_SECONDS, Restored
 from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
@@ -35,7 +35,7 @@ from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .activity import Figures
 from .common import Common, unavailable
 from .follower import Follower, next_hub
-from .repairs import RepairQueue, Repairs
+from .repairs import RepairQueue
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -102,16 +102,13 @@ class Namespace:
         self._dismiss = dismiss
         self._predecessor = predecessor
         self._loop = asyncio.get_running_loop()
-        self.updates = Updates(name, common, chance)
+        self.updates = Updates(name, common, repairs, chance)
         """The requests that have no answer yet."""
         self._progress = self.updates.progress
-        self._repairs = Repairs(name, common, repairs, self.updates, chance)
         self._watching: dict[object, Callable[[], None] | None] = {}
         """Watchers and observers, with what notifies those that follow the state of the namespace."""
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
-        self._callers = 0
-        self._last_used = self._loop.time()
         self._failed = False
         self._ready: asyncio.Future[None] | None = None
         """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
@@ -120,14 +117,13 @@ class Namespace:
         self._longest_pause = common.limits.load_retry_seconds
         self._pause_seconds = self._longest_pause * _FIRST_PAUSE
         self._losses = 0
-        """How many attempts in a row have failed, or had their log lost as soon as it served."""
-        self._served_at = 0.0
+        """How many attempts have failed, or have lost their log, since one served for a while."""
         self._slot: asyncio.TimerHandle | None = None
         """Ends the attempt's hold of its slot; None: it has none."""
         self._doubted = False
         """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
         self._closings = TaskSet(name)
-        self._task: RestartedTask | None = RestartedTask(f"namespace {name}", self._run, failed=self._broken)
+        self._task: RestartedTask | None = RestartedTask(f"namespace {name}", self._run)
         self._task.start()
 
     # --- requests, reads and watches --------------------------------------------------------------------------------
@@ -171,8 +167,7 @@ class Namespace:
         """
         view, _ = await self._until_ready()
         if at_least:
-            with self._waiting():
-                await self._progress.reached(view, key, at_least)
+            await self._progress.reached(view, key, at_least)
             view, _ = await self._until_ready()
         return view.head(key)
 
@@ -231,7 +226,7 @@ class Namespace:
     def unobserve(self, observer: object) -> None:
         """Ends an ``observe``."""
         self._watching.pop(observer, None)
-        self._last_used = self._loop.time()
+        self.updates.last_used = self._loop.time()
         if not self._watching:
             self._progress.unwatched()
 
@@ -242,7 +237,7 @@ class Namespace:
     def release(self, holder: object) -> None:
         """Ends a ``hold``."""
         self._holders.discard(holder)
-        self._last_used = self._loop.time()
+        self.updates.last_used = self._loop.time()
 
     async def ready(self) -> None:
         """Returns when the namespace can answer.
@@ -291,18 +286,18 @@ class Namespace:
     @property
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
-        due, reading = self._repairs.due, self.reading
+        due, reading = self.updates.repairs.due, self.reading
         return len(due) + (sum(key not in due for key, _ in reading.view.due()) if reading is not None and reading.is_read else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        in_use = self._watching or self._holders or self._callers
-        return bool(in_use or self.updates.open or self.updates.sequencer.chains or self._repairs.due or self._loading)
+        updates, used = self.updates, self._watching or self._holders or self._ready is not None or self._progress.waits
+        return bool(used or updates.open or updates.sequencer.chains or updates.repairs.due or self._loading)
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
-        return max(self._last_used, self.updates.last_used)
+        return self.updates.last_used
 
     def figures(self) -> Figures:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
@@ -347,8 +342,6 @@ class Namespace:
         self._answer(error)
         self._notify()
         self.updates.end(error)
-        self._repairs.close()
-        self._progress.stop()
         try:
             if self._task is not None:
                 await self._task.stop()
@@ -356,7 +349,7 @@ class Namespace:
             if self.served is not None:
                 await close_quietly(self.name, self.served.log)
                 if self._common.checkpoints is not None:
-                    await self._common.checkpoints.finish(self.name, self.served)
+                    await self._save_last(self._common.checkpoints.pace.last_events)
         finally:
             if self.served is not None:
                 self.served.let_go()
@@ -364,6 +357,19 @@ class Namespace:
             self.updates.close(error)
             if self.hub is not None:
                 self.hub.wake_all()
+
+    async def save(self, events: float, seconds: float) -> None:
+        """Writes a checkpoint if so many events came since the last one (``Follower.save``)."""
+        checkpoints, served = self._common.checkpoints, self.served
+        if checkpoints is not None and served is not None and served.unsaved >= events:
+            await served.save(checkpoints, seconds)
+
+    async def _save_last(self, events: int) -> None:
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.save(events, 0.0)
+        except TimeoutError:
+            _LOG.warning("%s: its last checkpoint was not written within %g s", self.name, LAST_SECONDS)
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -378,24 +384,14 @@ class Namespace:
                 assert self.error is not None, "closed"
                 raise self.error
             self._asked.set()
-            if self._ready is None:
-                self._ready = self._loop.create_future()
             if (error := self._common.readiness.refuses_waiting()) is not None:
                 raise error
-            with self._waiting():
-                await asyncio.shield(self._ready)
-        self._last_used = self._loop.time()
+            if self._ready is None:
+                self._ready = self._loop.create_future()
+            await asyncio.shield(self._ready)
+        self.updates.last_used = self._loop.time()
         assert self.view is not None and self.hub is not None, "it serves"
         return self.view, self.hub
-
-    @contextlib.contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Counts a caller that waits, for as long as the context lasts."""
-        self._callers += 1
-        try:
-            yield
-        finally:
-            self._callers -= 1
 
     async def _come_up_to(self, request: Request) -> None:
         """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
@@ -410,8 +406,7 @@ class Namespace:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 view, _ = await self._until_ready()
                 if not self.updates.shared():
-                    with self._waiting():
-                        await self._progress.reached(view, request.key, request.version)
+                    await self._progress.reached(view, request.key, request.version)
         except TimeoutError:
             raise not_in_time(request) from None
 
@@ -426,24 +421,21 @@ class Namespace:
                 if not await self._pause():
                     return
                 self._begin()
-            if self.phase is not Phase.READY:
-                await self._attempt()
-            if self.phase is Phase.READY:
-                await self._until_lost()
-
-    async def _attempt(self) -> None:
-        """Tries to load the namespace. Afterwards its view answers, or the attempt has failed, or the log was lost while it was read."""
-        try:
-            await self._load()
-        except LogError as error:
+            try:
+                await self._load()
+                failure = await self._until_lost()
+            except LogError as error:
+                failure = error
+            except (Exception, asyncio.CancelledError) as error:
+                if asked_to_end(error):
+                    raise
+                _LOG.exception("loading %s failed", self.name)
+                sentence = f"{self.name} can't be loaded; this server's log has the reason."
+                failure = LogError(Reason.INTERNAL, sentence, kind=Kind.INTERNAL)
             self._losses += 1
-            if error.state is not LogState.LOST or self._losses >= _LOSSES:
-                self._miss(error)
-            # else it was compacted or moved while it was read: waiting callers need not know
-        except Exception:  # noqa: BLE001 - the caller gets INTERNAL, the log the reason
-            _LOG.exception("loading %s failed", self.name)
-            self._losses += 1
-            self._miss(self._unforeseen())
+            if failure.state is not LogState.LOST or self._losses >= _LOSSES:
+                self._miss(failure)
+            # else it was compacted or moved: waiting callers need not know
 
     async def _load(self) -> None:
         """Opens the log, reads it, and lets its view answer.
@@ -457,16 +449,15 @@ class Namespace:
         try:
             await self._closings.close(cancel=False)
             async with self._in_a_slot():
-                if self.served is None and not common.capacity.has_room():
-                    raise common.capacity.refusal(self.name)
+                if self.served is None and not common.has_room():
+                    raise common.no_room(self.name)
                 opened_at = common.now()
                 recorder = common.history.recorder(self.name) if common.history is not None else None
                 restored: Restored | None = None
                 if not self._doubted:
                     start, restored = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
-                older, parts = self.served, (self.updates, self._repairs)
-                follower = self.reading = Follower(self.name, common, context, *parts, older, recorder, restored)
+                follower = self.reading = Follower(self.name, common, context, self.updates, self.served, recorder, restored)
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
                         log = await common.log.open(self.name, follower, start)
@@ -543,7 +534,7 @@ class Namespace:
             TimeoutError: nothing came for too long.
         """
         positions, looks = tuple(follower.positions), 0
-        while not (follower.is_read or follower.ended):
+        while not (follower.is_read or follower.lost_by is not None):
             if looks == _LOOKS:
                 raise TimeoutError
             await _wait(follower.changed, self._common.limits.load_timeout_seconds / _LOOKS)
@@ -553,7 +544,7 @@ class Namespace:
     async def _until_all_seen(self, follower: Follower) -> None:
         """Waits until no event can be missing (``core/fold/joining``), or writers that have seen more of the log had time to restate it."""
         until = self._loop.time() + self._common.limits.join_patience_seconds
-        while not follower.ended:
+        while follower.lost_by is None:
             now = self._common.now()
             all_seen_at, patience = follower.view.check_all_seen(now), until - self._loop.time()
             if all_seen_at is None or patience <= 0:
@@ -562,10 +553,10 @@ class Namespace:
 
     def _check(self, follower: Follower) -> None:
         """Raises the error of an opening that has ended: there is no room for what it loads, or its log was lost (LogError)."""
-        if follower.no_room is not None:
-            raise follower.no_room
         if (error := follower.lost_by) is None:
             return
+        if error.reason is Reason.LIMIT_REACHED:
+            raise error
         self._lose(error)
         if error.reason is _LASTING:
             raise LogError(error.state or error.reason, error.message)
@@ -578,7 +569,7 @@ class Namespace:
         self.hub = next_hub(self.hub, older, follower, common.limits)
         follower.serve(self.hub)
         self.served, self.reading, self.view = follower, None, follower.view
-        self.phase, self.error, self._doubted, self._served_at = Phase.READY, None, False, self._loop.time()
+        self.phase, self.error, self._doubted = Phase.READY, None, False
         if older is not None:
             older.let_go()
         self._notify()
@@ -588,25 +579,20 @@ class Namespace:
         if self._watching:
             self._progress.watched()
         self.updates.serve(log, follower.view)
-        self._repairs.serve(log, follower.view)
-        common.capacity.relieve(self.name)
-        if common.checkpoints is not None:
-            common.checkpoints.keep(self.name, follower)
         common.activity.loaded(self.name)
 
-    async def _until_lost(self) -> None:
+    async def _until_lost(self) -> LogError:
+        """Waits until the log that serves is lost; returns the error of that."""
         follower = self.served
         assert follower is not None, "it serves"
+        served_at = self._loop.time()
         while (error := follower.lost_by) is None:
             await _wait(follower.changed)
         self._close_log(follower)
         self._lose(error)
-        if self._loop.time() - self._served_at >= _BRIEF_SECONDS:
+        if self._loop.time() - served_at >= _BRIEF_SECONDS:
             self._losses, self._pause_seconds = 0, self._longest_pause * _FIRST_PAUSE
-            return
-        self._losses += 1
-        if self._losses >= _LOSSES:
-            self._miss(error)
+        return LogError(LogState.LOST, error.message)
 
     async def _pause(self) -> bool:
         """Waits between two attempts. Returns False if the namespace is closed instead, because nothing uses it."""
@@ -641,9 +627,7 @@ class Namespace:
         self._doubted |= error.reason is Reason.LOG_FILE_UNUSABLE  # all of a damaged file has to be read
         self.phase, self.error = Phase.LOADING, error
         self._common.activity.losses[error.reason] += 1
-        self._progress.stop()
         self.updates.pause()
-        self._repairs.pause()
         self._wake()
 
     def _miss(self, error: LogError) -> None:
@@ -653,17 +637,8 @@ class Namespace:
         self._common.activity.load_failed(self.name, error)
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self.updates.abandon(error)
-            self._repairs.close()
         self.updates.turn_away(error)
         self._wake()
-
-    def _broken(self, _: BaseException) -> None:
-        """Ends the attempt, because the coroutine has failed."""
-        if self._loading:
-            self._miss(self._unforeseen())
-
-    def _unforeseen(self) -> LogError:
-        return LogError(Reason.INTERNAL, f"{self.name} can't be loaded; this server's log has the reason.", kind=Kind.INTERNAL)
 
     def _abandon(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
         """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
@@ -681,8 +656,6 @@ class Namespace:
             if self.served is not None:
                 self.served.let_go()
             self.served = follower
-            if self._common.checkpoints is not None:
-                self._common.checkpoints.keep(self.name, follower)
         else:
             follower.let_go()
 

@@ -16,12 +16,8 @@ it (``NamespaceLog.end``).
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import math
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from ..core.chains.request import Request
 from ..core.errors import Kind, PolicyError
@@ -38,9 +34,6 @@ CONFIRMATIONS_PER_SECOND = 50.0
 """The most questions for the ends of watched logs, in all namespaces together."""
 AGAIN_SECONDS = 1.0
 """How long the view may take to come to an end, for a confirmation, before the log is asked for it again."""
-
-_Wait: TypeAlias = tuple[int, Position, float, "asyncio.Future[None] | None"]
-"""A partition, a position, a number that no other wait has, and the future that ends when the view has come there."""
 
 
 class Progress:
@@ -60,9 +53,8 @@ class Progress:
         self._between = limits.bookmark_interval_seconds / 2
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
-        self.waits: list[_Wait] = []
-        """The callers, and questions, that wait for a position, in order."""
-        self._numbers = itertools.count(1)
+        self.waits: dict[asyncio.Future[None], tuple[int, Position]] = {}
+        """The futures of callers, and questions, that end when the view has come to a position of a partition."""
         self._tasks = TaskSet(name)
         self._unasked: list[Request] = []
         """Requests that wait for the next question about their partition."""
@@ -92,15 +84,9 @@ class Progress:
     def moved(self, here: Sequence[Position]) -> None:
         """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
         self._here = here
-        if not self.waits:
-            return
-        for partition, position in enumerate(here):
-            begin = bisect_left(self.waits, (partition, "", 0, None))
-            end = bisect_right(self.waits, (partition, position, math.inf, None))
-            for *_, future in self.waits[begin:end]:
-                if future is not None and not future.done():
-                    future.set_result(None)
-            del self.waits[begin:end]
+        for future, (partition, position) in self.waits.items():
+            if partition < len(here) and position <= here[partition] and not future.done():
+                future.set_result(None)
 
     async def reached(self, view: View, key: PolicyKey, version: Position) -> None:
         """Returns once the view, which answers, has come to a version of a key.
@@ -124,15 +110,12 @@ class Progress:
             TimeoutError: it did not within so many seconds.
         """
         future = asyncio.get_running_loop().create_future()
-        wait: _Wait = partition, position, next(self._numbers), future
-        insort(self.waits, wait)
+        self.waits[future] = partition, position
         try:
             async with asyncio.timeout(seconds):
                 await future
         finally:
-            at = bisect_left(self.waits, wait)
-            if at < len(self.waits) and self.waits[at] is wait:
-                del self.waits[at]
+            del self.waits[future]
 
     # --- the end of the log ---------------------------------------------------------------------------------------
 
@@ -212,7 +195,7 @@ class Progress:
         """Begins to ask, for watchers, if a log serves and other processes can write it."""
         if self._checks is None and self._log is not None and not self._common.context.sole_writer:
             log, seconds = self._log, self._between
-            self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), longest_seconds=seconds)
+            self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), pause_seconds=seconds)
             self._checks.start()
 
     def unwatched(self) -> None:
@@ -236,13 +219,8 @@ class Progress:
 
     async def _turn(self, questions: int = 1) -> None:
         """Waits until the rate of all namespaces allows so many questions. A wait that is cancelled uses up none of it."""
-        rate = self._common.confirmations
-        seconds = rate.take(asyncio.get_running_loop().time(), questions)
-        try:
-            await asyncio.sleep(seconds)
-        except asyncio.CancelledError:
-            rate.give_back(questions)
-            raise
+        async with self._common.asking:
+            await asyncio.sleep(questions / CONFIRMATIONS_PER_SECOND)
 
 
 def not_reached(name: str, position: Position) -> PolicyError:

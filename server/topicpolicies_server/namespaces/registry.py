@@ -7,6 +7,7 @@ those in use keep in memory (``common``); then the one that was used the longest
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import OrderedDict
@@ -19,14 +20,16 @@ from ..core.errors import PolicyError, stopping, too_much
 from ..core.fold.fold import FoldContext
 from ..history import History
 from ..logs.change_log import ChangeLog
-from ..readiness import Readiness, Transition
+from ..readiness import Readiness
 from ..tasks import RestartedTask, TaskSet
-from .activity import Activity
-from .common import Capacity, Common, Rate
+from .common import Common
 from .namespace import Namespace
-from .progress import CONFIRMATIONS_PER_SECOND
 from .repairs import RepairQueue
 
+_LOG = logging.getLogger(__name__)
+_SWEEP_SECONDS = 1.0
+_READ_SECONDS = 10.0
+"""How long a checkpoint waits until the log's reader has read the events that were taken by proof."""
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
 
@@ -64,9 +67,7 @@ class Registry:
             context,
             slots=asyncio.Semaphore(limits.max_concurrent_loads),
             now=now,
-            activity=Activity(),
-            capacity=Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict),
-            confirmations=Rate(CONFIRMATIONS_PER_SECOND),
+            evict=self._evict,
             read_only=read_only,
             history=history,
             readiness=readiness or Readiness(0.0, known=True),
@@ -81,6 +82,9 @@ class Registry:
         self._ended: PolicyError | None = None
         self._sweeper = RestartedTask("dropping idle namespaces", self._sweep)
         self._sweeper.start()
+        self._saver = RestartedTask("writing checkpoints", self._save)
+        if checkpoints is not None:
+            self._saver.start()
 
     def __len__(self) -> int:
         return len(self._namespaces)
@@ -123,12 +127,24 @@ class Registry:
         if self._ended is None:
             self._ended = stopping()
         await self._sweeper.stop()
+        await self._saver.stop()
         self.repairs.close()
         for namespace in list(self._namespaces.values()):
             self._drop(namespace, self._ended)
         await self._closings.close(cancel=False)
 
-    def _reach_changed(self, _: Transition) -> None:
+    async def save(self) -> None:
+        """Writes a checkpoint of each namespace that changed enough since its last one."""
+        if (checkpoints := self.common.checkpoints) is not None:
+            for namespace in self.namespaces():
+                await namespace.save(max(checkpoints.pace.events, checkpoints.pace.share * namespace.documents), _READ_SECONDS)
+
+    async def _save(self) -> None:
+        while self.common.checkpoints is not None:
+            await asyncio.sleep(self.common.checkpoints.pace.seconds)
+            await self.save()
+
+    def _reach_changed(self) -> None:
         error = self.common.readiness.refuses_waiting()
         if error is not None:
             for namespace in self.namespaces():
@@ -167,9 +183,21 @@ class Registry:
             del self._closing[name]
 
     async def _sweep(self) -> None:
-        loop, idle = asyncio.get_running_loop(), self._limits.namespace_idle_seconds
+        loop, idle, over = asyncio.get_running_loop(), self._limits.namespace_idle_seconds, False
+        looked_at = loop.time()
         while True:
-            await asyncio.sleep(idle / 4)
+            await asyncio.sleep(min(_SWEEP_SECONDS, idle / 4))
+            was_over, over = over, self.common.over_capacity
+            if over and not was_over:
+                _LOG.warning(
+                    "more is in memory than max_loaded_document_bytes, and nothing of it is idle (%s bytes). Loaded namespaces are still"
+                    " served, with what others write; other namespaces, and updates that would make a policy key, are refused until there"
+                    " is room",
+                    f"{self.common.bytes:,}",
+                )
+            if loop.time() - looked_at < idle / 4:
+                continue
+            looked_at = loop.time()
             for namespace in list(self._namespaces.values()):
-                if not namespace.busy and loop.time() - namespace.idle_since() > idle:
+                if not namespace.busy and looked_at - namespace.idle_since() > idle:
                     self._dismiss(namespace)

@@ -15,17 +15,19 @@ import logging
 import random
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..core.errors import Kind
 from ..core.fold.fold import KeyState
 from ..core.fold.operation import restates
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed
-from ..core.reading.view import View
 from ..logs.change_log import LogError, NamespaceLog
 from .activity import Repair
-from .common import Common, Rate
-from .updates import Updates
+from .common import Common
+
+if TYPE_CHECKING:
+    from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
 LEAST_SECONDS = 0.020
@@ -33,6 +35,8 @@ MOST_SECONDS = 0.060
 """A repair waits a random time between these two after its key's last event."""
 BOUND_SECONDS = 0.250
 """The longest wait of a repair, however busy its key is, unless events of ours are in flight."""
+BURST_SECONDS = 1.0
+"""The burst of repairs after a quiet time, in seconds' worth of their rate."""
 _BUSY_SECONDS = 1.0
 """The wait for events of ours that are in flight, whose outcome usually ends it earlier; and between two attempts of one repair."""
 
@@ -43,7 +47,9 @@ class RepairQueue:
     def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
         """``per_second``: the most repairs in a second, on average; ``paused``: whether nothing is published until ``resume``."""
         self._loop = loop
-        self._rate = Rate(per_second)
+        self._interval = 1 / per_second
+        self._next = 0.0
+        """When the next repair would be published if they came evenly."""
         self.paused = paused
         self._queue: OrderedDict[tuple[Repairs, PolicyKey], None] = OrderedDict()
         """In order; also some that need not be published any more (``Repairs.counts``)."""
@@ -76,14 +82,18 @@ class RepairQueue:
 
     def _set_timer(self) -> None:
         if self._timer is None and self._queue and not self.paused:
-            self._timer = self._loop.call_at(self._rate.next_at, self._publish)
+            self._timer = self._loop.call_at(self._next_at, self._publish)
+
+    @property
+    def _next_at(self) -> float:
+        return self._next - max(BURST_SECONDS - self._interval, 0.0)
 
     def _publish(self) -> None:
         self._timer = None
-        while self._queue and not self.paused and self._rate.next_at <= (now := self._loop.time()):
+        while self._queue and not self.paused and self._next_at <= (now := self._loop.time()):
             (repairs, key), _ = self._queue.popitem(last=False)
             if repairs.publish(key):
-                self._rate.take(now)
+                self._next = max(self._next, now) + self._interval
         self._set_timer()
 
 
@@ -92,14 +102,12 @@ class _Due:
     since: float
     cause: Placed | None
     timer: asyncio.TimerHandle | None = None
-    """Ends its wait; None: that is over, or it is held."""
-    held: bool = True
-    """Whether nothing can be published now."""
+    """Ends its wait; None: that is over, or no log serves."""
 
-    def hold(self) -> None:
+    def stop(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        self.timer, self.held = None, True
+        self.timer = None
 
 
 class Repairs:
@@ -114,9 +122,6 @@ class Repairs:
         self._loop = asyncio.get_running_loop()
         self.due: dict[PolicyKey, _Due] = {}
         """The keys of the view that answers that need a repair."""
-        self._log: NamespaceLog | None = None
-        self._view: View | None = None
-        """The log that serves and its view; None: all repairs are held until one does."""
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.
@@ -128,31 +133,29 @@ class Repairs:
         known = self.due.get(key) if self.due else None
         if not state.due:
             if known is not None:
-                self.due.pop(key).hold()
+                self.due.pop(key).stop()
                 self._common.activity.repairs["cancelled"] += 1
             return
         now = self._loop.time()
         if known is None:
             known = self.due[key] = _Due(now, cause)
         elif known.timer is None:
-            return  # it is held, or its wait is over
-        if self._log is not None:
+            return  # its wait is over, or no log serves
+        if self._updates.log is not None:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
-    def serve(self, log: NamespaceLog, view: View) -> None:
-        """Goes on with a view that answers from now on."""
-        self._log, self._view = log, view
+    def serve(self) -> None:
+        """Goes on with the log that serves from now on."""
         for key, due in self.due.items():
-            if due.held:
-                self._wait(key, due, self._delay())
+            self._wait(key, due, self._delay())
         self.led()
 
     def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
-            self._forget()
-        elif self._view is not None:
-            for key, state in self._view.due():
+            self.forget()
+        elif (view := self._updates.sequencer.view) is not None:
+            for key, state in view.due():
                 self.consider(key, state)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
@@ -162,39 +165,35 @@ class Repairs:
             self._log_refusal(event.key, error)
             return
         self.consider(event.key, state)
-        if was_repair and self._log is not None and (due := self.due.get(event.key)) is not None:
+        if was_repair and self._updates.log is not None and (due := self.due.get(event.key)) is not None:
             self._wait(event.key, due, _BUSY_SECONDS)
 
     def pause(self) -> None:
-        """Holds what is due until a log serves again."""
-        self._log = self._view = None
+        """Has what is due wait until a log serves again."""
         for due in self.due.values():
-            due.hold()
+            due.stop()
 
-    def close(self) -> None:
-        """Forgets what is due, until a log serves again."""
-        self._forget()
-        self._log = self._view = None
+    def forget(self) -> None:
+        """Forgets what is due."""
+        self.pause()
+        self.due.clear()
 
     def counts(self, key: PolicyKey) -> bool:
         """Returns whether a key in the queue has a repair that would be published now if the queue let it."""
         due = self.due.get(key)
-        return due is not None and due.timer is None and not due.held
+        return due is not None and due.timer is None and self._updates.log is not None
 
     def publish(self, key: PolicyKey) -> bool:
         """Publishes the repair of a key that comes out of the queue, if its wait is over. Returns whether that was tried."""
-        due = self.due.get(key)
-        if due is None or due.timer is not None:  # it is not needed, or waits anew
-            return False
-        if self._log is None:
-            due.hold()
+        due, log = self.due.get(key), self._updates.log
+        if due is None or due.timer is not None or log is None:  # it is not needed, or waits anew
             return False
         if self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
             return False
         del self.due[key]
         try:
-            return self._append(self._log, key, due.cause)
+            return self._append(log, key, due.cause)
         except LogError as error:
             if not _passes(error):
                 self._log_refusal(key, error)
@@ -206,7 +205,7 @@ class Repairs:
         return True
 
     def _append(self, log: NamespaceLog, key: PolicyKey, cause: Placed | None) -> bool:
-        view = self._view
+        view = self._updates.sequencer.view
         assert view is not None, "the log serves"
         known = view.state(key)
         event = view.restatement(key, self._updates.sequencer.new_id())
@@ -222,17 +221,12 @@ class Repairs:
         return self._chance.uniform(LEAST_SECONDS, MOST_SECONDS)
 
     def _wait(self, key: PolicyKey, due: _Due, seconds: float) -> None:
-        due.hold()
-        due.timer, due.held = self._loop.call_later(seconds, self._end_wait, key, due), False
+        due.stop()
+        due.timer = self._loop.call_later(seconds, self._end_wait, key, due)
 
     def _end_wait(self, key: PolicyKey, due: _Due) -> None:
         due.timer = None
         self._queue.add(self, key)
-
-    def _forget(self) -> None:
-        for due in self.due.values():
-            due.hold()
-        self.due.clear()
 
     def _log_refusal(self, key: PolicyKey, error: LogError) -> None:
         """Logs a repair that the log can't take, now or later: it is not tried again before the key's next event."""

@@ -1,4 +1,4 @@
-"""The updates of one namespace: from their arrival to their answers.
+"""The updates of one namespace, from their arrival to their answers; and the one place that knows which log serves.
 
 An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
 (``_perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
@@ -25,12 +25,13 @@ from ..core.chains.sequencer import Append, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.policies.documents import Settings
-from ..core.policies.events import Event
+from ..core.policies.events import Event, Placed
 from ..core.reading.view import View
 from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NamespaceLog, NotLeader
 from .common import Common
 from .progress import Progress
+from .repairs import RepairQueue, Repairs
 
 _LOG = logging.getLogger(__name__)
 _GRAIN = 0.1
@@ -41,7 +42,7 @@ _NOT_KNOWN = Leadership(False)
 class Updates:
     """The requests of one namespace that have no answer yet."""
 
-    def __init__(self, name: str, common: Common, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, queue: RepairQueue, chance: random.Random) -> None:
         limits = common.limits
         self._name = name
         self._common = common
@@ -51,13 +52,13 @@ class Updates:
         """The requests that have no answer yet, and when their time is over, the oldest first: all have the same time."""
         self._timer: asyncio.TimerHandle | None = None
         self.last_used = self._loop.time()
-        """When the last one was answered, in seconds of the loop's clock."""
+        """When the namespace was used last, in seconds of the loop's clock."""
         self.arrivals: dict[Request, None] = {}
         """The requests that have only arrived, in order."""
         self.leads = False
         """Whether this process may append to the log that serves."""
-        self._log: NamespaceLog | None = None
-        self._serves = False
+        self.log: NamespaceLog | None = None
+        """The log that serves; None: none does now."""
         self._closed: PolicyError | None = None
         self.sequencer = Sequencer(
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
@@ -67,6 +68,8 @@ class Updates:
         )
         self.progress = Progress(name, common, self._confirmed)
         """How far the view has come."""
+        self.repairs = Repairs(name, common, queue, self, chance)
+        """The repairs that are due."""
 
     # --- requests -------------------------------------------------------------------------------------------------
 
@@ -93,13 +96,13 @@ class Updates:
                 self._settle(request, error)
             elif read_only and not request.validate_only:
                 self._settle(request, nothing_is_written(self._name))
-            elif self._serves:
+            elif self.log is not None:
                 self._pass_on(request)
             else:
                 self.arrivals[request] = None
         if self.open and self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
-        return not self._serves and bool(self.arrivals)
+        return self.log is None and bool(self.arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -129,15 +132,18 @@ class Updates:
             self._settle(request, error)
 
     def abandon(self, error: PolicyError) -> None:
-        """Answers all requests with an error: the log is gone for good."""
+        """Answers all requests with an error, and forgets repairs: the log is gone for good."""
         self.sequencer.abandon(error)
         self._perform()
         self.turn_away(error)
+        self.repairs.forget()
 
     def end(self, error: PolicyError) -> None:
         """Refuses all requests from now on, and those that have only arrived. Events that are still read make no repair due."""
-        self._closed, self.leads, self._serves = error, False, False
+        self._closed, self.leads = error, False
+        self.pause()
         self.turn_away(error)
+        self.repairs.forget()
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
@@ -150,38 +156,44 @@ class Updates:
             self.answer_now(request, error)
         self.sequencer.abandon(error)
         self._perform()
-        self._log = self.sequencer.view = None
+        self.sequencer.view = None
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
-    def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
+    def folded(self, placed: Placed, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
         """Takes an event that was folded into the view that answers. ``state``: the fold's state after it."""
         self.sequencer.folded(event, folded, before, state)
         if self.sequencer.effects:
             self._perform()
+        self.repairs.consider(event.key, state, placed)
 
-    def append_failed(self, event: Event, error: LogError) -> None:
-        """Deals with an event of ours that was not acknowledged."""
+    def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
+        """Deals with an event of ours that was not acknowledged. ``state``: the fold's present state of its key."""
         self.sequencer.failed(event, error, error.outcome_unknown)
         self._perform()
+        self.repairs.append_failed(event, state, error)
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
-        self._log, self.sequencer.view, self._serves = log, view, True
+        self.log, self.sequencer.view = log, view
         self.leads = log.leadership.leads
         self.sequencer.reopened()
         self._perform()
         self._pass_on_arrivals()
+        self.repairs.serve()
 
     def pause(self) -> None:
-        """Has requests wait until a log serves again."""
-        self._serves = False
+        """Has requests and repairs wait until a log serves again."""
+        self.log = None
+        self.progress.stop()
+        self.repairs.pause()
 
     def led(self) -> None:
         """Notes that the writer of the log may have changed, and passes the requests on that have arrived."""
-        if self._serves:
-            self.leads = self._leadership.leads
+        if self.log is not None:
+            self.leads = self.log.leadership.leads
             self._pass_on_arrivals()
+            self.repairs.led()
 
     # --- who may append -------------------------------------------------------------------------------------------
 
@@ -194,21 +206,21 @@ class Updates:
     @property
     def _leadership(self) -> Leadership:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
-        return self._log.leadership if self._serves and self._log is not None else _NOT_KNOWN
+        return self.log.leadership if self.log is not None else _NOT_KNOWN
 
     def _pass_on(self, request: Request) -> None:
         """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
         A failure of one request concerns no other.
         """
-        log, view = self._log, self.sequencer.view
+        log, view = self.log, self.sequencer.view
         assert log is not None and view is not None, "it serves"
         try:
             leadership = log.leadership
             if leadership.leads or request.validate_only:  # a dry run only reads
                 state = view.state(request.key)
-                if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
-                    self._settle(request, self._common.capacity.refusal(request.key.topic))
+                if state is None and request.change is not None and not request.validate_only and not self._common.has_room():
+                    self._settle(request, self._common.no_room(request.key.topic))
                     return
                 self.sequencer.add(request, state)
                 self._perform()
@@ -244,9 +256,9 @@ class Updates:
                     self._common.activity.appended(effect.request)
                 if self._closed is not None:  # the event is not sent
                     sequencer.failed(event, self._closed, False)
-                elif self._serves and self._log is not None:
+                elif self.log is not None:
                     try:
-                        self._log.append(event)
+                        self.log.append(event)
                     except LogError as error:
                         if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
                             sequencer.failed(event, error, error.outcome_unknown)
@@ -261,7 +273,7 @@ class Updates:
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
-        return not self._common.context.sole_writer and (self._log is None or self._log.shared)
+        return not self._common.context.sole_writer and (self.log is None or self.log.shared)
 
     # --- the time of a request ------------------------------------------------------------------------------------
 
@@ -285,10 +297,10 @@ class Updates:
             self._settle(request, outcome_not_known(request))
         elif request.awaits_confirmation:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
-        elif self._serves and not self.leads:
+        elif self.log is not None and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))
         else:
-            self._settle(request, not_in_time(request, read=self._serves))
+            self._settle(request, not_in_time(request, read=self.log is not None))
 
     def _withdraw(self, request: Request) -> bool:
         """Withdraws a request that is not waited for any more. Returns whether it is certain not to be applied."""

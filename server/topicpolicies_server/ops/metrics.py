@@ -32,14 +32,14 @@ from ..history import History
 from ..history.entries import GapReason
 from ..namespaces.activity import Figures, Histogram
 from ..namespaces.registry import Registry
-from ..readiness import Readiness, State, Transition
+from ..readiness import Readiness, State
 
 if TYPE_CHECKING:
     from ..access.issuers import KeysKnown
     from ..files import Reloader
 
 MOST_NAMED = 20
-LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_keys", "max_loaded_document_bytes")
+LIMITS = ("max_concurrent_calls", "max_watches", "max_loaded_namespaces", "max_loaded_document_bytes")
 """The options whose values are shown: each bounds the value of another metric."""
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
 _NO_GAPS = dict.fromkeys((reason.name for reason in GapReason), 0.0)
@@ -202,16 +202,11 @@ class ServerCollector(Collector):
     def __init__(
         self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
     ) -> None:
-        """Begins to count transitions of the readiness. Of a process with only a guard there are no ``calls`` and no ``sources``."""
+        """Collects nothing yet. Of a process with only a guard there are no ``calls`` and no ``sources``."""
         self._registry = registry
         self._guard = guard
         self._calls = calls
         self._sources = sources
-        self._transitions: Counter[str] = Counter()
-        registry.common.readiness.add_listener(self._count)
-
-    def _count(self, transition: Transition) -> None:
-        self._transitions[transition.after.value] += 1
 
     def describe(self) -> Iterator[Metric]:
         """Yields nothing, so that registering the collector reads no numbers."""
@@ -222,7 +217,7 @@ class ServerCollector(Collector):
         common = self._registry.common
         if self._calls is not None:
             yield from self._calls.families()
-        yield from _of_readiness(common.readiness, self._transitions)
+        yield from _of_readiness(common.readiness)
         if (connections := common.log.connections()) is not None:
             yield _gauge("logs_open", "Change logs that are open.", connections.open)
             yield _gauge("logs_connected", "Open change logs of which all readers are connected to their brokers.", connections.connected)
@@ -268,24 +263,24 @@ class ServerCollector(Collector):
         yield _counters("loads", "Loads of namespaces, by outcome.", "outcome", activity.loads)
 
     def _namespaces(self) -> Iterator[Metric]:
-        namespaces, repairs, capacity = self._registry.namespaces(), self._registry.repairs, self._registry.common.capacity
+        namespaces, repairs, common = self._registry.namespaces(), self._registry.repairs, self._registry.common
         yield _gauge("namespaces", "Namespaces in memory.", len(namespaces))
         yield _gauge("documents", "Policy keys in memory, absent documents included.", sum(each.documents for each in namespaces))
-        yield _gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
-        over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
-        yield _gauge("over_capacity", over, int(capacity.fullness > 1))
+        yield _gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", common.bytes)
+        over = "Whether keys and documents take more memory than the limit allows, because of what others write."
+        yield _gauge("over_capacity", over, int(common.over_capacity))
         due = sum(each.repairs_due for each in namespaces)
         yield _gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)
         yield _gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", repairs.waiting)
         yield _gauge("repairs_paused", "Whether repairs are paused.", int(repairs.paused))
 
 
-def _of_readiness(readiness: Readiness, counts: Mapping[str, int]) -> Iterator[Metric]:
+def _of_readiness(readiness: Readiness) -> Iterator[Metric]:
     state = readiness.state
     yield _gauge("ready", "Whether the change log can be reached and the server takes calls.", int(readiness.ready))
     states = {each.value: float(each is state) for each in State}
     yield _gauges("readiness", "The state of the change log: 1 for the present one.", "state", states)
-    transitions = {each.value: float(counts.get(each.value, 0)) for each in State}
+    transitions = {each.value: float(readiness.transitions[each]) for each in State}
     yield _counters("readiness_transitions", "Transitions of that state, by the state after them.", "state", transitions)
     out = time.monotonic() - readiness.since if state in (State.DOUBTED, State.CUT_OFF) else 0.0
     yield _gauge("log_unreachable_seconds", "For how long the change log has not answered; 0: it answers.", max(0.0, out))

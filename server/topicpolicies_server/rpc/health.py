@@ -21,7 +21,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ..readiness import Readiness, Transition
+from ..readiness import Readiness
 from .calls import Call
 
 _ALIVE = "liveness"
@@ -75,6 +75,6 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         finally:
             self._watches.discard(changed)
 
-    def _notify(self, _: Transition) -> None:
+    def _notify(self) -> None:
         for changed in self._watches:
             changed.set()

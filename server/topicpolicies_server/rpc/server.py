@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
@@ -29,13 +28,12 @@ from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogCon
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
-from ..guard.discovery import Discovery
 from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
-from ..readiness import LogProbe, Pulse, Readiness, report
+from ..readiness import Readiness
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls, LibraryServices
 from .forwarding import Forwarding
@@ -71,7 +69,7 @@ class Server:
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._registry: Registry | None = None
         self._servicer: Servicer | None = None
-        self._probe: LogProbe | None = None
+        self._readiness: Readiness | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
 
     @property
@@ -89,8 +87,8 @@ class Server:
     @property
     def readiness(self) -> Readiness:
         """Whether the server is ready: the change log can be reached, and the server does not stop."""
-        assert self._probe is not None, "started"
-        return self._probe.readiness
+        assert self._readiness is not None, "started"
+        return self._readiness
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -109,10 +107,9 @@ class Server:
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> None:
         config, limits = self.config, self.config.limits
-        self._registry, self._probe = registry, probe = await self._open_namespaces(parts)
+        self._registry, self._readiness = registry, readiness = await self._open_namespaces(parts)
         calls = self._open_calls(parts)
-        refuses = probe.readiness.refuses_waiting
-        cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=refuses)
+        cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=readiness.refuses_waiting)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
         roles = open_roles(config.authorization, config.log, self.reloader)
@@ -132,15 +129,15 @@ class Server:
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         server.add_generic_rpc_handlers(servicer.handlers())
         others = LibraryServices(server, calls)
-        health = HealthService(probe.readiness, (SERVICE, HISTORY_SERVICE))
+        health = HealthService(readiness, (SERVICE, HISTORY_SERVICE))
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
             services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
+        parts.push_async_callback(readiness.stop)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
-        parts.push_async_callback(probe.stop)
-        await probe.start()
+        await readiness.start()
         self._open_declared(parts, servicer, cluster)
         self.address = str(bind(server, config.listen, credentials))
         await server.start()
@@ -151,8 +148,8 @@ class Server:
 
         A server that is starting is stopped once it has started. A second call meanwhile returns when the first has stopped the server.
         """
-        if self._probe is not None:
-            self._probe.readiness.drained(time.monotonic())
+        if self._readiness is not None:
+            self._readiness.drained()
         async with self._turn:
             await self._parts.aclose()
 
@@ -163,7 +160,7 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogProbe]:
+    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, Readiness]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
         advertised = None if config.read_only else lambda: config.advertise or self.address  # who writes nothing must not lead
@@ -176,7 +173,7 @@ class Server:
             history = open_history(recorded.path, Bounds(recorded.days * 86_400.0, recorded.megabytes << 20))
             parts.push_async_callback(history.close)
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))
-        probe = LogProbe(log, limits.log_patience_seconds)
+        readiness = Readiness(limits.log_patience_seconds, log)
         checkpoints = None
         if config.checkpoints is not None:
             checkpoints = Checkpoints(config.checkpoints.path)
@@ -188,11 +185,11 @@ class Server:
             read_only=config.read_only,
             pause_repairs=config.pause_repairs,
             history=history,
-            readiness=probe.readiness,
+            readiness=readiness,
             checkpoints=checkpoints,
         )
         parts.push_async_callback(registry.close)
-        return registry, probe
+        return registry, readiness
 
     def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
         """Returns the calls in progress (none yet), with what identifies their callers and who observes them."""
@@ -232,7 +229,7 @@ class Server:
 
         admin = admin_api(config.log)
         parts.push_async_callback(admin.close)
-        guard = Guard(registry, Discovery(admin, config.guard))
+        guard = Guard(registry, admin, config.guard)
         registry.common.activity.on_repair = tell_of_healing
         guard.start()
         parts.push_async_callback(guard.stop)
@@ -268,9 +265,7 @@ class Server:
             parts.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
             return
-        readiness, pulse = self.readiness, Pulse()
-        parts.callback(pulse.stop)
-        metrics = Endpoint(self.config.metrics_listen, collector, lambda: report(readiness, pulse))
+        metrics = Endpoint(self.config.metrics_listen, collector, self.readiness.report)
         parts.push_async_callback(metrics.close)
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)

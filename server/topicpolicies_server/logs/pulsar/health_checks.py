@@ -39,7 +39,7 @@ class HealthChecks:
         self._checking: set[PulsarNamespaceLog] = set()
         self._troubled: WeakSet[PulsarNamespaceLog] = WeakSet()
         """Logs of which a look or a check has failed since the last check that did not."""
-        self._rounds = RestartedTask("Checking change logs", self._run, longest_seconds=every_seconds)
+        self._rounds = RestartedTask("Checking change logs", self._run)
         self._checks = TaskSet("Checking what change logs need")
 
     def start(self) -> None:

@@ -91,7 +91,7 @@ class PartitionWriter:
         self._patience = patience_seconds
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
-        self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open, longest_seconds=_LONGEST_PAUSE)
+        self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open)
         self._outdated = False
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[int, _Sent] = {}

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 
 from tests.simulation.loop import SimulatedLoop
-from topicpolicies_server.guard.discovery import Discovery
+from topicpolicies_server.guard import Guard
 
 from .fake_brokers import BROKER, REFUSED, UNREACHABLE, FakeBrokers
 
@@ -19,12 +20,13 @@ PER_SECOND = 20.0
 
 
 class Finder:
-    """A discovery, and the changes of what it has found."""
+    """A guard that is not started, and the changes of what it has found."""
 
     def __init__(self, brokers: FakeBrokers, *patterns: str, per_second: float = PER_SECOND) -> None:
         self.changes: list[frozenset[str]] = []
         self.failures: list[BaseException] = []
-        self.discovery = Discovery(
+        self.guard = Guard(
+            cast("Any", None),
             brokers,  # type: ignore[arg-type]
             patterns,
             refresh_seconds=SOON,
@@ -36,19 +38,19 @@ class Finder:
 
     @property
     def found(self) -> frozenset[str]:
-        return self.discovery.found
+        return self.guard.found
 
     async def _run(self) -> None:
         while True:
             try:
-                await self.discovery.run()
+                await self.guard.find()
             except* RuntimeError as errors:
                 self.failures += errors.exceptions
 
     async def _note(self) -> None:
         while True:
-            await self.discovery.changed.wait()
-            self.discovery.changed.clear()
+            await self.guard.changed.wait()
+            self.guard.changed.clear()
             self.changes.append(self.found)
             self._changed.set()
 
@@ -62,7 +64,7 @@ class Finder:
         return asyncio.get_running_loop().time() - began
 
     async def interrupt(self) -> None:
-        """Cancels the discovery in the middle of whatever it does, and starts it again."""
+        """Cancels what finds namespaces in the middle of whatever it does, and starts it again."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -144,7 +146,7 @@ def test_a_namespace_that_a_broker_loads_is_found_in_seconds_however_many_tenant
         assert brokers.busiest_second() <= PER_SECOND and brokers.most_at_once == 1
         if patterns != ("*/new",):
             assert asked.total() <= 3.0 * (loop.time() - since), asked  # other tenants are not asked about
-        assert sum(finder.discovery.asked.values()) == len(brokers.asked)
+        assert sum(finder.guard.asked.values()) == len(brokers.asked)
 
     simulate(scenario)
 
