@@ -23,8 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
-from topicpolicies_server.cli.exits import ExitCode
-from topicpolicies_server.cli.interrupts import INTERRUPTED, TERMINATED
+from topicpolicies_server.cli.exits import INTERRUPTED, TERMINATED, ExitCode
 from topicpolicies_server.cli.moments import parse_time
 from topicpolicies_server.cli.settings import Output
 from topicpolicies_server.escaping import printable
