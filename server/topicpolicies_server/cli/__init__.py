@@ -4,7 +4,7 @@
 - ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
 - ``apply``: plan, apply, revert, export; ``broker_client``, with the table ``endpoints``: they by the admin API
 - ``fields``: pulsar-admin's flags of each field; ``assignments``: what ``update`` sets; ``verbs``: the commands of pulsar-admin
-- ``doctor``, ``broker_checks``: what is wrong; ``serve``, ``demo``: the commands that run a server or a guard; ``options``: their options
+- ``doctor``: what is wrong; ``serve``, ``demo``: the commands that run a server or a guard; ``options``: their options
 - ``rendering``, ``events``, ``forms``: documents, changes and entries for people and for programs
 - ``exits``: how commands end
 """

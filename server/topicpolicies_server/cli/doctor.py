@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 from grpc import StatusCode
@@ -26,7 +27,9 @@ from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..core.names import full_topic
+from ..core.reasons import LogState
 from ..escaping import printable
+from ..logs.change_log import LogError
 from .calls import calling
 from .exits import ExitCode, message_of, reporting
 from .options import configured
@@ -38,7 +41,7 @@ _T = TypeVar("_T")
 LEVELS = ("failed", "warning", "skipped", "ok")
 """What a finding means. A warning: it works, but not well. Skipped: another check, which this one needs, did not succeed."""
 _WIDTH = 79
-_SECONDS = 6.0
+_SECONDS, _BROKER_SECONDS = 6.0, 3.0
 _REMEDIES = {
     "TOPIC_NOT_FOUND": "Name a topic that exists: --scratch TOPIC; or create it (pulsar-admin topics create).",
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
@@ -136,23 +139,23 @@ class Doctor:
         self._checks = checks
         self._silent = silent
 
-    def check(self, kind: str, run: Callable[[], str], about: str = "") -> None:
-        """Runs a check, of a namespace or topic. ``run``: returns what was found, in bounded time, or raises why the check has failed."""
+    def check(self, kind: str, run: Callable[..., str], *about: str) -> None:
+        """Runs a check, perhaps about a namespace or topic. ``run``: returns what was found, in bounded time, or raises what is wrong."""
         holds, remedy, needs = self._checks[kind]
-        holds, level = holds.format(about), "failed"
+        holds, level = holds.format(*about), "failed"
         succeeded = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
-        if needs and succeeded.isdisjoint((needs, f"{needs} {about}")):
+        if needs and succeeded.isdisjoint((needs, " ".join((needs, *about)))):
             level, told, remedy = "skipped", f"it needs {needs}", ""
         else:
             try:
-                level, told, remedy = "ok", run(), ""
+                level, told, remedy = "ok", run(*about), ""
             except Problem as problem:
-                level, told, remedy = problem.level, str(problem), problem.remedy or remedy.format(about)
+                level, told, remedy = problem.level, str(problem), problem.remedy or remedy.format(*about)
             except (TopicPoliciesError, PolicyError) as error:
                 told = error.message
             except OSError as error:
                 told = ": ".join(filter(None, (error.filename, error.strerror or str(error) or type(error).__name__)))
-        name = f"{kind} {about}" if about and kind != "scratch.change" else kind
+        name = kind if kind == "scratch.change" else " ".join((kind, *about))
         self.findings.append({"check": name, "level": level, "holds": holds, "told": told, "remedy": remedy})
         if not self._silent:
             self._print(f"{level:<9}", f"{holds}: {told}" if told else holds)
@@ -176,11 +179,11 @@ def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequ
     run.check("server.service", lambda: _service(client, chosen.server))
     run.check("server.readiness", lambda: _ready(chosen))
     for namespace in namespaces:
-        run.check("server.namespace", lambda namespace=namespace: _namespace(client, namespace), namespace)  # type: ignore[misc]
+        run.check("server.namespace", lambda name: _namespace(client, name), namespace)
     if scratch:
         of_namespace = "://" not in scratch and scratch.count("/") == 1
         topic = f"persistent://{scratch}/topicpolicies-doctor" if of_namespace else full_topic(scratch)
-        run.check("scratch.change", lambda: _refusable(lambda: _dry_run(client, topic)), topic)
+        run.check("scratch.change", lambda name: _refusable(lambda: _dry_run(client, name)), topic)
 
 
 def connected(places: Sequence[Place]) -> str:
@@ -236,6 +239,95 @@ def _dry_run(client: Client, topic: str) -> str:
     return ""
 
 
+class Brokers:
+    """Checks the brokers of a server by its own options and credentials, as its operator.
+
+    No request creates a change log: of a namespace without one only metadata is requested.
+    """
+
+    def __init__(self, config: PulsarLogConfig, runner: Runner) -> None:
+        """``runner``: the event loop on which the admin API is called."""
+        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what clients have no use for need not be installed
+
+        self._config = config
+        self._runner = runner
+        self._admin = admin_api(config)
+
+    def close(self) -> None:
+        """Closes the connections to the admin API."""
+        self._runner.run(self._admin.close())
+
+    def check(self, run: Doctor, namespaces: Sequence[str]) -> None:
+        """Checks the brokers, and some namespaces there."""
+        scheme, _, hosts = self._config.service_url.partition("://")
+        first = urlsplit(f"//{hosts.split(',')[0]}")
+        place = Place(first.hostname or "", first.port or (6651 if scheme == "pulsar+ssl" else 6650))
+        run.check("broker.service", lambda: connected([place]))
+        run.check("broker.admin", self._answers)
+        run.check("token.accepted", self._token_accepted)
+        run.check("broker.policies", self._reads_change_logs)
+        for namespace in namespaces:
+            run.check("broker.namespace", self._exists, namespace)
+            run.check("broker.rates", self._rates, namespace)
+
+    def _get(self, *path: str) -> Any:
+        """Returns the JSON of an answer; None for "not found"."""
+        return self._runner.run(self._admin.get(*path, seconds=_BROKER_SECONDS))
+
+    def _object(self, *path: str) -> Mapping[str, Any]:
+        found = self._get(*path)
+        if not isinstance(found, dict):
+            raise LogError(LogState.ADMIN_UNREACHABLE, "The answer is not one of a broker.")
+        return found
+
+    def _answers(self) -> str:
+        try:
+            version = self._get("brokers", "version")
+        except LogError as error:
+            if error.state is LogState.ADMIN_REFUSED:
+                return "it asks who calls"
+            raise
+        if not isinstance(version, str) or len(version) >= 100 or "<" in version:
+            raise Problem("the answer is no version: it is another service")
+        return version.strip()
+
+    def _token_accepted(self) -> str:
+        self._get("clusters")
+        return "" if self._config.token_file is not None or self._config.oauth2 is not None else "without a token"
+
+    def _reads_change_logs(self) -> str:
+        from ..logs.pulsar.facts import unread_logs  # noqa: PLC0415
+
+        try:
+            settings = self._object("brokers", "configuration", "runtime")
+        except LogError as error:
+            if error.state is not LogState.ADMIN_REFUSED:
+                raise
+            told = "the brokers hide their configuration from this role, so it is not known whether they read change logs"
+            remedy = "Give the server a superuser's role, or do without the brokers' limits and defaults."
+            raise Problem(told, remedy, level="warning") from None
+        if str(settings.get("topicLevelPoliciesEnabled", "true")).lower() != "true":
+            raise Problem("topicLevelPoliciesEnabled is false")
+        problem, _ = unread_logs(settings)
+        if problem:
+            raise Problem(problem)
+        return ""
+
+    def _exists(self, namespace: str) -> str:
+        if self._get("namespaces", *namespace.split("/")) is None:
+            raise Problem("it does not exist", f"Create it (pulsar-admin namespaces create {namespace}), or correct its name.")
+        return ""
+
+    def _rates(self, namespace: str) -> str:
+        from ..logs.pulsar.facts import dialect_of  # noqa: PLC0415
+        from ..logs.pulsar.topics import throttling  # noqa: PLC0415
+
+        policies, version = self._object("namespaces", *namespace.split("/")), self._get("brokers", "version")
+        if told := throttling(namespace, policies, dialect_of(str(version).strip())):
+            raise Problem(told, level="warning")
+        return ""
+
+
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
 Scratch = Annotated[
@@ -285,8 +377,6 @@ def doctor(
         run.check("listen", lambda: _free(listen))
         run.check("data", lambda: _writable(data))
     if config is not None and isinstance(config.log, PulsarLogConfig):
-        from .broker_checks import Brokers  # noqa: PLC0415 - what clients have no use for need not be installed
-
         with reporting(chosen.output), Runner() as runner, closing(Brokers(config.log, runner)) as brokers:
             brokers.check(run, named)
     counts = run.counts

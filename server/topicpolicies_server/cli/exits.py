@@ -48,8 +48,8 @@ class ExitCode(enum.IntEnum):
     UNWELL = 10, "a check failed (doctor)"
 
 
-INTERRUPTED = 128 + signal.SIGINT
-"""The exit code of a command that Ctrl-C has ended, by the convention of shells."""
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+"""The exit codes of commands that Ctrl-C and SIGTERM have ended, by the convention of shells."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,
