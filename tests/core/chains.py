@@ -75,7 +75,8 @@ class Bench:
             else:
                 assert effect.request.request_id not in self.answers or effect.request.repeats == []
                 self.answers[effect.request.request_id] = effect.answer
-                effect.request.on_answer(effect.request, effect.answer)
+                if effect.request.on_answer is not None:
+                    effect.request.on_answer(effect.request, effect.answer)
 
     def land(self, event: Event | None = None) -> Folded:
         """Appends the next wanted event (or the given one) to the log, and folds it."""

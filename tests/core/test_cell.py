@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from topicpolicies_server.core.fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cell import (
     Cell,
@@ -102,7 +103,9 @@ def heads(draw: st.DrawFn, state: KeyState) -> Head | None:
         written = draw(st.sampled_from([document, None]) | DOCUMENTS)
         event = Event(KEY, draw(st.sampled_from(Action)), written, draw(st.sampled_from([stamp, None])), None, draw(st.booleans()))
         placed = Placed(draw(st.integers(0, 9)), draw(st.sampled_from([version]) | POSITIONS), event, draw(TIMES), draw(TEXTS))
-    return Head(KEY, document, version, draw(POSITIONS), placed, draw(st.integers(0, 1 << 40)), draw(st.integers(0, 9)))
+    partition = placed.partition if placed is not None else draw(st.integers(0, 9))
+    size = documents.size(document or {})
+    return Head(KEY, document, version, draw(POSITIONS), placed, draw(st.integers(0, 1 << 40)), partition, size)
 
 
 def seen_in(thing: object) -> Any:
@@ -201,7 +204,7 @@ def settled(requests: int, make_id: Any = lambda: uuid.uuid4().hex) -> Cell:
     stamp = Stamp(state.newest, StampKind.UPDATE, last.request_id, last.digest, "ci", "", ("max_producer_per_topic",), "base", "etag")
     placed = Placed(0, state.version, Event(KEY, Action.UPDATE, state.document, stamp), 1_790_000_000_000)
     cell = Cell(KEY, NAME, 0, state)
-    cell.head = Head(KEY, state.document, state.version, places[-2], placed, 77)
+    cell.head = Head(KEY, state.document, state.version, places[-2], placed, 77, 0, documents.size(state.document or {}))
     return cell
 
 

@@ -112,13 +112,13 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
     """A repeat is answered with the present version."""
-    original = chain_answers.repeat_answer
+    original = chain_answers.repeated
 
-    def planted(state: KeyState | None, remembered: Any) -> Result:
-        answer = original(state, remembered)
-        return answer if state is None else answer._replace(version=state.version, document=state.document)
+    def planted(request: Request, state: KeyState | None, remembered: Any) -> Any:
+        answer = original(request, state, remembered)
+        return answer._replace(version=state.version, document=state.document) if isinstance(answer, Result) and state else answer
 
-    patch.setattr(chain_answers, "repeat_answer", planted)
+    patch.setattr(sequencer, "repeated", planted)
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,8 @@ class Updates:
         self.last_used = self._loop.time()
         self._common.activity.updated(request, answer)
         try:
-            request.on_answer(request, answer)
+            if request.on_answer is not None:
+                request.on_answer(request, answer)
         except Exception:  # noqa: BLE001 (others wait for their answers)
             _LOG.exception("%s: delivering an answer failed", self._name)
 

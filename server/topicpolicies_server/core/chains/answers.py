@@ -87,16 +87,15 @@ def _configurations(offload: bytes) -> int:
     return len(TopicPolicies.FromString(offload).offload_policies.managed_ledger_extra_configurations)
 
 
-def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
-    """Returns the answer to the repeat of a request that was applied. The document is known only while it is still the head."""
-    known = state is not None and state.version == remembered.version
-    document = state.document if known and state is not None else None
-    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, replayed=True, known=known, before_known=False)
-
-
 def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
-    """Returns the answer to the repeat of a request that was applied; an error if the repeat has another body."""
-    return repeat_answer(state, remembered) if remembered.digest == request.digest else reused(request)
+    """Returns the answer to the repeat of a request that was applied; an error if the repeat has another body.
+
+    The document is known only while it is still the head.
+    """
+    if remembered.digest != request.digest:
+        return reused(request)
+    document, known = (state.document, True) if state is not None and state.version == remembered.version else (None, False)
+    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, replayed=True, known=known, before_known=False)
 
 
 def outcome_not_known(request: Request) -> PolicyError:

@@ -47,10 +47,6 @@ class Result(NamedTuple):
     """Whether ``before`` is that document. It is no longer known when a repeat of an applied request is answered."""
 
 
-def _nobody(request: Request, answer: Result | PolicyError) -> None:
-    """Ignores the answer: the default of ``Request.on_answer``."""
-
-
 @dataclass(eq=False, slots=True)
 class Request:
     """A validated update or delete. Requests are compared by identity."""
@@ -85,8 +81,8 @@ class Request:
     """What was known of the cluster when the request arrived; None: nothing."""
     constraints: Sequence[Constraint] = ()
     """What an operator allows the document to become."""
-    on_answer: Callable[[Request, Result | PolicyError], None] = _nobody
-    """Called with the answer by the code that performs the effect ``Settled``; the sequencer never calls it."""
+    on_answer: Callable[[Request, Result | PolicyError], None] | None = None
+    """Called with the answer by the namespace that the request was handed to, which sets it."""
     repeats: list[Request] = field(default_factory=list)
     """Later requests with the same id, which get the same answer."""
     batch: dict[PolicyKey, int] | None = None
@@ -110,8 +106,8 @@ class Request:
 
     @property
     def submitted(self) -> bool:
-        """Whether the request was handed to a namespace, which sets ``on_answer``."""
-        return self.on_answer is not _nobody
+        """Whether the request was handed to a namespace."""
+        return self.on_answer is not None
 
     @property
     def conditional(self) -> bool:

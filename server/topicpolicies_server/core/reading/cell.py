@@ -49,52 +49,29 @@ class Before(NamedTuple):
     """None: there was no document."""
 
 
+@dataclass(slots=True, eq=False)
 class Head:
     """A head, and the event that made it. Immutable, but for cached values and ``before``."""
 
-    __slots__ = (
-        "before",
-        "document",
-        "encoded",
-        "key",
-        "number",
-        "partition",
-        "placed",
-        "previous",
-        "size",
-        "version",
-        "with_before",
-    )
-
-    def __init__(
-        self,
-        key: PolicyKey,
-        document: Settings | None,
-        version: Position,
-        previous: Position,
-        placed: Placed | None,
-        number: int,
-        partition: int = 0,
-    ) -> None:
-        self.key = key
-        self.document = document
-        self.version = version
-        self.previous = previous
-        """The version before this one; "" if unknown, as for the first event seen of a key whose log was compacted."""
-        self.placed = placed
-        """The event that made this head; None for an absence of which there is no event."""
-        self.size = 0 if document is None else documents.size(document)
-        """The size of the document's settings in bytes; 0 if there is no document."""
-        self.number = number
-        """The number of the change that made this head: the view counts its changes. 0: no change made it."""
-        self.partition = partition if placed is None else placed.partition
-        """The partition of the event that made this head."""
-        self.before: Before | None = None
-        """The document before this one, as long as it may be needed; None: it is not known (any more)."""
-        self.encoded: bytes | None = None
-        """The change as watchers are sent it, serialized once for all of them."""
-        self.with_before: bytes | None = None
-        """The change as watchers are sent it that want the document before too."""
+    key: PolicyKey
+    document: Settings | None
+    version: Position
+    previous: Position
+    """The version before this one; "" if unknown, as for the first event seen of a key whose log was compacted."""
+    placed: Placed | None
+    """The event that made this head; None for an absence of which there is no event."""
+    number: int
+    """The number of the change that made this head: the view counts its changes. 0: no change made it."""
+    partition: int = 0
+    """The partition of the event that made this head."""
+    size: int = 0
+    """The size of the document's settings in bytes; 0 if there is no document."""
+    before: Before | None = None
+    """The document before this one, as long as it may be needed; None: it is not known (any more)."""
+    encoded: bytes | None = None
+    """The change as watchers are sent it, serialized once for all of them."""
+    with_before: bytes | None = None
+    """The change as watchers are sent it that want the document before too."""
 
     @property
     def event(self) -> Event | None:
@@ -409,7 +386,8 @@ def _at(found: list[Settings], index: int | None) -> Settings | None:
 def _head(key: PolicyKey, header: Header, fields: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None) -> Head:
     shown, version, previous, event = fields
     placed = None if event is None else _event_of(key, event, found, requests)
-    return Head(key, _at(found, shown), version, previous, placed, header.number, header.head_partition)
+    document = _at(found, shown)
+    return Head(key, document, version, previous, placed, header.number, header.head_partition, documents.size(document or {}))
 
 
 def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, found: list[Settings]) -> None:

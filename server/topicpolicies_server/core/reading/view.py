@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -24,6 +24,7 @@ from ..fold.fold import FoldContext, Folded, KeyState, fold, restatement
 from ..fold.keystate import ALONE
 from ..fold.operation import Status, conditional
 from ..names import PolicyKey, Scope
+from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position, Remembered, Stamp
 from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, key_of, name_of, to_bytes
@@ -184,10 +185,6 @@ class View:
                     yield HeadPlace(header.number, header.head_partition, header.position(kept), name)
             elif kept.head is not None:
                 yield HeadPlace(kept.head.number, kept.head.partition, kept.head.position, name)
-
-    def heads_at(self, places: Iterable[HeadPlace]) -> list[Head]:
-        """Returns the heads at some places."""
-        return [head for place in places if (head := self._head(place.name)) is not None]
 
     def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
         """Returns the heads without a document that ``since`` accepts, the oldest change first."""
@@ -360,7 +357,8 @@ class View:
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed) -> Head:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
         self.number += 1
-        head = Head(cell.key, document, version, previous, placed, self.number)
+        size = documents.size(document) if document is not None else 0
+        head = Head(cell.key, document, version, previous, placed, self.number, placed.partition, size)
         there, was_there = head.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:

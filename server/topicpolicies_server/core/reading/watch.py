@@ -271,8 +271,7 @@ class WatchHub:
                     places.append(place)
             else:
                 going_on.discard(place.partition)
-        places.reverse()
-        return self.view.heads_at(places)
+        return [head for place in reversed(places) if (head := self.view.head(key_of(place.name))) is not None]
 
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self.token.log or len(token.positions) != len(self.token.positions):
