@@ -1,8 +1,7 @@
 """Files of a configuration: reads regular ones only (opening a pipe would block), and reads them anew while the process runs.
 
-A *source* is a value that is read from files, such as a certificate and its key, or from those of a folder. The module that uses the
-value says how it is read, and what to do when it has changed. Each source is checked every second on a thread of its own, so a disk that
-hangs blocks neither the event loop nor other sources. SIGHUP has all sources read at once.
+A *source* is a value that is read from files, such as a certificate and its key, or from those of a folder. Each is checked every second on
+a thread of its own, so a disk that hangs blocks neither the event loop nor other sources. SIGHUP has all sources read at once.
 
 A value stays in force until another one can be read and put in force. Half of a file may be valid, so files are read when they have been
 unchanged for ``_SETTLING_SECONDS``. Whether a file has changed is seen by its ctime too, because a file's owner can set its mtime back.

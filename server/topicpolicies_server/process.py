@@ -1,9 +1,8 @@
 """Runs a server or a guard as a process of its own, until it is told to stop: its start, its signals, its garbage collector and its end.
 
 SIGTERM and SIGINT stop it, SIGUSR1 pauses repairs, SIGUSR2 resumes them, and SIGHUP has certificates and other files read anew. Pausing is
-a signal and not a call of the service, because it is for the operator of the process, perhaps at a moment when they do not trust what it
-does, and the system lets no other user send signals. Sending a signal twice does no harm; the log and the metrics show what is in force.
-SIGHUP, SIGUSR1 and SIGUSR2 never end the process, not even while it starts or stops: their sender wants it to go on.
+a signal and not a call of the service, because it is for the operator of the process. SIGHUP, SIGUSR1 and SIGUSR2 never end the process,
+not even while it starts or stops: their sender wants it to go on.
 
 The interpreter's cyclic garbage collector delays every answer while it runs, and its time grows with the objects that it examines. Only
 reference cycles need it. So it is tuned for the whole process: it is off during the start, whose objects are set aside (``gc.freeze``), and

@@ -1,22 +1,8 @@
 """Whether a process is alive, and ready: whether its change log can be reached, and whether it goes on serving.
 
-=========  =====================================  =========  ================================================================
-state      event                                  next       what follows
-=========  =====================================  =========  ================================================================
-STARTING   answered                               READY      reported
-STARTING   failed, for less than the patience     STARTING   not ready yet; callers that need the log wait
-STARTING   failed, for longer                     CUT_OFF    reported, with the problem
-READY      failed                                 DOUBTED    nothing: one question without an answer is no outage
-DOUBTED    answered                               READY      nothing
-DOUBTED    failed, for less than the patience     DOUBTED    nothing
-DOUBTED    failed, for longer                     CUT_OFF    reported, with the problem; what waits for the log is refused
-CUT_OFF    failed                                 CUT_OFF    the problem is updated
-CUT_OFF    answered                               READY      reported, with how long the log was out of reach
-any        drained                                DRAINING   reported
-DRAINING   all                                    DRAINING   nothing
-=========  =====================================  =========  ================================================================
-
-The process is ready in READY and DOUBTED. Listeners are called at each transition that is reported.
+One question without an answer is no outage: the log is only *doubted* then. It is *cut off* when it has not answered for longer than the
+patience; then what waits for it is refused. The process is ready in READY and DOUBTED. Listeners are called, and the transition is logged
+and counted, whenever this changes.
 """
 
 from __future__ import annotations

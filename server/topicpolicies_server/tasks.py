@@ -1,9 +1,7 @@
 """Background tasks, each with an owner that handles its failure; and threads that the end of the process does not wait for.
 
-If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever.
-``RestartedTask`` is one task that should run on: an exception of any type is logged, and the task begins anew after a pause, until it
-returns or is stopped. ``TaskSet`` is any number of tasks that end by themselves: their failures are logged, and ``close`` ends those that
-are left. A ``CancelledError`` without a request to cancel the task comes from something that it awaited, and counts as a failure.
+If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever. A
+``CancelledError`` without a request to cancel the task comes from something that it awaited, and counts as a failure.
 """
 
 from __future__ import annotations
@@ -33,11 +31,7 @@ class RestartedTask:
         pause_seconds: float = 1.0,
         failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
-        """Does nothing before ``start``.
-
-        ``run`` is called again after each failure, after a pause; when it returns, the task has ended. ``failed`` is called with each
-        failure, before the pause.
-        """
+        """Does nothing before ``start``. ``run`` is called anew, after a pause, until it returns; ``failed`` gets each failure."""
         self.name = name
         self._run = run
         self._pause = pause_seconds

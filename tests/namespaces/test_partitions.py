@@ -60,7 +60,8 @@ def test_a_watch_continues_in_more_partitions(mode: Mode, begun: str) -> None:
         token = None
         if begun != "with a snapshot":
             ahead = begun.endswith("ahead")
-            token = Token(bench.namespace.log_identity, (version.replace("1", "2") if ahead else version,))
+            assert bench.namespace.hub is not None
+            token = Token(bench.namespace.hub.token.log, (version.replace("1", "2") if ahead else version,))
         watcher = await bench.namespace.watch(Selection(None), mode, token, lambda: None)
         watcher.take(100)
         await _reopened(bench, 3)

@@ -14,6 +14,7 @@ quarter of the time while answers take less than 1.7 s.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections import Counter
@@ -38,19 +39,14 @@ _TRYING_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
 """After this time a question counts as unanswered, even if part of the answer has come."""
 _TELL_SECONDS = 60.0
-"""How often to log that there are no answers."""
+"""How often to log that there are no answers, or no room."""
 _RARELY_SECONDS = 60.0
 """How often to ask what is also known in another way, or was refused."""
-_BROKERS_SECONDS = 10.0
-"""How often to ask which brokers there are, and whether a namespace that a pattern names still has its log."""
 _AGAIN_SECONDS = 5.0
-"""When to ask again what brokers have loaded, if that was not answered."""
+"""How often to ask which brokers there are, and whether a namespace that a pattern names still has its log; and when to try again what has
+failed: to load a namespace, to ask what brokers have loaded, or to find namespaces at all."""
 _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
 """After an answer the guard asks nothing for this many times as long as it took, and no longer than that."""
-_RETRY_SECONDS = 10.0
-"""How long to wait before another attempt to load namespaces, or to find them after a failure."""
-_TELL_EVERY = 6
-"""One in so many failed attempts in a row is logged."""
 _AT_ONCE = 10
 """How many namespaces begin to load before others have their turns: that takes some milliseconds."""
 
@@ -88,10 +84,10 @@ class Guard:
         """The tenants of the patterns with wildcards, which may have wildcards themselves."""
         self._loaded: frozenset[str] | None = None
         """The matching namespaces that brokers have loaded; None: they do not all say."""
-        self._warned_at = float("-inf")
+        self._warned_at = self._refused_at = float("-inf")
         self._refusal_told = False
         runs = {"finding out which namespaces to guard": self.find, "guarding the namespaces that were found": self._follow}
-        self._tasks = [RestartedTask(name, run, pause_seconds=_RETRY_SECONDS) for name, run in runs.items()]
+        self._tasks = [RestartedTask(name, run, pause_seconds=_AGAIN_SECONDS) for name, run in runs.items()]
 
     @property
     def guarded(self) -> int:
@@ -111,19 +107,15 @@ class Guard:
 
     async def _follow(self) -> None:
         """Guards what the discovery has found, whenever that changes; what could not be loaded is tried again from time to time."""
-        tries = 0
         while True:
             self.changed.clear()
             self._let_go(self._held.keys() - self.found)
-            await self._keep(self.found - self._held.keys(), tell=tries % _TELL_EVERY == 0)
-            try:
-                async with asyncio.timeout(_RETRY_SECONDS):
+            await self._keep(self.found - self._held.keys())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN_SECONDS):
                     await self.changed.wait()
-                tries = 0
-            except TimeoutError:
-                tries += 1
 
-    async def _keep(self, names: AbstractSet[str], *, tell: bool) -> None:
+    async def _keep(self, names: AbstractSet[str]) -> None:
         """Loads namespaces that are to be guarded, as far as there is room. Others have their turns between: there may be thousands."""
         refusals: list[tuple[str, PolicyError]] = []
         for number, name in enumerate(sorted(names), start=1):
@@ -137,7 +129,9 @@ class Guard:
             namespace.hold(self)
             self._held[name] = namespace
             _LOG.info("%s is guarded", name)
-        if refusals and tell:
+        now = asyncio.get_running_loop().time()
+        if refusals and now - self._refused_at >= _TELL_SECONDS:
+            self._refused_at = now
             first, why = refusals[0]
             _LOG.warning("%s and %d others can't be guarded yet: %s", first, len(refusals) - 1, why.message)
 
@@ -164,7 +158,7 @@ class Guard:
             for name, at in due.items():
                 if name not in self.found or now() >= at:
                     await self._check_log(name)
-                    due[name] = now() + _BROKERS_SECONDS
+                    due[name] = now() + _AGAIN_SECONDS
             await asyncio.sleep(self._soon)
 
     async def _follow_brokers(self) -> None:
@@ -189,7 +183,7 @@ class Guard:
         cluster = _field("cluster", await self._ask("cluster", "brokers", "configuration", "runtime"), "clusterName", str)
         while True:
             brokers = _names("brokers", await self._ask("brokers", "brokers", cluster)) or _not_understood("brokers")
-            until = now() + _BROKERS_SECONDS
+            until = now() + _AGAIN_SECONDS
             while now() < until:
                 loaded: set[str] = set()
                 for broker in sorted(brokers):

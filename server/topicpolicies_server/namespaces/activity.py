@@ -160,10 +160,6 @@ class Activity:
             written = isinstance(answer, Result) and answer.outcome is Outcome.APPLIED and not request.validate_only
             self.confirmations["overtaken" if written else "held"] += 1
 
-    def not_appended(self, error: PolicyError) -> None:
-        """Counts an event of ours that the log has not acknowledged."""
-        self.append_failures[error.reason] += 1
-
     def loaded(self, namespace: str) -> None:
         """Counts a namespace whose log has been read and whose view answers."""
         self.loads["loaded"] += 1

@@ -1,7 +1,6 @@
 """One opening of a namespace's change log: folds what the log reports into a view, and passes it on.
 
-It calls the other parts of the namespace directly: for each event the watch hub, the requests and the repairs, then for all that came at
-once the history, and who waits for a position. A follower that is retired changes and reports nothing any more.
+A follower that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
 its batch is taken. If a part fails on a report, the view is ahead of what that part knows, so the log counts as lost and is read anew.
@@ -235,7 +234,7 @@ class Follower:
         if self._retired:
             return
         try:
-            self._common.activity.not_appended(error)
+            self._common.activity.append_failures[error.reason] += 1
             if self._serves:
                 self._updates.append_failed(event, self.view.state(event.key), error)
         except Exception as failure:  # noqa: BLE001 (the log is read anew)
@@ -290,7 +289,7 @@ class Follower:
             await asyncio.sleep(_LOOKS_SECONDS)
 
     def is_read_back(self, positions: Sequence[Position]) -> bool:
-        """Returns whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
+        """Whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
         return self.readback is not None and self.readback.is_read(positions)
 
     def passed(self, positions: Sequence[Position]) -> None:

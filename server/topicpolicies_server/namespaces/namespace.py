@@ -1,12 +1,10 @@
 """One namespace: its log is loaded on first use, once however many callers ask; followed; and loaded anew whenever it is lost.
 
-One coroutine is all of its life (``Namespace._run``): open the log, read it, let its view answer, wait until the log is lost; after a
-failed attempt, pause. Callers wait while it loads or pauses, and get the error of an attempt that fails. An attempt that makes progress
-goes on for as long as it takes. The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as
-a caller needs the namespace, but at least ``ASKED_SECONDS`` after the failure.
+One coroutine is all of its life (``Namespace._run``). Callers wait while it loads or pauses, and get the error of an attempt that fails. An
+attempt that makes progress goes on for as long as it takes. The next attempt after a failure begins after a pause, each twice as long as
+the one before; or as soon as a caller needs the namespace, but at least ``ASKED_SECONDS`` after the failure.
 
-A namespace has one open log at a time. Each opening has a follower, and only this coroutine lets one answer, or ends it. Everything between
-two awaits is one step: nothing awaits or sends while it holds shared state.
+A namespace has one open log at a time. Each opening has a follower, and only this coroutine lets one answer, or ends it.
 """
 
 from __future__ import annotations
@@ -86,7 +84,6 @@ class Namespace:
         """
         self.name = name
         self.phase = Phase.LOADING
-        """The phase that clients and health checks see."""
         self.error: PolicyError | None = None
         """Why the last attempt to load failed, the log was lost, or the namespace is closed; None: there is no such reason."""
         self.reading: Follower | None = None
@@ -96,7 +93,6 @@ class Namespace:
         self.view: View | None = None
         """The view that answers, or answered last, also after the namespace has ended; None: none has."""
         self.hub: WatchHub | None = None
-        """The watchers of that view."""
         self._common = common
         self._chance = chance
         self._dismiss = dismiss
@@ -196,17 +192,8 @@ class Namespace:
             await asyncio.sleep(0)
         return topics
 
-    def is_beyond(self, token: Token) -> bool:
-        """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
-        return self.hub is not None and self.hub.is_beyond(token)
-
     async def watch(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
-        """Adds a watcher of this namespace, which has to be given back with ``unwatch``.
-
-        Raises:
-            PolicyError: the log can't be read.
-            OutOfRange: the token can't be resumed from.
-        """
+        """Adds a watcher, until ``unwatch``. Raises PolicyError (the log can't be read), OutOfRange (the token can't be resumed from)."""
         _, hub = await self._until_ready()
         watcher = hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
@@ -240,11 +227,7 @@ class Namespace:
         self.updates.last_used = self._loop.time()
 
     async def ready(self) -> None:
-        """Returns when the namespace can answer.
-
-        Raises:
-            PolicyError: it can't be loaded, or it is closed.
-        """
+        """Returns when the namespace can answer; fails as ``get`` does."""
         await self._until_ready()
 
     # --- what is reported of it -------------------------------------------------------------------------------------
@@ -258,11 +241,6 @@ class Namespace:
     def cause(self) -> Reason:
         """The reason that belongs to ``problem``; NAMESPACE_LOADING if there is none."""
         return self.error.reason if self.error is not None else Reason.NAMESPACE_LOADING
-
-    @property
-    def log_identity(self) -> str:
-        """The identity of the log that serves, or served last; "" if none did."""
-        return self.hub.token.log if self.hub is not None else ""
 
     @property
     def complete_as_of_ms(self) -> int:
@@ -374,11 +352,7 @@ class Namespace:
     # --- waiting ----------------------------------------------------------------------------------------------------
 
     async def _until_ready(self) -> tuple[View, WatchHub]:
-        """Returns the view and the hub once the view answers.
-
-        Raises:
-            PolicyError: the namespace can't be loaded, or it is closed.
-        """
+        """Returns the view and the hub once the view answers; raises PolicyError if it can't be loaded, or is closed."""
         while self.phase is not Phase.READY or self.served is None or self.served.lost_by is not None:
             if self.phase is Phase.CLOSED:
                 assert self.error is not None, "closed"
@@ -438,11 +412,7 @@ class Namespace:
             # else it was compacted or moved: waiting callers need not know
 
     async def _load(self) -> None:
-        """Opens the log, reads it, and lets its view answer.
-
-        Raises:
-            LogError: it can't be loaded now.
-        """
+        """Opens the log, reads it, and lets its view answer."""
         common, limits = self._common, self._common.limits
         start: Start | None = None
         follower: Follower | None = None
@@ -528,11 +498,7 @@ class Namespace:
         return place.start, restored
 
     async def _read(self, follower: Follower) -> None:
-        """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
-
-        Raises:
-            TimeoutError: nothing came for too long.
-        """
+        """Waits until the log is read or lost, for as long as there is progress (else TimeoutError)."""
         positions, looks = tuple(follower.positions), 0
         while not (follower.is_read or follower.lost_by is not None):
             if looks == _LOOKS:

@@ -1,7 +1,5 @@
 """How far the view of a namespace has come along its log: who waits for a position, and as of when the view is complete.
 
-**Versions**: a read that names a version is answered once the view has come to it.
-
 **Confirmations** of answers that write nothing (``core/chains/sequencer``): the log is asked where the partition of a request's key ends,
 and the answer is confirmed once the view has come to there. Requests of one partition that wait together share a question.
 
@@ -89,11 +87,7 @@ class Progress:
                 future.set_result(None)
 
     async def reached(self, view: View, key: PolicyKey, version: Position) -> None:
-        """Returns once the view, which answers, has come to a version of a key.
-
-        Raises:
-            PolicyError: it did not in time (``VERSION_NOT_REACHED``).
-        """
+        """Returns once the view, which answers, has come to a version of a key; raises VERSION_NOT_REACHED if it has not in time."""
         assert self._log is not None, "it serves"
         partition = self._log.partition_of(key)
         if self._here[partition] >= version or view.version(key) >= version:
@@ -104,11 +98,7 @@ class Progress:
             raise not_reached(self._name, version) from None
 
     async def _until(self, partition: int, position: Position, seconds: float) -> None:
-        """Returns once the view has come to a position of a partition.
-
-        Raises:
-            TimeoutError: it did not within so many seconds.
-        """
+        """Returns once the view has come to a position of a partition; raises TimeoutError if it has not within so many seconds."""
         future = asyncio.get_running_loop().create_future()
         self.waits[future] = partition, position
         try:
@@ -122,10 +112,8 @@ class Progress:
     async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, *, paced: bool) -> None:
         """Asks where a partition ends now, and waits until the view has come to there.
 
-        The log is asked again whenever so many seconds are over; ``paced``: within the rate of all namespaces.
-
-        Raises:
-            PolicyError: there was no answer.
+        The log is asked again whenever so many seconds are over; ``paced``: within the rate of all namespaces. Raises PolicyError if there
+        is no answer.
         """
         end = await self._end(log, partition)
         while self._here[partition] < end:

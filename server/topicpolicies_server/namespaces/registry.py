@@ -1,8 +1,4 @@
-"""All namespaces of a server: loaded on first use, once however many callers there are, and dropped when idle (PIP-39's lazy eviction).
-
-A namespace that nothing uses is idle. It is dropped after a while, and sooner where there is no room: for another namespace, or for what
-those in use keep in memory (``common``); then the one that was used the longest time ago goes first.
-"""
+"""All namespaces of a server: loaded on first use, and dropped when nothing has used them for a while, or where there is no room."""
 
 from __future__ import annotations
 
@@ -73,7 +69,6 @@ class Registry:
             readiness=readiness or Readiness(0.0, known=True),
             checkpoints=checkpoints,
         )
-        """What all namespaces have in common."""
         self.common.readiness.add_listener(self._reach_changed)
         self._namespaces: OrderedDict[str, Namespace] = OrderedDict()
         """By name; the one that was asked for last is the last one."""

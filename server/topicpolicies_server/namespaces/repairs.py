@@ -1,11 +1,8 @@
 """Repairs: events that make the raw document of a key equal to its head, so that brokers show it (``core/fold/fold``).
 
 All sidecars see at the same moment that one is due. Each waits a little, at random, so that mostly one of them publishes it and the others
-find nothing left to do; copies do no harm. All repairs of a server share a rate. An operator who wants to look first may pause them; no
-repair is lost meanwhile.
-
-If events of its key are in flight their outcome decides whether one is still due. One that the log does not take now is tried again after
-a while.
+find nothing left to do; copies do no harm. All repairs of a server share a rate, and an operator may pause them. If events of its key are
+in flight, their outcome decides whether one is still due.
 """
 
 from __future__ import annotations

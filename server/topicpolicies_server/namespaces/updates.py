@@ -1,8 +1,7 @@
 """The updates of one namespace, from their arrival to their answers; and the one place that knows which log serves.
 
-An update passes through here once on its way down (``submit``: the sequencer computes an event, the log takes it) and once on its way up
-(``_perform``: the sequencer has settled its request). Where a log has one writer at a time, updates wait until it is known which process
-that is: this process then takes them, or names the other.
+Where a log has one writer at a time, updates wait until it is known which process that is: this process then takes them, or names the
+other.
 
 A request has only *arrived* while the view does not answer yet, or the writer is not known; then the sequencer has it, without an event at
 first. If its time is over by then, or the namespace is closed, nothing was done. Once the log has its event, or may have, the answer is

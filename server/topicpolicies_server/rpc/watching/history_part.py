@@ -90,7 +90,7 @@ class HistoryPart(Part):
         while namespace.phase is not Phase.CLOSED:
             self._signalled.clear()
             ready, confirmed = namespace.phase is Phase.READY, namespace.complete_as_of_ms
-            if ready and namespace.is_beyond(place):
+            if ready and namespace.hub is not None and namespace.hub.is_beyond(place):
                 place = self._begin_anew("it is ahead of the log")
             try:
                 history = histories.of(self._registry)
@@ -99,7 +99,7 @@ class HistoryPart(Part):
                 if not ready:  # until the namespace is loaded, the identity of its log is not known
                     await self._new_entries(namespace)
                     continue
-                if place.log != namespace.log_identity:
+                if namespace.hub is None or place.log != namespace.hub.token.log:
                     place = self._begin_anew(str(error))
                     continue
                 stretch = Stretch([], place, more=False, whole=True)  # the history has recorded nothing of this log yet
