@@ -116,10 +116,8 @@ class Call:
     def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
-        Args:
-            method: the method's name, such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
-            context: gRPC's context (``grpc.aio.ServicerContext``).
-            endless: whether the call does not end by itself when the server stops.
+        ``method`` is a name such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
+        ``endless``: whether the call does not end by itself when the server stops.
         """
         self.context = context
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())

@@ -32,11 +32,7 @@ Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRe
 def read_change(message: Change, caller: Caller = NOBODY, trace: TraceContext = NO_TRACE, at: str = "") -> tuple[str, Request]:
     """Reads an update or a deletion. Returns its namespace, and the request for the namespace's sequencer.
 
-    Args:
-        message: the change.
-        caller: who makes it.
-        trace: the trace in which it is made.
-        at: the prefix of its fields' names in violations, if it is a change of a batch.
+    ``at``: the prefix of its fields' names in violations, if it is a change of a batch.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
