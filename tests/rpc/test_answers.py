@@ -77,9 +77,14 @@ def test_serialized_answers_equal_those_of_protobuf(
     assert len(raw) == expected.ByteSize(), "a field is written twice"
 
     whole = service_pb2.BatchUpdatePoliciesResponse(results=[service_pb2.PolicyChangeResult(success=expected)])
-    serialized = answers.batch_answer([(request, result, documents.wire)])
+    serialized = answers.batch_answer([batched(request, result)])
     assert service_pb2.BatchUpdatePoliciesResponse.FromString(serialized) == whole
     assert len(serialized) == whole.ByteSize()
+
+
+def batched(request: Request | None, answer: answers.Answer) -> answers.BatchedChange:
+    """Returns a change of a batch, with its answer."""
+    return answers.BatchedChange(0, service_pb2.PolicyChangeRequest(), request, wire=documents.wire, answer=answer)
 
 
 def test_documents_that_have_no_room_in_the_answer_to_a_batch_are_left_out_and_later_smaller_ones_are_not() -> None:
@@ -87,7 +92,7 @@ def test_documents_that_have_no_room_in_the_answer_to_a_batch_are_left_out_and_l
     large.entry_filters.entry_filter_names = "x" * 1_000_000
     sizes = [large, large, large, large, TopicPolicies(max_producer_per_topic=1)]
     changes = [
-        (Request(key, CHANGE, str(number), ""), Result(Outcome.APPLIED, settings(each), f"{number}1", "0"), documents.wire)
+        batched(Request(key, CHANGE, str(number), ""), Result(Outcome.APPLIED, settings(each), f"{number}1", "0"))
         for number, each in enumerate(sizes)
     ]
     results = service_pb2.BatchUpdatePoliciesResponse.FromString(answers.batch_answer(changes)).results
@@ -108,5 +113,5 @@ def test_a_serialized_document_equals_that_of_protobuf(
 
 def test_the_error_of_a_change_in_a_batch_is_its_status() -> None:
     error = invalid()
-    (result,) = service_pb2.BatchUpdatePoliciesResponse.FromString(answers.batch_answer([(None, error, documents.wire)])).results
+    (result,) = service_pb2.BatchUpdatePoliciesResponse.FromString(answers.batch_answer([batched(None, error)])).results
     assert result.error == status(error)

@@ -79,11 +79,7 @@ NOBODY = Caller("", Way.NONE)
 
 
 def invalid(why: str) -> PolicyError:
-    """Returns the error for invalid credentials.
-
-    Args:
-        why: a sentence.
-    """
+    """Returns the error for invalid credentials. ``why``: a sentence."""
     return PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_INVALID, why)
 
 

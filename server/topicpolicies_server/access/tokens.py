@@ -51,13 +51,9 @@ def read_unverified(token: str) -> UnverifiedClaims:
 
 
 def verified(token: str, key: Key, leeway: float, require: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the claims of a token that a key has signed, and that is valid at this time.
+    """Returns the claims of a token that a key has signed, and that is valid at this time, give or take ``leeway`` seconds.
 
-    Args:
-        token: the token.
-        key: the key.
-        leeway: by how many seconds clocks may differ.
-        require: claims that the token must have.
+    ``require``: claims that it must have.
 
     Raises:
         PolicyError: CREDENTIALS_EXPIRED: the token has expired; CREDENTIALS_INVALID: it is not valid for another reason.

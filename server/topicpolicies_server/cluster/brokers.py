@@ -104,11 +104,9 @@ _GIGABYTE = 1024**3
 
 
 def cluster_facts(cluster: str, configuration: Mapping[str, Any]) -> ClusterFacts:
-    """Returns what the rules and the effective policies need of a broker's configuration.
+    """Returns what the rules and the effective policies need of a broker's configuration: values or their texts, by name.
 
-    Args:
-        cluster: the cluster's name.
-        configuration: values or their texts, by name; a missing setting has Pulsar's default.
+    ``cluster`` is the cluster's name. A missing setting has Pulsar's default.
 
     Raises:
         ValueError: a setting is no value of its type.

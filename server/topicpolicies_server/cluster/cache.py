@@ -38,12 +38,8 @@ class Cache(Generic[_Key, _Value]):
     ) -> None:
         """Creates an empty cache.
 
-        Args:
-            ask: requests an answer; it must return in bounded time.
-            fresh_seconds: how long an answer is fresh. Its use in the second half of that time starts a refresh.
-            most: how many answers are kept; the oldest are evicted.
-            now: returns monotonic seconds.
-            keep: whether an answer is worth keeping.
+        ``ask`` requests an answer, and must return in bounded time. The use of an answer in the second half of ``fresh_seconds`` starts a
+        refresh. ``most``: how many are kept; the oldest are evicted. ``keep``: whether an answer is worth keeping.
         """
         self._ask = ask
         self._fresh = fresh_seconds

@@ -90,12 +90,7 @@ _TYPES = SubscriptionType.DESCRIPTOR
 
 
 def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
-    """Returns a namespace's policies as a document.
-
-    Args:
-        policies: the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}``.
-        cluster: the local cluster, whose rates are taken.
-    """
+    """Returns the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}`` as a document, with the rates of the local cluster."""
     level = TopicPolicies()
     for name, field in _NAMESPACE_SCALARS.items():
         if policies.get(name) is not None:

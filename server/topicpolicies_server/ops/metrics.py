@@ -96,10 +96,8 @@ class Counted(Protocol):
 class CallCounts:
     """An observer that counts calls (``rpc.calls.Observer``). It is used on the event loop; other threads may call ``families``.
 
-    Args:
-        watches: returns for each open watch how many records wait to be taken.
-        unread_seconds: returns the longest time for which a peer has not taken what was written to it.
-        in_progress: returns the methods of the calls in progress.
+    ``watches`` returns for each open watch how many records wait to be taken, ``unread_seconds`` the longest time for which a peer has not
+    taken what was written to it, ``in_progress`` the methods of the calls in progress.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ defines that records can be concatenated, so a message is made by joining its re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
@@ -24,6 +25,7 @@ from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..core.reading.tokens import Token
 from ..history.entries import Entry
+from ..namespaces.namespace import Namespace
 from . import resume_tokens
 from .errors import status
 
@@ -31,6 +33,24 @@ Wire: TypeAlias = Callable[[Settings], bytes]
 """Serializes a document, with or without secrets, as ``TopicPolicies``."""
 Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
 """What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
+
+
+@dataclass(eq=False, slots=True)
+class BatchedChange:
+    """A change of a batch."""
+
+    index: int
+    message: service_pb2.PolicyChangeRequest
+    request: Request | None = None
+    """What was read; None: it was not read, or is invalid."""
+    namespace: str = ""
+    wire: Wire | None = None
+    """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
+    served: Namespace | None = None
+    """The namespace that it was submitted to; None: it was not, or has its result."""
+    answer: Answer | None = None
+    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
+    seconds: float = 0.0
 
 
 def wire_of(granted: Granted) -> Wire:
@@ -103,10 +123,11 @@ def _documents(request: Request, result: Result, wire: Wire) -> bytes:
     return answer
 
 
-def batch_answer(results: Iterable[tuple[Request | None, Answer | None, Wire]]) -> bytes:
-    """Returns a serialized ``BatchUpdatePoliciesResponse``, of each change's request (None: it is invalid), answer and serializer."""
+def batch_answer(changes: Iterable[BatchedChange]) -> bytes:
+    """Returns a serialized ``BatchUpdatePoliciesResponse``."""
     records, room = [], _MOST_DOCUMENTS
-    for request, answer, wire in results:
+    for change in changes:
+        request, answer = change.request, change.answer
         if isinstance(answer, PolicyError):
             content = service_pb2.PolicyChangeResult(error=status(answer)).SerializeToString()
         else:
@@ -114,7 +135,7 @@ def batch_answer(results: Iterable[tuple[Request | None, Answer | None, Wire]]) 
             if isinstance(answer, service_pb2.ChangeResult):
                 success = _within(answer, room).SerializeToString()
             else:
-                success = change_answer(request, answer, wire, room)
+                success = change_answer(request, answer, change.wire or secrets.wire, room)
             content = record(_SUCCESS, success)
             room = max(0, room - len(success))
         records.append(record(_RESULTS, content))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from topicpolicies.v1 import service_pb2
 
@@ -19,10 +18,8 @@ from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
-from ..core.policies import secrets
 from ..core.reasons import ViolationReason
 from ..logs.change_log import NotLeader
-from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import asked_to_end
 from . import answers, errors, requests
@@ -34,24 +31,6 @@ TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
-
-
-@dataclass(eq=False, slots=True)
-class BatchedChange:
-    """A change of a batch."""
-
-    index: int
-    message: service_pb2.PolicyChangeRequest
-    request: Request | None = None
-    """What was read; None: it was not read, or is invalid."""
-    namespace: str = ""
-    wire: answers.Wire | None = None
-    """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
-    served: Namespace | None = None
-    """The namespace that it was submitted to; None: it was not, or has its result."""
-    answer: answers.Answer | None = None
-    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
-    seconds: float = 0.0
 
 
 class ChangeBatch:
@@ -75,8 +54,8 @@ class ChangeBatch:
         if len(changes) > MOST_CHANGES:
             problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
-        self._changes = [BatchedChange(index, message) for index, message in enumerate(changes)]
-        self._by_request: dict[Request, BatchedChange] = {}
+        self._changes = [answers.BatchedChange(index, message) for index, message in enumerate(changes)]
+        self._by_request: dict[Request, answers.BatchedChange] = {}
         self._call = call
         self._forwarding = forwarding
         self._trace = call.trace_context()
@@ -102,7 +81,7 @@ class ChangeBatch:
             await asyncio.wait({making})
             if not making.cancelled():
                 making.result()
-            return answers.batch_answer([(each.request, each.answer, each.wire or secrets.wire) for each in self._changes])
+            return answers.batch_answer(self._changes)
         finally:
             making.cancel()
             self._making = None  # the error of a cancelled task refers to this batch
@@ -153,9 +132,9 @@ class ChangeBatch:
             raise
         return count
 
-    async def _make(self, changes: Iterable[BatchedChange]) -> None:
+    async def _make(self, changes: Iterable[answers.BatchedChange]) -> None:
         """Reads changes and submits them, all namespaces at once."""
-        by_namespace: dict[str, list[BatchedChange]] = {}
+        by_namespace: dict[str, list[answers.BatchedChange]] = {}
         over = self._loop.time() + TURN_SECONDS
         for change in changes:
             if self._read(change):
@@ -165,7 +144,7 @@ class ChangeBatch:
                 over = self._loop.time() + TURN_SECONDS
         await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
 
-    def _read(self, change: BatchedChange) -> bool:
+    def _read(self, change: answers.BatchedChange) -> bool:
         which, place = change.message.WhichOneof("change"), f"changes[{change.index}]"
         try:
             if which is None:
@@ -184,7 +163,7 @@ class ChangeBatch:
         self._by_request[request] = change
         return True
 
-    async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
+    async def _submit(self, name: str, together: Sequence[answers.BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
             granted = await self._call.permit(self._grants, name, Permission.CHANGE)
@@ -216,9 +195,9 @@ class ChangeBatch:
             self._withdraw(together)
             self._refuse(together, errors.internal())
 
-    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[BatchedChange]) -> None:
+    async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[answers.BatchedChange]) -> None:
         """Admits changes of a namespace, all at once; those that are not admitted have their results."""
-        waiting: list[BatchedChange] = []
+        waiting: list[answers.BatchedChange] = []
         facts: list[Awaitable[None]] = []
         for change in together:
             assert change.request is not None, "it was read"
@@ -256,7 +235,7 @@ class ChangeBatch:
             await self._make(led.values())
             await self._complete.wait()
 
-    def _is_led(self, change: BatchedChange) -> bool:
+    def _is_led(self, change: answers.BatchedChange) -> bool:
         """Returns whether another sidecar has to make a change."""
         return self._forwarding is not None and isinstance(change.answer, NotLeader) and forwarded_to(change.answer, self._call) != ""
 
@@ -268,12 +247,12 @@ class ChangeBatch:
         change.served = None
         self._answer(change, answer)
 
-    def _refuse(self, together: Sequence[BatchedChange], error: PolicyError) -> None:
+    def _refuse(self, together: Sequence[answers.BatchedChange], error: PolicyError) -> None:
         for change in together:
             if change.answer is None and change.served is None:
                 self._answer(change, error)
 
-    def _answer(self, change: BatchedChange, answer: answers.Answer) -> None:
+    def _answer(self, change: answers.BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change that had no answer."""
         self._left -= 1
         if not self._left:
@@ -285,13 +264,13 @@ class ChangeBatch:
         else:
             self._conclude(change, answer)
 
-    def _conclude(self, change: BatchedChange, answer: answers.Answer) -> None:
+    def _conclude(self, change: answers.BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change in the end."""
         if isinstance(answer, PolicyError) and change.request is not None:
             answer = self._call.of_all_attempts(answer, change.request.request_id)
         change.answer, change.seconds = answer, self._loop.time() - self._began
 
-    def _withdraw(self, changes: Iterable[BatchedChange]) -> None:
+    def _withdraw(self, changes: Iterable[answers.BatchedChange]) -> None:
         for change in changes:
             if change.request is not None and change.served is not None:
                 served, change.served = change.served, None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from ..namespaces.namespace import Namespace
-    from .batches import BatchedChange, ChangeBatch
+    from .answers import BatchedChange
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
 PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
@@ -93,7 +93,8 @@ class Call:
     """The namespace that ``request`` was handed to; None: none, or there is a result."""
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
-    batch: ChangeBatch | None = None
+    end_batch: Callable[[Callable[..., PolicyError]], None] | None = None
+    """Ends the batch that is being made (``ChangeBatch.end``)."""
     results: Sequence[BatchedChange] = ()
     """The changes of a batch that were read or refused, once it has ended."""
     unsure: bool = False
@@ -115,10 +116,8 @@ class Call:
     def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
-        Args:
-            method: the method's name, such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
-            context: gRPC's context (``grpc.aio.ServicerContext``).
-            endless: whether the call does not end by itself when the server stops.
+        ``method`` is a name such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
+        ``endless``: whether the call does not end by itself when the server stops.
         """
         self.context = context
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())

@@ -55,11 +55,9 @@ def status(error: PolicyError) -> Status:
 
 
 def outcome_unknown(request_id: str, last: PolicyError | None = None) -> PolicyError:
-    """Returns the DEADLINE_EXCEEDED of a change that may have been made.
+    """Returns the DEADLINE_EXCEEDED of a change that may have been made. ``request_id`` "": it is not known.
 
-    Args:
-        request_id: the change's; "": it is not known.
-        last: the error of the last attempt at it, if an earlier one may have made it.
+    ``last``: the error of the last attempt at it, if an earlier one may have made it.
     """
     message = "The change may have been made: repeat the request with the same id to learn what happened."
     if last is not None:

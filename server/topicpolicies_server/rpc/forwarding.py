@@ -73,13 +73,11 @@ class Forwarding:
     """The connections to other sidecars. It belongs to one event loop."""
 
     def __init__(self, seconds: float, *, tls: TlsConfig | None, trusted: Path | None, token: Callable[[], str]) -> None:
-        """Connects to nobody yet.
+        """Connects to nobody yet. A change may take ``seconds``.
 
-        Args:
-            seconds: how long a change may take.
-            tls: this server's own TLS, which others are assumed to have too; its certificate is this sidecar's at them. None: no TLS.
-            trusted: the file of the authorities of other sidecars' certificates; None: those of ``tls``, else the system's.
-            token: returns the token that this sidecar has at others, "" for none; it may raise ``OSError``.
+        ``tls``: this server's own TLS, which others are assumed to have too; its certificate is this sidecar's at them. ``trusted``: the
+        file of the authorities of other sidecars' certificates; None: those of ``tls``, else the system's. ``token`` returns the token that
+        this sidecar has at others, "" for none; it may raise ``OSError``.
         """
         self.seconds = seconds
         self._tls = tls
@@ -96,11 +94,7 @@ class Forwarding:
     async def change(self, call: Call, request: Change, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
         """Returns the serialized answer to a change that was refused because another sidecar leads.
 
-        Args:
-            call: the call, an UpdatePolicy or a DeletePolicy.
-            request: its request, which gets its request id, if it has none.
-            refused: what it was refused with.
-            again: tries the change here again.
+        ``request`` gets its request id, if it has none. ``again`` tries the change here again.
 
         Raises:
             PolicyError: the leader's error; NOT_LEADER; or what ``again`` raises.
@@ -133,12 +127,8 @@ class Forwarding:
     ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
         """Returns the results of those changes of a batch that their leaders made or refused, or may have made, by index.
 
-        The other ones certainly were not made, and can be tried again.
-
-        Args:
-            call: the call, a BatchUpdatePolicies.
-            changes: the changes, with request ids, by index.
-            refused: what each was refused with, because another sidecar leads.
+        The other ones certainly were not made, and can be tried again. ``changes`` have request ids; ``refused``: what each was refused
+        with, because another sidecar leads.
         """
         by_leader = defaultdict[str, dict[int, service_pb2.PolicyChangeRequest]](dict)
         for index, error in refused.items():

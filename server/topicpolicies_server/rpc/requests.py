@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import random
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
@@ -32,11 +32,7 @@ Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRe
 def read_change(message: Change, caller: Caller = NOBODY, trace: TraceContext = NO_TRACE, at: str = "") -> tuple[str, Request]:
     """Reads an update or a deletion. Returns its namespace, and the request for the namespace's sequencer.
 
-    Args:
-        message: the change.
-        caller: who makes it.
-        trace: the trace in which it is made.
-        at: the prefix of its fields' names in violations, if it is a change of a batch.
+    ``at``: the prefix of its fields' names in violations, if it is a change of a batch.
 
     Raises:
         PolicyError: INVALID_ARGUMENT, with every violation.
@@ -120,7 +116,7 @@ def _precondition(condition: service_pb2.Precondition, problems: Problems) -> tu
 
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
-        return f"{random.getrandbits(128):032x}"  # no system call: during one another thread runs
+        return next(_IDS)
     compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
     if _UUID.fullmatch(compact):
         return compact
@@ -128,6 +124,15 @@ def _request_id(text: str, problems: Problems) -> str:
         "request_id", ViolationReason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01."
     )
     return ""
+
+
+def _fresh_ids() -> Iterator[str]:
+    while True:
+        some = os.urandom(4_096)  # a system call for each id would let other threads run meanwhile
+        yield from (some[at : at + 16].hex() for at in range(0, len(some), 16))
+
+
+_IDS = _fresh_ids()
 
 
 def _digest(message: Change) -> str:

@@ -120,15 +120,15 @@ class Servicer:
     def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
         for call in self.calls:
-            if call.batch is not None:
-                call.batch.end(lambda *_, **__: stopping())
+            if call.end_batch is not None:
+                call.end_batch(lambda *_, **__: stopping())
             elif call.served is not None and call.request is not None:
                 call.served.updates.answer_now(call.request, stopping())
 
     def _on_deadline(self, call: Call) -> None:
         """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
-        if call.batch is not None:
-            call.batch.end(self._not_in_time)
+        if call.end_batch is not None:
+            call.end_batch(self._not_in_time)
             return
         request = call.request
         error = self._not_in_time(request, call.namespace, permitted=call.permitted, at_least=call.at_least)
@@ -192,11 +192,12 @@ class Servicer:
     async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
         """Serves BatchUpdatePolicies."""
         changes, forwarding = message.changes, self._forwarding
-        call.batch = ChangeBatch(changes, call, self.registry, self._cluster, self._grants, self._constrain, forwarding)
+        batch = ChangeBatch(changes, call, self.registry, self._cluster, self._grants, self._constrain, forwarding)
+        call.end_batch = batch.end
         try:
-            return await call.batch.run()
+            return await batch.run()
         finally:
-            call.batch = None
+            call.end_batch = None
 
     async def get_policy(self, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
         """Serves GetPolicy."""
