@@ -21,7 +21,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
-from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
+from topicpolicies_server.logs.leadership import Candidate, ProducerTaken
 
 from .faults import NO_FAULTS, Faults, Outcome
 from .log import MemoryLog, MemoryNamespaceLog, Sent
@@ -194,7 +194,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
 
         def give_up() -> None:
             seat.leave(handle)
-            self._reply(handle, answer, StillWaiting())
+            self._reply(handle, answer, ProducerTaken())
 
         patience = self._loop.call_later(WAIT_SECONDS, give_up)
 

@@ -57,10 +57,6 @@ class ProducerTaken(Exception):
         self.holder = holder
 
 
-class StillWaiting(Exception):
-    """The wait for an exclusive producer timed out; it may be repeated."""
-
-
 class Producer(Protocol):
     """The exclusive producer of one partition."""
 
@@ -82,8 +78,7 @@ class LeadableLog(Protocol[P]):
         """Opens a partition's exclusive producer. ``wait``: whether to wait until no other process has a producer of the partition.
 
         Raises:
-            ProducerTaken: another process has a producer of the partition.
-            StillWaiting: another process still has one after the longest wait.
+            ProducerTaken: another process has a producer of the partition, or still has one after the longest wait.
             LogError: anything else.
         """
 
@@ -240,8 +235,6 @@ class Candidate(Generic[P]):
                 return await self._leadable.open_exclusively(partition, chosen, wait=True), chosen
             except ProducerTaken:
                 await asyncio.sleep(_TAKEN_PAUSE)
-            except StillWaiting:
-                pass
 
     def _close_producers(self) -> None:
         producers, self._producers = self._producers, []

@@ -13,12 +13,12 @@ from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
-from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting, leader_name, leader_of, origin_of
+from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, leader_name, leader_of, origin_of
 from topicpolicies_server.logs.pulsar.client import holder_of
 from topicpolicies_server.logs.pulsar.writer import OpenProducer
 
 TAKEN = ProducerTaken()
-NOT_YET = StillWaiting()
+NOT_YET = ProducerTaken()
 EXCLUSIVE, WAIT_FOR_EXCLUSIVE = False, True
 OURS, THEIRS = "ours:1", "theirs:2"
 

@@ -24,7 +24,7 @@ from topicpolicies_server.config import Limits, PulsarLogConfig
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog, TlsOptions, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin, admin_api
-from topicpolicies_server.logs.pulsar.client import PulsarClient, PulsarClientError
+from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.credentials import Identity, OAuth2
 from topicpolicies_server.logs.pulsar.log import pulsar_log
 
@@ -229,7 +229,7 @@ async def test_the_binary_protocol_also_checks_the_authority_and_the_host_name(s
     else:
         trust = Authority(tmp_path / "stranger").trust
     client = PulsarClient(url, token=lambda: token, tls=TlsOptions(trust_certs=trust))
-    with pytest.raises((PulsarClientError, TimeoutError)):
+    with pytest.raises((LogError, TimeoutError)):
         await asyncio.wait_for(client.create_reader(f"persistent://{namespace}/topic", "name", queue_size=10), 5)
     await client.close(5)
     control = PulsarClient(url, token=lambda: token, tls=unchecked)

@@ -1,6 +1,6 @@
 """Pulsar's own change logs: the ``__change_events`` topic of each namespace.
 
-- ``log``: the logs of all namespaces of a cluster, and whether the cluster can be reached; ``health_checks``: periodic checks of them
+- ``log``: the logs of all namespaces of a cluster, whether the cluster can be reached, and periodic checks
 - ``namespace_log``: one open log; ``writer``: events in the order of their appends, each with an outcome
 - ``reader``: every event of a log once, in order, or else the log is lost; ``partition``: those of one partition; ``entries``: decoded
 - ``admin``: the client of the brokers' admin API; ``topics``: requests about a log's topic and its schemas; ``facts``: about the cluster

@@ -1,7 +1,7 @@
 """One open change log on Pulsar: its readers, its writers, and whether its topic exists at all.
 
 **A log that does not exist** is an empty one. It is created with the first event that is appended, here or by another writer; the latter is
-checked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of partitions
+checked for from time to time (``log``). Until then it has the identity of a log that does not exist, and the number of partitions
 that brokers would give it.
 
 **A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``logs/leadership``). The
@@ -27,10 +27,10 @@ from ...tasks import TaskSet
 from ..avro import Dialect, Encoded
 from ..avro.codec import GLOBAL_PREFIX, java_hash
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
-from ..leadership import Candidate, ProducerTaken, StillWaiting
+from ..leadership import Candidate
 from ..stamps import ANNOUNCEMENT
 from .access import Access
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, begin_closing, holder_of, message_of, refusal, send
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, message_of, send
 from .ids import MessageId, position_of
 from .reader import LogReader
 from .topics import NOT_REGISTERED, Layout, Schemas
@@ -38,8 +38,6 @@ from .writer import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
 
-_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
-"""Result codes with which a broker refuses an exclusive producer because there is another producer."""
 _PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
 """Reasons of a failed append after which the producer takes nothing more."""
 
@@ -78,7 +76,7 @@ class PulsarNamespaceLog:
         if access.advertised is not None:
             self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
         self._writers = [
-            PartitionWriter(partition, self._open_shared, self._rehearse, self, patience_seconds=access.limits.send_seconds)
+            PartitionWriter(partition, self._open_producer, self._rehearse, self, patience_seconds=access.limits.send_seconds)
             for partition in range(self.partitions)
         ]
 
@@ -146,7 +144,7 @@ class PulsarNamespaceLog:
             self._ending.begin(self._finish(), "waiting for outcomes")
         await self._ending.close(cancel=False)
 
-    # Periodic checks (``health_checks``)
+    # Periodic checks (``log``)
 
     @property
     def out_of_reach(self) -> bool:
@@ -223,14 +221,7 @@ class PulsarNamespaceLog:
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
         """Opens a producer that is the only one of its partition."""
-        try:
-            return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
-        except PulsarClientError as error:
-            if error.result in _TAKEN:
-                raise ProducerTaken(holder_of(error.message)) from error
-            if wait and error.result == Result.Timeout:
-                raise StillWaiting from error
-            raise refusal("Opening it for writing", error.result, error.message) from error
+        return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
 
     async def announce(self, partition: int, producer: OpenProducer) -> Position:
         """Writes an event of no kind, which brokers ignore. Its key is the log's own name, so compaction keeps the newest announcement."""
@@ -238,10 +229,7 @@ class PulsarNamespaceLog:
         announcement = Encoded(
             self.reader.layout.name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self.cluster,)
         )
-        try:
-            ident = await send(producer.handle, message_of(announcement))
-        except PulsarClientError as error:
-            raise refusal("Announcing its leader", error.result, error.message) from error
+        ident = await send(producer.handle, message_of(announcement), "Announcing its leader")
         return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
@@ -281,12 +269,6 @@ class PulsarNamespaceLog:
 
     def _rehearse(self, event: Event) -> None:
         self._schemas.newest.codec.encode(event)
-
-    async def _open_shared(self, partition: int) -> OpenProducer:
-        try:
-            return await self._open_producer(partition)
-        except PulsarClientError as error:
-            raise refusal("Opening the change log for writing", error.result, error.message) from error
 
     async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
         await self.reader.ensure_followed(create=True)

@@ -44,7 +44,7 @@ from ...core.policies.events import Placed, Position
 from ...core.reasons import LogState, Reason
 from ..change_log import LogError
 from .access import Access
-from .client import OK, Inbox, PulsarClientError, begin_closing, next_at_once, refusal
+from .client import OK, Inbox, begin_closing, next_at_once
 from .entries import Entries
 from .ids import NOWHERE, MessageId, border_of
 from .topics import Compaction, State
@@ -447,12 +447,8 @@ class PartitionReader:
     async def _create_reader(self, first: MessageId, *, compacted: bool = False) -> tuple[Any, str]:
         """Returns a reader that begins at an entry, or after it if that entry is gone, and its name."""
         name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._access.limits.received
-        try:
-            return await self._access.client.create_reader(
-                self._full_name, name, queue_size=queue_size, first=first, compacted=compacted
-            ), name
-        except PulsarClientError as error:
-            raise refusal(f"Reading the change log of {self._namespace}", error.result, error.message) from error
+        handle = await self._access.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        return handle, name
 
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
         handle, name = await self._create_reader(first, compacted=compacted)
