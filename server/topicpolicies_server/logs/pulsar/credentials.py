@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import logging
 import re
 import ssl
 import time
@@ -27,7 +26,6 @@ import httpx
 from ... import files
 from ...config import PulsarLogConfig
 
-_LOG = logging.getLogger(__name__)
 _MOST_CHARACTERS = 65_536
 _SECONDS = 8.0
 """How long an issuer may take for discovery and token together; an attempt at the admin API has 10 s."""
@@ -113,6 +111,14 @@ class TlsOptions:
         """The file for a library that needs one: ``trust_certs``, else the file of the system's authorities, else Mozilla's."""
         return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
+    @property
+    def _files(self) -> list[Path]:
+        return [each for each in (self.trust_certs, self.certificate, self.key) if each is not None]
+
+    def signatures(self) -> list[files.Signature | None]:
+        """Returns a value that changes whenever a file is written; an empty list if no file is named."""
+        return [files.signature(each) for each in self._files]
+
     def context(self) -> ssl.SSLContext:
         """Returns a context for Python's own TLS. Files are read each time; the system's authorities only once, which takes some 30 ms.
 
@@ -121,48 +127,12 @@ class TlsOptions:
         """
         if self.trust_certs is None and self.certificate is None:
             return _of_the_system(self.check_hostname)
-        for each in (self.trust_certs, self.certificate, self.key):
-            if each is not None:
-                files.checked(each)
+        for each in self._files:
+            files.checked(each)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key, password=str)  # an empty password, so that OpenSSL never prompts for one
         return context
-
-
-class LiveContext:
-    """A TLS context that follows changes of its files. If new files can't be used, the old context stays in force, which is logged once."""
-
-    def __init__(self, tls: TlsOptions) -> None:
-        """Reads the files.
-
-        Raises:
-            OSError: as ``TlsOptions.context``.
-        """
-        self._tls = tls
-        self._files = [each for each in (tls.trust_certs, tls.certificate, tls.key) if each is not None]
-        self._seen = self._look()
-        self._problem = ""
-        self.context = tls.context()
-        """The context for new connections, from the files as they were when they were last read."""
-
-    def renew(self) -> bool:
-        """Reads the files if they have changed; returns whether there is a new context."""
-        if not self._files or (seen := self._look()) == self._seen:
-            return False
-        try:
-            context = self._tls.context()
-        except OSError as error:
-            if self._problem != (problem := str(error)):
-                _LOG.warning("TLS to Pulsar: %s; the former content stays in force", problem)
-            self._problem = problem
-            return False
-        self.context, self._seen, self._problem = context, seen, ""
-        _LOG.info("TLS to Pulsar: read again, and in force")
-        return True
-
-    def _look(self) -> list[files.Signature | None]:
-        return [files.signature(each) for each in self._files]
 
 
 def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:
