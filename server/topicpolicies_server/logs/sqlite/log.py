@@ -1,6 +1,6 @@
 """The embedded change log as its callers use it: the log of a file (``change_log.ChangeLog``), and that of each namespace in it.
 
-All of this runs on the event loop; the file itself is read and written on other threads (``file.Reader``, ``writer``).
+All of this runs on the event loop; the file itself is read and written on other threads (``file.read``, ``writer``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -150,26 +150,28 @@ class SqliteNamespaceLog:
         else:
             self._waiting.extend(placed)
 
-    async def load(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
-        """Starts reading what the file held at the opening, on ``readers``; ``reader`` is None if it held nothing.
+    async def load(self, opened: file.Opened, readers: DaemonThreads, start: Start | None) -> None:
+        """Starts reading what the file held at the opening, on ``readers``, from ``start`` on if that is possible.
 
         Raises:
             LogError: the file can't be read, or was lost meanwhile.
         """
+        entries: file.Entries | None = None
+        reading: Future[file.Entries] | None = None
         try:
-            if reader is not None:
-                await asyncio.get_running_loop().run_in_executor(readers, reader.begin)
-                self.resumed, self._compacted = reader.resumed, reader.compacted
+            if self._namespace.begun:
+                reading = readers.submit(file.read, opened, self._namespace.id, self._namespace.committed, start)
+                entries = await asyncio.wrap_future(reading)
+                self.resumed, self._compacted = entries.resumed, entries.compacted
             self._check_open()
         except BaseException as error:
             self._leave()
-            if reader is not None:
-                with suppress(RuntimeError):  # the readers were shut down: the connection is closed when its object is collected
-                    readers.submit(reader.close)
+            if reading is not None:
+                reading.add_done_callback(_close_entries)
             if isinstance(error, ERRORS):
                 raise file.unreadable(f"The change log of {self._namespace.name}", error) from error
             raise
-        self._loading = self._owned.begin(self._load(reader, readers), "reading it")
+        self._loading = self._owned.begin(self._load(entries, readers), "reading it")
 
     async def close(self) -> None:
         """Waits for pending commits, ``close_seconds`` at the most; events that are left then fail with an unknown outcome."""
@@ -187,10 +189,10 @@ class SqliteNamespaceLog:
             await asyncio.wait([self._loading])
         self._leave()
 
-    async def _load(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
+    async def _load(self, entries: file.Entries | None, readers: DaemonThreads) -> None:
         name = self._namespace.name
         try:
-            await self._read_all(reader, readers)
+            await self._read_all(entries, readers)
             self._namespace.damage = ""
         except ERRORS as error:
             loss = file.unreadable(f"The change log of {name}", error)
@@ -204,14 +206,14 @@ class SqliteNamespaceLog:
             _log.exception("the change log of %s can't be read", name)
             self.lose(len(self._pending), LogError(LogState.LOST, f"The change log's file can't be read: {error!r}."))
 
-    async def _read_all(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
+    async def _read_all(self, entries: file.Entries | None, readers: DaemonThreads) -> None:
         loop = asyncio.get_running_loop()
-        if reader is not None:
+        if entries is not None:
             try:
-                while page := await loop.run_in_executor(readers, reader.next_page):
+                while page := await loop.run_in_executor(readers, next, entries.pages, []):
                     self._sink.read(page)
             finally:
-                readers.submit(reader.close)  # queued behind a page that may still be read on that thread
+                readers.submit(entries.connection.close)  # queued behind a page that may still be read on that thread
         self._sink.caught_up()
         while self._waiting:
             waiting = self._waiting
@@ -233,6 +235,11 @@ class SqliteNamespaceLog:
 
     def _leave(self) -> None:
         self._change_log.left(self, self._namespace)
+
+
+def _close_entries(reading: Future[file.Entries]) -> None:
+    if not reading.cancelled() and reading.exception() is None:
+        reading.result().connection.close()
 
 
 class SqliteLog:
@@ -325,7 +332,7 @@ class SqliteLog:
         log = self._logs[namespace] = SqliteNamespaceLog(self, writer, f"{identity}/{namespace}", known, sink)
         if start is not None and (start.identity != log.identity or len(start.positions) != 1 or start.in_place):
             start = None
-        await log.load(file.Reader(opened, known.id, namespace, known.committed, start) if known.begun else None, self._readers)
+        await log.load(opened, self._readers, start)
         return log
 
     async def _use(self) -> tuple[file.Opened, Writer]:
