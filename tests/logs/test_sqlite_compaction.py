@@ -23,7 +23,6 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
-from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.file import position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
 
-from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.v1 import events_pb2, policies_pb2, service_pb2
 
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
@@ -47,6 +47,13 @@ def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
     """Returns a head as a serialized ``PolicyDocument``. ``head``: None if the log has no event of the key."""
     settings = head.document if head is not None else None
     return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
+
+
+def standing(origin: events_pb2.ChangeOrigin) -> events_pb2.ActorStanding.ValueType:
+    """Returns whether the actor of an event was authenticated."""
+    if not origin.actor:
+        return events_pb2.ACTOR_STANDING_UNKNOWN
+    return events_pb2.ACTOR_STANDING_AUTHENTICATED if origin.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
 
 
 def change_answer(request: Request, result: Result, wire: Wire, room: int | None = None) -> bytes:

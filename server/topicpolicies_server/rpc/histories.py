@@ -22,7 +22,7 @@ from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINE
 from ..history.history import History
 from ..history.queries import LATEST, Past, Query
 from ..namespaces.registry import Registry
-from .answers import document, number
+from .answers import document, number, standing
 from .problems import MOST_ACTOR, Problems, Topic, read_scope, read_scopes, read_topic
 from .reads import page_token, read_page_token
 
@@ -210,9 +210,9 @@ def _event(entry: Entry) -> bytes:
 
 def _describe(origin: events_pb2.ChangeOrigin, entry: Entry) -> None:
     origin.actor = entry.actor
-    origin.actor_standing = events_pb2.ActorStanding.ValueType(entry.standing)
     origin.principal = entry.principal
     origin.claimed_actor = entry.claimed
+    origin.actor_standing = standing(origin)
     origin.owner = entry.owner
     origin.trace_parent = entry.trace_parent
     origin.reason = entry.reason

@@ -35,13 +35,14 @@ from typing import Any, Generic, TypeVar
 
 import _pulsar
 
+from ...config import OAuth2Config
 from ...core.errors import Kind
 from ...core.names import SYSTEM_READER
 from ...core.reasons import LogState, Reason
 from ..avro import Encoded
 from ..change_log import LogError
 from ..leadership import ProducerTaken
-from .credentials import Identity, OAuth2, TlsOptions, TokenSource
+from .credentials import Identity, TlsOptions, TokenSource, oauth2_parameters
 from .ids import NOWHERE, MessageId
 
 _log = logging.getLogger(__name__)
@@ -94,9 +95,6 @@ _MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
 }
 _TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
 """Result codes with which a broker refuses an exclusive producer because there is another producer."""
-_HOLDER = re.compile(r"existing exclusive producer: (.+)")
-_SHARED = "existing shared producers"
-_NOBODY = "null"
 
 
 class Inbox(Generic[_T]):
@@ -202,7 +200,7 @@ class PulsarClient:
 
         def refused(result: Any, message: str = "") -> Exception:
             if access != SHARED and (result in _TAKEN or (access == WAIT_FOR_EXCLUSIVE and result == Result.Timeout)):
-                return ProducerTaken(holder_of(message))
+                return ProducerTaken()
             return refusal("Opening the change log for writing", result, message)
 
         return await self._ask(lambda done: self._client.create_producer_async_v2(topic, configuration, done), refused)
@@ -347,16 +345,6 @@ def _calling(loop: asyncio.AbstractEventLoop, settle: Callable[..., None]) -> Ca
     return call
 
 
-def holder_of(message: str) -> str | None:
-    """Returns which exclusive producer a broker names when it refuses another one; None if it does not say.
-
-    It is "" if the message says that there is none, because other producers are there, or others wait for their end.
-    """
-    if (match := _HOLDER.search(message)) is not None:
-        return "" if match[1] == _NOBODY else match[1]
-    return "" if _SHARED in message else None
-
-
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
     """Returns a result code as an error of the log.
 
@@ -377,8 +365,8 @@ def secure(configuration: Any, service_url: str, token: Identity | None, tls: Tl
     """
     secured = service_url.startswith("pulsar+ssl")
     certified = tls.certificate is not None and tls.key is not None
-    if isinstance(token, OAuth2):
-        configuration.authentication(_pulsar.AuthenticationOauth2.create(token.parameters()))
+    if isinstance(token, OAuth2Config):
+        configuration.authentication(_pulsar.AuthenticationOauth2.create(oauth2_parameters(token)))
     elif token is not None:
         configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
     elif secured and certified:

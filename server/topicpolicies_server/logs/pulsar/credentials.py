@@ -24,7 +24,7 @@ import certifi
 import httpx
 
 from ... import files
-from ...config import PulsarLogConfig
+from ...config import OAuth2Config, PulsarLogConfig
 
 _MOST_CHARACTERS = 65_536
 _SECONDS = 8.0
@@ -43,29 +43,19 @@ TokenSource: TypeAlias = Callable[[], str]
 """Returns the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OAuth2:
-    """An issuer of tokens (OAuth 2.0, client credentials)."""
-
-    issuer: str
-    credentials: Path
-    """JSON with ``client_id`` and ``client_secret``; read for each token."""
-    audience: str = ""
-    scope: str = ""
-
-    @property
-    def scoped(self) -> dict[str, str]:
-        """What a token is requested for, by the names of OAuth 2.0."""
-        return {name: said for name in ("audience", "scope") if (said := getattr(self, name))}
-
-    def parameters(self) -> str:
-        """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
-        told = {"type": "client_credentials", "issuer_url": self.issuer, "private_key": str(self.credentials.absolute())}
-        return json.dumps(told | self.scoped)
-
-
-Identity: TypeAlias = TokenSource | OAuth2
+Identity: TypeAlias = TokenSource | OAuth2Config
 """How the sidecar authenticates."""
+
+
+def scoped(oauth2: OAuth2Config) -> dict[str, str]:
+    """Returns what a token is requested for, by the names of OAuth 2.0."""
+    return {name: said for name, said in (("audience", oauth2.audience), ("scope", oauth2.scope)) if said}
+
+
+def oauth2_parameters(oauth2: OAuth2Config) -> str:
+    """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
+    key = Path(oauth2.credentials_file or "").absolute()
+    return json.dumps({"type": "client_credentials", "issuer_url": oauth2.issuer, "private_key": str(key), **scoped(oauth2)})
 
 
 def checked_token(token: str, what: str) -> str:
@@ -168,7 +158,7 @@ class Tokens:
         """
         if self._identity is None:
             return ""
-        if not isinstance(self._identity, OAuth2):
+        if not isinstance(self._identity, OAuth2Config):
             return _read_now(self._identity)
         if not self._token or self._clock() >= self._until:
             if self._asking is None or self._asking.done():
@@ -191,10 +181,10 @@ class Tokens:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
 
-    async def _ask(self, oauth2: OAuth2) -> None:
+    async def _ask(self, oauth2: OAuth2Config) -> None:
         issuer = oauth2.issuer.rstrip("/")
         where = urlsplit(issuer).netloc
-        form = {"grant_type": "client_credentials", **_credentials(oauth2.credentials), **oauth2.scoped}
+        form = {"grant_type": "client_credentials", **_credentials(Path(oauth2.credentials_file or "")), **scoped(oauth2)}
         try:
             async with asyncio.timeout(_SECONDS), httpx.AsyncClient(verify=TlsOptions().context(), trust_env=False) as http:
                 found = await _json(http, "GET", issuer + _DISCOVERY)
@@ -257,10 +247,7 @@ def _seconds(said: object) -> float:
 
 def identity_of(config: PulsarLogConfig) -> Identity | None:
     """Returns what authenticates the sidecar; None: nothing does, or only a certificate."""
-    issued = config.oauth2
-    if issued is not None and issued.credentials_file is not None:
-        return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
-    return None if config.token_file is None else token_from_file(config.token_file)
+    return config.oauth2 or (None if config.token_file is None else token_from_file(config.token_file))
 
 
 def tls_of(config: PulsarLogConfig) -> TlsOptions:

@@ -181,7 +181,7 @@ class PulsarNamespaceLog:
         candidate = self._candidate
         if candidate is None:
             for writer in self._writers:
-                writer.outdate(self.reader.newest_schema)
+                writer.outdate(self._schemas.newest.version)
             return
         partition = events[-1].partition
         if partition == 0:

@@ -27,7 +27,7 @@ from .client import begin_closing, close_handle
 from .entries import Entries, ResumePoint
 from .ids import MessageId, directly_follows, message_id_of, place_of
 from .partition import PartitionReader
-from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
+from .topics import Layout, Schemas, State, Topics, creation_of
 
 _log = logging.getLogger(__name__)
 
@@ -72,11 +72,6 @@ class LogReader:
     def connected(self) -> tuple[bool, ...]:
         """By partition: whether its reader has its connection now; empty: the log does not exist. May be called in any thread."""
         return tuple(reader.connected for reader in self._readers)
-
-    @property
-    def newest_schema(self) -> int:
-        """The highest schema version that an entry was written with; -1 if no entry names one."""
-        return max((reader.entries.newest_schema for reader in self._readers), default=NOT_REGISTERED)
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""

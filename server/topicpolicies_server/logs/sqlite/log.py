@@ -22,7 +22,7 @@ from ...sqlite_file import ERRORS, FileLock
 from ...tasks import DaemonThreads, RestartedTask, TaskSet, asked_to_end
 from ..avro import Codec
 from ..avro.codec import EMBEDDED_CLUSTER
-from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, closed
+from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, busy, closed
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
@@ -359,14 +359,11 @@ class SqliteLog:
         Raises:
             LogError: the limit of events or that of bytes is reached.
         """
-        of_events = pending >= self._in_flight_limit
-        if of_events or self.bytes_in_flight >= self._in_flight_bytes:
-            raise beyond(
-                "max_in_flight_per_namespace" if of_events else "max_in_flight_bytes",
-                self._in_flight_limit if of_events else self._in_flight_bytes,
-                f"{pending} events of the namespace and {self.bytes_in_flight} bytes of all already wait for the change log:"
-                " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
-            )
+        if pending >= self._in_flight_limit:
+            raise busy(pending)
+        if self.bytes_in_flight >= self._in_flight_bytes:
+            why = f"{self.bytes_in_flight} bytes already wait for the change log: send fewer at once, or raise max_in_flight_bytes."
+            raise beyond("max_in_flight_bytes", self._in_flight_bytes, why)
 
     async def reach(self) -> None:
         """Returns when the file can be written (see ``change_log.ChangeLog.reach``); opens the file anew after a loss.

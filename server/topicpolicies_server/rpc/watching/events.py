@@ -14,14 +14,14 @@ from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
 
 from ...core.names import PolicyKey
 from ...core.policies.documents import record
-from ...core.policies.events import ABSENT, Placed, Stamp
+from ...core.policies.events import ABSENT, Placed
 from ...core.policies.secrets import SETTING
 from ...core.reading.cell import Head
 from ...core.reading.tokens import Token
 from ...core.reading.watch import Taken
 from ...core.reasons import Reason
 from .. import resume_tokens
-from ..answers import Wire, document, number, present
+from ..answers import Wire, document, number, present, standing
 
 MOST_MESSAGE = 4_096
 """The most characters of the message of a status or a reset."""
@@ -153,14 +153,7 @@ def _describe(origin: events_pb2.ChangeOrigin, placed: Placed) -> None:
         origin.request_id = stamp.request_id
         if stamp.mask:
             origin.update_mask.paths.extend(stamp.mask)
-    origin.actor_standing = _standing(stamp)
-
-
-def _standing(stamp: Stamp | None) -> events_pb2.ActorStanding.ValueType:
-    """Returns whether the actor of an event was authenticated."""
-    if stamp is None or not stamp.actor:
-        return events_pb2.ACTOR_STANDING_UNKNOWN
-    return events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
+    origin.actor_standing = standing(origin)
 
 
 def _record(event: service_pb2.WatchEvent) -> bytes:
