@@ -22,7 +22,7 @@ from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.entries import Entries
 from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, place_of, position_of
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Gap, State
 
 from .faults import Faults

@@ -24,8 +24,7 @@ from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reader import LogReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 TOPIC = "persistent/public/default/__change_events"
@@ -46,11 +45,11 @@ class FakeReader:
         self.kept_up += 1
 
 
-def watching(answers: dict[str, Any]) -> tuple[LogReader, FakeReader]:
-    """Returns the reader of a log that has caught up, and that of its partition."""
+def watching(answers: dict[str, Any]) -> tuple[PulsarNamespaceLog, FakeReader]:
+    """Returns a log that has caught up, and the reader of its partition."""
     admin = cast("Admin", FakeAdmin(answers))
     access = Access(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    log, reader = LogReader(access, cast("Any", None), Layout("public/default", 0), cast("Any", None)), FakeReader()
+    log, reader = PulsarNamespaceLog(access, Layout("public/default", 0), cast("Any", None), lambda _: None), FakeReader()
     log._readers, log._creations = [cast("PartitionReader", reader)], ["monday"]
     return log, reader
 
@@ -141,7 +140,6 @@ class FakeLog:
     namespace = "acme/orders"
 
     def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
-        self.reader: FakeLog = self
         self.checked = 0.0
         self.visits = 0
         self.rested = 0

@@ -18,7 +18,6 @@ from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarName
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
-from topicpolicies_server.logs.pulsar.reader import LogReader
 from topicpolicies_server.logs.pulsar.topics import Layout
 
 
@@ -52,7 +51,6 @@ class Open(NamedTuple):
     """An open log with fake readers."""
 
     log: PulsarNamespaceLog
-    reader: LogReader
     recorder: Recorder
 
 
@@ -62,8 +60,8 @@ def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/ord
     access = Access(cast("Any", None), log._admin, log._topics, facts, limits)
     layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
-    made.reader._readers, made.reader._creations = cast("Any", readers), ["monday"] * len(readers)
-    return Open(made, made.reader, recorder)
+    made._readers, made._creations = cast("Any", readers), ["monday"] * len(readers)
+    return Open(made, recorder)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -138,7 +136,7 @@ async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_
 ) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
-    each.reader._connected -= 20.0
+    each.log._connected -= 20.0
     cluster.logs["acme/orders"] = 1, "monday"
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
     assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNAVAILABLE"]

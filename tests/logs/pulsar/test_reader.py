@@ -17,13 +17,13 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar import partition as reader
+from topicpolicies_server.logs.pulsar import reader
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.client import Result, refusal
 from topicpolicies_server.logs.pulsar.entries import Entries, ResumePoint
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Compaction, Gap, Schemas, State
 
 NAMESPACE = "public/default"

@@ -228,7 +228,7 @@ class PulsarLog:
             if whole:
                 log.close_idle()
                 if log not in self._checking:
-                    return log.reader.due_at()
+                    return log.due_at()
         except Exception as error:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
             self._note_failure(log, error)
         return float("inf")
@@ -257,7 +257,7 @@ class PulsarLog:
     # Whether the cluster can be reached
 
     def _connected(self) -> dict[PulsarNamespaceLog, tuple[bool, ...]]:
-        found = {log: log.reader.connected for log in self._open_logs()}
+        found = {log: log.connected for log in self._open_logs()}
         return {log: connected for log, connected in found.items() if connected}
 
     async def _reach_brokers(self) -> None:
