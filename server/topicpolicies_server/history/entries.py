@@ -225,7 +225,7 @@ class SetBack(NamedTuple):
 
 
 @dataclass(slots=True)
-class Progress:
+class Extent:
     """How far the history of a namespace goes, including what still waits to be written."""
 
     followed_until: int | None = None

@@ -71,7 +71,7 @@ class WriterFigures(NamedTuple):
     """How many gaps were recorded since the start, by reason."""
 
 
-class Writer:
+class HistoryWriter:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(self, path: Path, bounds: Bounds, *, backlog_bytes: int = BACKLOG_BYTES, pause_seconds: float = PAUSE_SECONDS) -> None:
@@ -86,7 +86,7 @@ class Writer:
         self._pause = pause_seconds
         self._connection = file.prepare(path)
         try:
-            self.progress = file.progress(self._connection)
+            self.extents = file.extents(self._connection)
             """By namespace: how far the history goes. The recorders keep it up to date."""
         except ERRORS as error:
             self._connection.close()

@@ -13,8 +13,8 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import OK, PulsarClient
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
@@ -49,7 +49,7 @@ class Ending(PulsarNamespaceLog):
         listener = SimpleNamespace(lost=self.losses.append)
         facts = PulsarFacts("east", Dialect.PREFIXED, 0)
         topics = cast("Topics", SimpleNamespace(last=asked))
-        access = Access(cast("PulsarClient", None), cast("Admin", None), topics, facts, PulsarLimits())
+        access = Brokers(cast("PulsarClient", None), cast("Admin", None), topics, facts, PulsarLimits())
         super().__init__(access, Layout("public/default", 0), cast("LogSink", listener), lambda _: None)
         self._readers = [cast("PartitionReader", FakeReader())]
         self.answer = trouble

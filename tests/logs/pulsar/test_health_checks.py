@@ -18,8 +18,8 @@ from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar import log as log_module
-from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
@@ -48,7 +48,7 @@ class FakeReader:
 def watching(answers: dict[str, Any]) -> tuple[PulsarNamespaceLog, FakeReader]:
     """Returns a log that has caught up, and the reader of its partition."""
     admin = cast("Admin", FakeAdmin(answers))
-    access = Access(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
+    access = Brokers(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
     log, reader = PulsarNamespaceLog(access, Layout("public/default", 0), cast("Any", None), lambda _: None), FakeReader()
     log._readers, log._creations = [cast("PartitionReader", reader)], ["monday"]
     return log, reader

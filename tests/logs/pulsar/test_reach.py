@@ -15,7 +15,7 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.topics import Layout
@@ -57,7 +57,7 @@ class Open(NamedTuple):
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
     """Opens a log with these readers, created at "monday"."""
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
-    access = Access(cast("Any", None), log._admin, log._topics, facts, limits)
+    access = Brokers(cast("Any", None), log._admin, log._topics, facts, limits)
     layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
     made._readers, made._creations = cast("Any", readers), ["monday"] * len(readers)

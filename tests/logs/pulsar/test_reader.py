@@ -16,10 +16,9 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar import reader
-from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar import PulsarLimits, reader
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import Result, refusal
 from topicpolicies_server.logs.pulsar.entries import Entries, ResumePoint
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, position_of
@@ -89,7 +88,7 @@ class Reading:
         self._checked = replaced is not None
         access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits(stuck_seconds=patience))
         self.reader = PartitionReader(
-            cast("Access", access), (NAMESPACE, "log", "full"), Entries(2, schemas, "standalone", resume_point), self._another
+            cast("Brokers", access), (NAMESPACE, "log", "full"), Entries(2, schemas, "standalone", resume_point), self._another
         )
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []

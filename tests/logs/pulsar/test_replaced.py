@@ -14,8 +14,8 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
@@ -85,7 +85,7 @@ class Broker(FakeAdmin):
 def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[PulsarNamespaceLog, Recorder]:
     admin, listening = cast("Admin", broker), Recorder()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
-    access = Access(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
+    access = Brokers(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
     return PulsarNamespaceLog(access, layout, listening, lambda _: None), listening
 
 

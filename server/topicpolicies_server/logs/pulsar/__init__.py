@@ -5,11 +5,11 @@
 - ``reader``: every event of one partition once, in order, or else the log is lost; ``entries``: decoded
 - ``admin``: the client of the brokers' admin API; ``topics``: requests about a log's topic and its schemas; ``facts``: about the cluster
 - ``client``: the boundary to pulsar-client
-- ``access``: what the modules of one log share; ``ids``: message ids as positions
+- ``brokers``: what the modules of one log share; ``ids``: message ids as positions
 - ``credentials``: how the sidecar authenticates, and how it verifies brokers
 """
 
-from .access import PulsarLimits
+from .brokers import PulsarLimits
 from .credentials import TlsOptions, TokenSource, token_from_file
 from .log import PulsarLog
 from .namespace_log import PulsarNamespaceLog

@@ -255,32 +255,36 @@ class PulsarClient:
             _open_clients.discard(self)
 
     async def _ask(self, start: Callable[[Callable[[Any], None]], None], refused: Callable[..., Exception]) -> Any:
-        """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns.
-
-        ``refused`` makes the error of a result code, and of the library's own message if there is one.
-        """
         if self._closed:
             raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        return await _answer(start, refused)
 
-        def settle(result: Any) -> None:
-            if answer.done():
-                begin_closing(result)
-            elif isinstance(result, Result):
-                answer.set_exception(refused(result))
-            elif isinstance(result, _pulsar.Error):
-                answer.set_exception(refused(result.error, result.message))
-            else:
-                answer.set_result(result)
 
-        start(_calling(loop, settle))
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
-                begin_closing(answer.result())
-            raise
+async def _answer(start: Callable[[Callable[[Any], None]], None], refused: Callable[..., Exception]) -> Any:
+    """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns.
+
+    ``refused`` makes the error of a result code, and of the library's own message if there is one.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any) -> None:
+        if answer.done():
+            begin_closing(result)
+        elif isinstance(result, Result):
+            answer.set_exception(refused(result))
+        elif isinstance(result, _pulsar.Error):
+            answer.set_exception(refused(result.error, result.message))
+        else:
+            answer.set_result(result)
+
+    start(_calling(loop, settle))
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
+            begin_closing(answer.result())
+        raise
 
 
 def message_of(encoded: Encoded) -> Any:
@@ -304,18 +308,11 @@ async def send(handle: Any, message: Any, what: str) -> Any:
     Raises:
         LogError: the message was not acknowledged.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, ident: Any) -> None:
-        if not answer.done():
-            if result == OK:
-                answer.set_result(ident)
-            else:
-                answer.set_exception(refusal(what, result))
+    def start(done: Callable[[Any], None]) -> None:
+        handle.send_async(message, lambda result, ident: done(ident if result == OK else result))
 
-    handle.send_async(message, _calling(loop, settle))
-    return await answer
+    return await _answer(start, partial(refusal, what))
 
 
 async def close_handle(handle: Any) -> None:

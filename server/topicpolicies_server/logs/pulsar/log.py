@@ -29,8 +29,8 @@ from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
 from ...tasks import RestartedTask, TaskSet, asked_to_end
 from ..change_log import Connections, LogError, LogSink, Start, already_open
-from .access import Access, PulsarLimits
 from .admin import Admin
+from .brokers import Brokers, PulsarLimits
 from .client import PulsarClient
 from .credentials import Identity, TlsOptions, identity_of, tls_of
 from .facts import PulsarFacts, learn
@@ -169,8 +169,8 @@ class PulsarLog:
             raise LogError(Reason.TOPIC_POLICIES_ELSEWHERE, facts.unread, kind=Kind.FAILED_PRECONDITION)
         if layout is None:
             layout = await self._topics.expected(namespace, facts.default_partitions)
-        access = Access(self._client, self._admin, self._topics, facts, self._limits, self._advertised)
-        return PulsarNamespaceLog(access, layout, sink, self._forget), exists
+        brokers = Brokers(self._client, self._admin, self._topics, facts, self._limits, self._advertised)
+        return PulsarNamespaceLog(brokers, layout, sink, self._forget), exists
 
     async def _current_facts(self) -> PulsarFacts:
         """Returns the facts about the cluster, which are requested first if they are too old.

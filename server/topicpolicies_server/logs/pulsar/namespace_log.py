@@ -4,7 +4,7 @@
 checked for from time to time (``log``). Until then it has the identity of a log that does not exist, and the number of partitions that
 brokers would give it.
 
-**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``logs/leadership``). The
+**A log that has one writer at a time** (``brokers.advertised``) takes events only while this process leads (``logs/leadership``). The
 process stands for leadership when it is told to, and by itself if the log shows that there was a leader before. So a lost leader's log is
 taken over by any process that has it open, and reading alone locks no writer out of a log.
 
@@ -37,7 +37,7 @@ from ..avro.codec import GLOBAL_PREFIX, java_hash
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
 from ..leadership import Candidate
 from ..stamps import ANNOUNCEMENT
-from .access import Access
+from .brokers import Brokers
 from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, close_handle, message_of, send
 from .entries import Entries, ResumePoint
 from .ids import MessageId, directly_follows, message_id_of, place_of, position_of
@@ -65,16 +65,16 @@ class PulsarNamespaceLog:
         checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
     """
 
-    def __init__(self, access: Access, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
+    def __init__(self, brokers: Brokers, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
         """Use ``PulsarLog.open``. ``layout``: the log's topic, as it is or as brokers would create it; ``forget`` is called at the end."""
-        self._access = access
+        self._brokers = brokers
         self._sink = sink
         self._forget = forget
-        self._schemas = Schemas(access.admin, layout.namespace, cluster=access.facts.name, dialect=access.facts.dialect)
+        self._schemas = Schemas(brokers.admin, layout.namespace, cluster=brokers.facts.name, dialect=brokers.facts.dialect)
         self.namespace = layout.namespace
-        self.facts = access.facts
-        self.cluster = access.facts.name
-        self.in_place = access.facts.in_place
+        self.facts = brokers.facts
+        self.cluster = brokers.facts.name
+        self.in_place = brokers.facts.in_place
         self.layout = layout
         self.partitions = max(1, layout.partitions)
         self.resumed = False
@@ -98,10 +98,10 @@ class PulsarNamespaceLog:
         self._settled = asyncio.Event()
         self._tasks = TaskSet(f"the change log of {layout.namespace}")
         self._candidate: Candidate[OpenProducer] | None = None
-        if access.advertised is not None:
-            self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
+        if brokers.advertised is not None:
+            self._candidate = Candidate(self, self.namespace, self.partitions, brokers.facts.name, brokers.advertised())
         self._writers = [
-            PartitionWriter(partition, self._open_producer, self._rehearse, self, patience_seconds=access.limits.send_seconds)
+            PartitionWriter(partition, self._open_producer, self._rehearse, self, patience_seconds=brokers.limits.send_seconds)
             for partition in range(self.partitions)
         ]
 
@@ -148,7 +148,7 @@ class PulsarNamespaceLog:
                 return ""
         reader = self._readers[partition]
         try:
-            last = await self._access.topics.last(self.namespace, self.layout.topics[partition])
+            last = await self._brokers.topics.last(self.namespace, self.layout.topics[partition])
         except LogError as error:
             if error.state is LogState.NOT_SERVED:
                 await self._make_sure()
@@ -174,7 +174,7 @@ class PulsarNamespaceLog:
         leadership = self.leadership
         if not leadership.leads:
             raise NotLeader(self.namespace, leadership)
-        if (outstanding := self._outstanding) >= self._access.limits.in_flight:
+        if (outstanding := self._outstanding) >= self._brokers.limits.in_flight:
             raise busy(outstanding)
         self._writers[self.partition_of(event.key)].append(event)
 
@@ -212,11 +212,11 @@ class PulsarNamespaceLog:
         """Closes idle producers."""
         if self._candidate is None:
             for writer in self._writers:
-                writer.close_if_idle(self._access.limits.idle_producer_seconds)
+                writer.close_if_idle(self._brokers.limits.idle_producer_seconds)
 
     def due_at(self) -> float:
         """When the next check is due, in monotonic seconds; called about once a second."""
-        limits, now = self._access.limits, time.monotonic()
+        limits, now = self._brokers.limits, time.monotonic()
         if all(self.connected):
             self._connected = now
             if self._interrupted:
@@ -377,11 +377,11 @@ class PulsarNamespaceLog:
         async with self._creating:
             if self._readers:
                 return
-            layout = await self._access.topics.find(self.namespace)
+            layout = await self._brokers.topics.find(self.namespace)
             self.checked = time.monotonic()
             made = layout is None and create
             if made:
-                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(self.layout.name))
+                layout = self.layout._replace(partitions=await self._brokers.client.let_broker_lay_out(self.layout.name))
             if layout is None:
                 return
             if max(1, layout.partitions) != self.partitions:
@@ -392,11 +392,11 @@ class PulsarNamespaceLog:
     async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
         await self._ensure_followed(create=True)
         registered = await self._schemas.refresh()
-        handle = await self._access.client.create_producer(
+        handle = await self._brokers.client.create_producer(
             self.layout.full_names[partition],
             registered.codec.definition,
-            send_seconds=self._access.limits.send_seconds,
-            queue_size=self._access.limits.in_flight,
+            send_seconds=self._brokers.limits.send_seconds,
+            queue_size=self._brokers.limits.in_flight,
             access=access,
             name=name,
         )
@@ -432,7 +432,7 @@ class PulsarNamespaceLog:
             raise trouble
 
     async def _difference(self) -> LogError | None:
-        layout = await self._access.topics.find(self.namespace)
+        layout = await self._brokers.topics.find(self.namespace)
         if layout is None:
             return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
         if layout.partitions != self.layout.partitions:
@@ -441,7 +441,7 @@ class PulsarNamespaceLog:
         return await self._replaced()
 
     async def _replaced(self) -> LogError | None:
-        topics, layout = self._access.topics, self.layout
+        topics, layout = self._brokers.topics, self.layout
         read = [reader.entries.last.ledger for reader in self._readers]
         found = await topics.stored(layout)
         now = creation_of([each.creation for each in found])
@@ -461,12 +461,12 @@ class PulsarNamespaceLog:
     def _not_reconnected(self) -> LogError | None:
         """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
         gone = time.monotonic() - self._connected
-        if not all(self.connected) and gone > self._access.limits.reconnect_seconds:
+        if not all(self.connected) and gone > self._brokers.limits.reconnect_seconds:
             return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
 
     async def _log_slow_rates(self) -> None:
-        if told := await self._access.topics.throttled(self.namespace, self.facts.dialect):
+        if told := await self._brokers.topics.throttled(self.namespace, self.facts.dialect):
             _log.warning("%s Until then changes are seen late, and may time out.", told)
 
     async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
@@ -481,11 +481,11 @@ class PulsarNamespaceLog:
             _, creations = await asyncio.gather(self._schemas.refresh(), self._created(layout))
         resumed = None
         if start is not None and creation_of(creations) and self._identity(creations) == start.identity:
-            resumed = await _resumable(self._access.topics, layout, start)
+            resumed = await _resumable(self._brokers.topics, layout, start)
         nothing = [None] * len(layout.topics)
         points, states = (nothing, nothing) if resumed is None else resumed
         readers = [self._reader(layout, number, point) for number, point in enumerate(points)]
-        emptied = [each in self._access.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
+        emptied = [each in self._brokers.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
         connecting = [
             asyncio.ensure_future(reader.connect(resumed=state, emptied=gone))
             for reader, state, gone in zip(readers, states, emptied, strict=True)
@@ -514,12 +514,12 @@ class PulsarNamespaceLog:
         return resumed is not None
 
     async def _created(self, layout: Layout) -> list[str]:
-        return [each.creation for each in await self._access.topics.stored(layout)]
+        return [each.creation for each in await self._brokers.topics.stored(layout)]
 
     def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
         entries = Entries(partition, self._schemas, self.cluster, resume_point)
         topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
-        return PartitionReader(self._access, topic, entries, self._replaced)
+        return PartitionReader(self._brokers, topic, entries, self._replaced)
 
     async def _run(self, reader: PartitionReader) -> None:
         def caught_up() -> None:
@@ -540,7 +540,7 @@ class PulsarNamespaceLog:
     # Its end
 
     async def _finish(self) -> None:
-        deadline = time.monotonic() + self._access.limits.close_seconds
+        deadline = time.monotonic() + self._brokers.limits.close_seconds
         try:
             while self._outstanding and (left := deadline - time.monotonic()) > 0:
                 self._settled.clear()
@@ -573,7 +573,7 @@ class PulsarNamespaceLog:
         """Closes the connections, in bounded time: brokers close what belongs to a connection that ends."""
         closing = [*(writer.close() for writer in self._writers), *(close_handle(reader.handle) for reader in self._readers)]
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._access.limits.close_seconds):
+            async with asyncio.timeout(self._brokers.limits.close_seconds):
                 for error in await asyncio.gather(*closing, return_exceptions=True):
                     if error is not None:
                         _log.error("a connection of the change log of %s could not be closed", self.namespace, exc_info=error)

@@ -43,7 +43,7 @@ from typing import Any, TypeAlias, TypeVar
 from ...core.policies.events import Placed, Position
 from ...core.reasons import LogState, Reason
 from ..change_log import LogError
-from .access import Access
+from .brokers import Brokers
 from .client import OK, Inbox, begin_closing, next_at_once
 from .entries import Entries
 from .ids import NOWHERE, MessageId, border_of
@@ -181,7 +181,7 @@ class PartitionReader:
     """
 
     def __init__(
-        self, access: Access, topic: tuple[str, str, str], entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]
+        self, brokers: Brokers, topic: tuple[str, str, str], entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]
     ) -> None:
         """Connects to nothing yet.
 
@@ -194,7 +194,7 @@ class PartitionReader:
         self.complete_upto = NOWHERE
         self.fresh_ledger: int | None = None
         self.ledger = -1
-        self._access = access
+        self._brokers = brokers
         self._loop = asyncio.get_running_loop()
         self._namespace, self._topic, self._full_name = topic
         self._replaced = replaced
@@ -319,7 +319,7 @@ class PartitionReader:
         """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes."""
         self._asked = True
         try:
-            sent = self.connected and await self._access.topics.sent_up_to(self._namespace, self._topic, self._name, last)
+            sent = self.connected and await self._brokers.topics.sent_up_to(self._namespace, self._topic, self._name, last)
             if not sent and self.connected and not self._receiver.has_some:
                 quiet = self._loop.time() - max(self._heard, self._opened)
                 if quiet > _STUCK_SECONDS:  # it has something to send
@@ -330,7 +330,7 @@ class PartitionReader:
         if sent:
             # A message that was on its way between two threads when the answer was given has come after this wait.
             return not await self._receiver.wait(_QUIET_SECONDS) and self.connected
-        most = self._access.limits.stuck_seconds
+        most = self._brokers.limits.stuck_seconds
         if not self._caught_up and not self._receiver.has_some and self._loop.time() - self._heard > most:
             raise LogError(
                 LogState.STUCK, f"Nothing arrived for {most:g} s, although the change log continues to {last.ledger}:{last.entry}."
@@ -348,7 +348,7 @@ class PartitionReader:
 
     async def _reach(self, end: MessageId) -> None:
         """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
-        if await self._clear_up(MessageId(end.ledger, end.entry + 1), patience_seconds=self._access.limits.stuck_seconds):
+        if await self._clear_up(MessageId(end.ledger, end.entry + 1), patience_seconds=self._brokers.limits.stuck_seconds):
             if self.entries.last < end:
                 await self._make_sure_of_log()
             self.complete_upto = max(self.complete_upto, end)
@@ -408,7 +408,7 @@ class PartitionReader:
         ``patience_seconds``: how long a message may be on its way to the second reader; 0: a later one has come.
         """
         while True:
-            gap = await _answer(partial(self._access.topics.gap, self._namespace, self._topic, self.complete_upto, before))
+            gap = await _answer(partial(self._brokers.topics.gap, self._namespace, self._topic, self.complete_upto, before))
             if gap.trimmed and gap.compacted_ledger != self._covered:
                 compaction = await self._settled()
                 if compaction.horizon is None or compaction.horizon > self.complete_upto:
@@ -442,12 +442,12 @@ class PartitionReader:
             raise error
 
     async def _state(self) -> State:
-        return await self._access.topics.state(self._namespace, self._topic, self._access.limits.recalled)
+        return await self._brokers.topics.state(self._namespace, self._topic, self._brokers.limits.recalled)
 
     async def _create_reader(self, first: MessageId, *, compacted: bool = False) -> tuple[Any, str]:
         """Returns a reader that begins at an entry, or after it if that entry is gone, and its name."""
-        name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._access.limits.received
-        handle = await self._access.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._brokers.limits.received
+        handle = await self._brokers.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
         return handle, name
 
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:

@@ -11,7 +11,6 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,7 +25,7 @@ from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
-from .writer import Appender, NamespaceRecord, NewRow, Writer, explained
+from .writer import Appender, FileWriter, NamespaceRecord, NewRow, explained
 
 IN_FLIGHT = 8_192
 """The default limit of appends of one namespace that wait for their commit."""
@@ -47,7 +46,7 @@ class SqliteNamespaceLog:
     in_place = False
     leadership = ANYBODY
 
-    def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
+    def __init__(self, change_log: SqliteLog, writer: FileWriter, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
         """Opens the log; ``load`` reads it."""
         self.identity = identity
         """The file's own identity, and the namespace's name."""
@@ -157,17 +156,16 @@ class SqliteNamespaceLog:
             LogError: the file can't be read, or was lost meanwhile.
         """
         entries: file.Entries | None = None
-        reading: Future[file.Entries] | None = None
         try:
             if self._namespace.begun:
-                reading = readers.submit(file.read, opened, self._namespace.id, self._namespace.committed, start)
-                entries = await asyncio.wrap_future(reading)
+                arguments = opened, self._namespace.id, self._namespace.committed, start
+                entries = await asyncio.get_running_loop().run_in_executor(readers, file.read, *arguments)
                 self.resumed, self._compacted = entries.resumed, entries.compacted
             self._check_open()
         except BaseException as error:
             self._leave()
-            if reading is not None:
-                reading.add_done_callback(_close_entries)
+            if entries is not None:
+                entries.connection.close()
             if isinstance(error, ERRORS):
                 raise file.unreadable(f"The change log of {self._namespace.name}", error) from error
             raise
@@ -207,10 +205,10 @@ class SqliteNamespaceLog:
             self.lose(len(self._pending), LogError(LogState.LOST, f"The change log's file can't be read: {error!r}."))
 
     async def _read_all(self, entries: file.Entries | None, readers: DaemonThreads) -> None:
-        loop = asyncio.get_running_loop()
+        loop, no_more = asyncio.get_running_loop(), list[Placed]()
         if entries is not None:
             try:
-                while page := await loop.run_in_executor(readers, next, entries.pages, []):
+                while page := await loop.run_in_executor(readers, next, entries.pages, no_more):
                     self._sink.read(page)
             finally:
                 readers.submit(entries.connection.close)  # queued behind a page that may still be read on that thread
@@ -235,11 +233,6 @@ class SqliteNamespaceLog:
 
     def _leave(self) -> None:
         self._change_log.left(self, self._namespace)
-
-
-def _close_entries(reading: Future[file.Entries]) -> None:
-    if not reading.cancelled() and reading.exception() is None:
-        reading.result().connection.close()
 
 
 class SqliteLog:
@@ -286,7 +279,7 @@ class SqliteLog:
         """Opens the file; None: nothing does, or has since the file was lost."""
         self._compacting = asyncio.Lock()
         self._opened: file.Opened | None = None
-        self._writer: Writer | None = None
+        self._writer: FileWriter | None = None
         self._namespaces: dict[str, NamespaceRecord] = {}
         self._logs: dict[str, SqliteNamespaceLog] = {}
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
@@ -318,7 +311,7 @@ class SqliteLog:
         self._namespaces = {
             row.name: NamespaceRecord(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces
         }
-        self._opened, self._writer = opened, Writer(opened, self._now, self._broken)
+        self._opened, self._writer = opened, FileWriter(opened, self._now, self._broken)
         self.refused = None
         self._compactor.start()
 
@@ -335,7 +328,7 @@ class SqliteLog:
         await log.load(opened, self._readers, start)
         return log
 
-    async def _use(self) -> tuple[file.Opened, Writer]:
+    async def _use(self) -> tuple[file.Opened, FileWriter]:
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(LogState.LOST, f"The change log's file {self.path} was lost again while it was opened.")
@@ -406,7 +399,7 @@ class SqliteLog:
             self._temporary.cleanup()
 
     def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
-        """Reports all open logs as lost; the next ``start`` opens the file anew. See ``Writer``."""
+        """Reports all open logs as lost; the next ``start`` opens the file anew. See ``FileWriter``."""
         self._writer = self._opened = self._starting = None
         loss = LogError(LogState.LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         if file.is_damage(error):

@@ -149,7 +149,7 @@ def _refused(error: sqlite3.Error) -> bool:
     return code & 0xFF in _REFUSED or code == sqlite3.SQLITE_IOERR_WRITE
 
 
-class Writer:
+class FileWriter:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(
