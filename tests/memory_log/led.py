@@ -31,7 +31,7 @@ from .storage import MemoryStorage, StoredNamespace
 CLUSTER = "memory"
 """The cluster in the names of leaders."""
 CONNECTION_CHECK_SECONDS = 0.08
-"""How soon a process notices that its producer has lost its connection, once it can know, as on Pulsar (``pulsar/health_checks``)."""
+"""How soon a process notices that its producer has lost its connection, once it can know, as on Pulsar (``pulsar/log``)."""
 WAIT_SECONDS = 2.0
 """How long one attempt waits for a seat."""
 _PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
