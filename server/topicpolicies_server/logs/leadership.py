@@ -120,7 +120,7 @@ class Candidate(Generic[P]):
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads. The address of another process is the one that it wrote to the log; it is given only while that process leads."""
+        """Who leads. The address of another process is the last one in the log; it is given only while a candidate waits for a producer."""
         if self._leads:
             return Leadership(True, self._address)
         # If the log names our own address, that is from an earlier term or run of this process: the leader has not announced itself yet.

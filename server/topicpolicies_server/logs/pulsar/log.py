@@ -257,8 +257,7 @@ class PulsarLog:
     # Whether the cluster can be reached
 
     def _connected(self) -> dict[PulsarNamespaceLog, tuple[bool, ...]]:
-        found = {log: log.connected for log in self._open_logs()}
-        return {log: connected for log, connected in found.items() if connected}
+        return {log: connected for log in self._open_logs() if (connected := log.connected)}
 
     async def _reach_brokers(self) -> None:
         deadline = time.monotonic() + _BROKERS_SECONDS
