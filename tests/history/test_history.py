@@ -21,7 +21,7 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Entry, EntryPlace, GapReason
 from topicpolicies_server.history.queries import Query
-from topicpolicies_server.history.writer import Writer
+from topicpolicies_server.history.writer import HistoryWriter
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, trim, update
 
@@ -150,7 +150,7 @@ async def test_a_file_that_is_too_large_is_trimmed_from_its_oldest_events(path: 
 async def test_a_writer_that_can_not_keep_up_refuses_events_beyond_its_backlog(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 64_000))
+    monkeypatch.setattr(HistoryWriter, "__init__", _with_backlog(HistoryWriter.__init__, 64_000))
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 1_001)))
@@ -166,7 +166,7 @@ async def test_a_writer_that_can_not_keep_up_refuses_events_beyond_its_backlog(
 
 
 def _with_backlog(init: object, backlog: int) -> object:
-    def limited(self: Writer, path: Path, bounds: Bounds) -> None:
+    def limited(self: HistoryWriter, path: Path, bounds: Bounds) -> None:
         init(self, path, bounds, backlog_bytes=backlog, pause_seconds=60.0)  # type: ignore[operator]
 
     return limited

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.history.entries import Followed, Gap, GapReason, Noted, Progress, SetBack, Stream
+from topicpolicies_server.history.entries import Extent, Followed, Gap, GapReason, Noted, SetBack, Stream
 from topicpolicies_server.history.recorder import Recorder
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, update
@@ -43,25 +43,25 @@ class Sink:
         return [(each.since, each.until, each.reason) for each in self.items if isinstance(each, Gap)]
 
 
-def progress(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Progress:
-    """Returns the progress of a history that goes up to a row."""
-    return Progress(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
+def extent(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Extent:
+    """Returns the extent of a history that goes up to a row."""
+    return Extent(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
 
 
-def reader(sink: Sink, known: Progress, log: Log) -> Reader:
+def reader(sink: Sink, known: Extent, log: Log) -> Reader:
     return Reader(Recorder(sink, NAMESPACE, known, lambda: NOW), log)  # type: ignore[arg-type]
 
 
-def read(sink: Sink, known: Progress, log: Log, *rows: int) -> Sink:
+def read(sink: Sink, known: Extent, log: Log, *rows: int) -> Sink:
     opening = reader(sink, known, log)
     opening.read(*(update(row, row) for row in rows))
     opening.recorder.caught_up()
     return sink
 
 
-def nothing() -> Progress:
-    """Returns the progress of an empty history."""
-    return Progress()
+def nothing() -> Extent:
+    """Returns the extent of an empty history."""
+    return Extent()
 
 
 def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a_gap() -> None:
@@ -70,7 +70,7 @@ def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a
 
 
 def test_events_that_are_recorded_already_are_not_recorded_again() -> None:
-    sink = read(Sink(), progress(3), Log(complete=""), 1, 2, 3, 4, 5)
+    sink = read(Sink(), extent(3), Log(complete=""), 1, 2, 3, 4, 5)
     assert (sink.rows, sink.gaps) == ([4, 5], [])
 
 
@@ -81,7 +81,7 @@ def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_be
 
 
 def test_events_compacted_away_between_two_openings_are_a_gap_with_its_times() -> None:
-    sink = read(Sink(), progress(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
+    sink = read(Sink(), extent(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
     assert sink.rows == [8, 9, 10]
     assert sink.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
 
@@ -99,7 +99,7 @@ def test_a_gap_does_not_end_at_the_time_of_an_event_that_is_older_than_what_may_
     at: int, replicated: bool, since: int, until: int
 ) -> None:
     sink = Sink()
-    opening = reader(sink, progress(5), Log(complete=position(9)))
+    opening = reader(sink, extent(5), Log(complete=position(9)))
     opening.read(event := update(10, 10, at=at) if not replicated else replica(update(10, 10, at=at)))
     opening.recorder.caught_up()
     assert [each.placed for each in sink.noted] == [event]
@@ -113,26 +113,26 @@ def replica(placed: Placed) -> Placed:
 
 
 def test_a_gap_has_a_beginning_before_its_end_although_the_clock_was_set_back_meanwhile() -> None:
-    sink = read(Sink(), progress(5, followed=NOW + 10**8), Log(complete=position(9)), 8)
+    sink = read(Sink(), extent(5, followed=NOW + 10**8), Log(complete=position(9)), 8)
     assert sink.gaps == [(NOW, NOW + 1, GapReason.COMPACTED)]
 
 
 def test_a_gap_ends_now_if_the_log_has_no_event_after_the_compacted_part() -> None:
-    assert read(Sink(), progress(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
+    assert read(Sink(), extent(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_a_compaction_that_removed_nothing_unrecorded_leaves_no_gap() -> None:
-    assert read(Sink(), progress(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
-    assert read(Sink(), progress(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
-    assert read(Sink(), progress(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
+    assert read(Sink(), extent(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
+    assert read(Sink(), extent(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
+    assert read(Sink(), extent(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
 
 
 def test_a_log_whose_compaction_is_unknown_has_a_gap_at_each_opening() -> None:
-    assert read(Sink(), progress(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
+    assert read(Sink(), extent(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_a_log_that_was_replaced_is_a_gap() -> None:
-    sink = read(Sink(), progress(5, log="older"), Log("newer", complete=""), 1, 2)
+    sink = read(Sink(), extent(5, log="older"), Log("newer", complete=""), 1, 2)
     assert sink.rows == [1, 2]
     assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
 
@@ -192,7 +192,7 @@ def test_an_overrun_that_lasts_until_the_log_is_closed_is_recorded_at_its_close(
 
 def test_foreign_entries_leave_no_gap_and_unreadable_entries_are_recorded() -> None:
     sink = Sink()
-    opening = reader(sink, progress(1), Log(complete=position(3)))
+    opening = reader(sink, extent(1), Log(complete=position(3)))
     marker, damaged = Placed(0, position(2), None, BEGIN), Placed(0, position(3), None, BEGIN, problem="no Avro")
     opening.read(marker, damaged, update(4, 4))
     opening.recorder.caught_up()
@@ -244,7 +244,7 @@ def test_the_record_does_not_depend_on_how_many_events_are_noted_at_a_time(
         events.append(event if readable else event._replace(event=None, problem="damage"))
 
     def record_in(counts: Iterable[int]) -> object:
-        sink, known = Sink(room), progress(recorded) if recorded else nothing()
+        sink, known = Sink(room), extent(recorded) if recorded else nothing()
         opening, left = reader(sink, known, Log(complete=complete, partitions=2)), list(events)
         for count in counts:
             opening.recorder.noted([opening.taken(placed) for placed in left[:count]])
@@ -273,12 +273,12 @@ class Uncertain(Log):
         return super().follows(earlier, later)
 
 
-def gap_since(known: Progress) -> int | None:
+def gap_since(known: Extent) -> int | None:
     return known.overrun.since if known.overrun is not None else None
 
 
 def test_after_a_failure_answers_have_a_gap_until_the_next_opening_records_what_is_missing() -> None:
-    sink, known, log = Sink(), progress(5), Uncertain(complete=position(12))
+    sink, known, log = Sink(), extent(5), Uncertain(complete=position(12))
     opening = reader(sink, known, log)
     opening.read(*(update(row, row) for row in range(6, 8)))
     with pytest.raises(RuntimeError, match="planted"):

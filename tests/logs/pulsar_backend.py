@@ -89,7 +89,7 @@ class PulsarBackend(Backend):
     async def lose(self, log: NamespaceLog) -> None:
         """Closes a reader without the log's knowledge."""
         assert isinstance(log, PulsarNamespaceLog)
-        await close_handle(log.reader._readers[-1].handle)
+        await close_handle(log._readers[-1].handle)
 
     def close(self) -> None:
         self.foreign.close()

@@ -6,9 +6,10 @@ import asyncio
 import sqlite3
 import threading
 from array import array
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
-from topicpolicies_server.logs.sqlite.file import Reader, position_of
+from topicpolicies_server.logs.sqlite.file import position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
 
 NAMESPACE = "acme/orders"
@@ -184,13 +185,13 @@ async def test_a_reader_sees_a_snapshot_of_the_log_while_compaction_deletes_even
 async def test_events_deleted_after_the_log_was_opened_are_read_from_its_snapshot(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.write(*(update(n, f"{n}") for n in range(200)))
     gate = threading.Event()
-    next_page = Reader.next_page
+    pages = sqlite_file._pages
 
-    def waiting(reader: Reader) -> list[Placed]:
+    def waiting(*arguments: Any) -> Iterator[list[Placed]]:
         assert gate.wait(30)
-        return next_page(reader)
+        yield from pages(*arguments)
 
-    monkeypatch.setattr(Reader, "next_page", waiting)
+    monkeypatch.setattr(sqlite_file, "_pages", waiting)
     recorder = Recorder()
     await bench.change_log.open(NAMESPACE, recorder)
     with closing(sqlite3.connect(bench.path)) as connection:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite.file import Reader, position_of
+from topicpolicies_server.logs.sqlite.file import position_of
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
 
 NAMESPACE = "acme/orders"
@@ -257,11 +257,11 @@ async def test_a_file_that_becomes_unreadable_loses_the_log(disk: Disk, monkeypa
     append_all(log, recorder, "one")
     await recorder.close(log)
 
-    def unreadable(_: Reader) -> list[Placed]:
-        raise sqlite3.OperationalError("a fault")
+    def unreadable(*_: object) -> Iterator[list[Placed]]:
+        yield from sqlite3.connect(":memory:").execute("SELECT a fault")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Reader, "next_page", unreadable)
+        patched.setattr(sqlite_file, "_pages", unreadable)
         second = Recorder()
         await disk.change_log.open(NAMESPACE, second)
         await second.until(lambda: bool(second.losses))

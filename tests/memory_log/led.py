@@ -21,7 +21,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
-from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
+from topicpolicies_server.logs.leadership import Candidate, ProducerTaken
 
 from .faults import NO_FAULTS, Faults, Outcome
 from .log import MemoryLog, MemoryNamespaceLog, Sent
@@ -31,7 +31,7 @@ from .storage import MemoryStorage, StoredNamespace
 CLUSTER = "memory"
 """The cluster in the names of leaders."""
 CONNECTION_CHECK_SECONDS = 0.08
-"""How soon a process notices that its producer has lost its connection, once it can know, as on Pulsar (``pulsar/health_checks``)."""
+"""How soon a process notices that its producer has lost its connection, once it can know, as on Pulsar (``pulsar/log``)."""
 WAIT_SECONDS = 2.0
 """How long one attempt waits for a seat."""
 _PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
@@ -189,12 +189,12 @@ class LedNamespaceLog(MemoryNamespaceLog):
         seat = self._stored.seats[handle.partition]
         if not wait:
             taken = not seat.take(handle)
-            self._reply(handle, answer, ProducerTaken(seat.holder.name if seat.holder is not None else "") if taken else handle)
+            self._reply(handle, answer, ProducerTaken() if taken else handle)
             return
 
         def give_up() -> None:
             seat.leave(handle)
-            self._reply(handle, answer, StillWaiting())
+            self._reply(handle, answer, ProducerTaken())
 
         patience = self._loop.call_later(WAIT_SECONDS, give_up)
 

@@ -18,11 +18,11 @@ from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.entries import Entries
 from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, place_of, position_of
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Gap, State
 
 from .faults import Faults
@@ -56,7 +56,7 @@ class LedgerBroker:
         access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits())
         entries = _Entries(self._partition, place_of(stood))
         names = self._stored.name, str(self._partition), str(self._partition)
-        return PartitionReader(cast("Access", access), names, cast("Entries", entries), _never_replaced)
+        return PartitionReader(cast("Brokers", access), names, cast("Entries", entries), _never_replaced)
 
     def come(self, items: Sequence[Placed | None]) -> None:
         """Called when entries are due and may be taken."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start, anchor_of
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, directly_follows, place_of
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import State
 
 from .channel import Channel

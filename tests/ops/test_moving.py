@@ -19,7 +19,7 @@ from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
-from topicpolicies_server.history.writer import Writer
+from topicpolicies_server.history.writer import HistoryWriter
 from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.ops.metrics import ServerCollector, of_history
 
@@ -124,7 +124,7 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
 async def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents(tmp_path: Path) -> None:
     document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
     small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1", "us") for after in (None, document))
-    writer = Writer(tmp_path / "history.db", BOUNDS, backlog_bytes=10 * LARGE)
+    writer = HistoryWriter(tmp_path / "history.db", BOUNDS, backlog_bytes=10 * LARGE)
     assert writer.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
     assert writer.note([small]) == 1
     await writer.stop(PATIENCE)

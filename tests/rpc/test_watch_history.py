@@ -116,7 +116,7 @@ async def test_a_gap_behind_all_events_is_sent_once(start: Start, tmp_path: Path
     async with start() as serving:
         await serving.write([1])
     with closing(file.prepare(tmp_path / "history.db")) as connection:
-        (log,) = {log for log, _ in file.progress(connection)[NAMESPACE].streams}
+        (log,) = {log for log, _ in file.extents(connection)[NAMESPACE].streams}
         hole = Stream(NAMESPACE, log, 0), "~"
         file.add_gap(connection, Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
     async with start() as serving:

@@ -30,7 +30,7 @@ from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.core.reading.watch import Page, Taken, TopicsWatcher, WatchHub
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs

@@ -137,7 +137,7 @@ OVERTAKEN = (
     "reading: questions for what was sent",
     "reading: questions without an answer",
 )
-"""For ledgers that are compacted while they are read: what readers met (``logs/pulsar/partition``)."""
+"""For ledgers that are compacted while they are read: what readers met (``logs/pulsar/reader``)."""
 KEPT = ("checkpoints given up", "checkpoints restored", "checkpoints written")
 """For sidecars that start from their checkpoints."""
 OF_PROFILE: dict[str, tuple[str, ...]] = {

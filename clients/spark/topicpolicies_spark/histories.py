@@ -175,7 +175,7 @@ class HistoryFile:
 
     def namespaces(self) -> list[str]:
         """See ``SidecarHistory``."""
-        return sorted(filter(self._options.includes, file.progress(self._connection)))
+        return sorted(filter(self._options.includes, file.extents(self._connection)))
 
     def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
         """See ``SidecarHistory``."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from topicpolicies.masks import format_path
+from topicpolicies.v1.history_pb2 import HISTORY_KIND_BROKER, HISTORY_KIND_UNREADABLE, HistoryKind
 
 from ..core.changes.plan import paths_of
 from ..core.fold.operation import Folded, Status
@@ -23,25 +24,6 @@ from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.policies.events import LATEST_MS, Event, Placed, Position, Stamp, StampKind
 from ..core.reading.cell import Head
-
-
-class Kind(enum.IntEnum):
-    """The kind of an event. The numbers are those of ``topicpolicies.v1.HistoryKind``."""
-
-    UPDATE = 1
-    DELETE = 2
-    BROKER = 3
-    REPAIR = 4
-    TOMBSTONE = 5
-    UNREADABLE = 6
-
-
-class Standing(enum.IntEnum):
-    """What is known of an actor. The numbers are those of ``topicpolicies.v1.ActorStanding``."""
-
-    UNKNOWN = 1
-    UNAUTHENTICATED = 2
-    AUTHENTICATED = 3
 
 
 class GapReason(enum.IntEnum):
@@ -94,6 +76,7 @@ class Entry(NamedTuple):
     published_at: int
     """The time that the event's writer gave."""
     kind: int
+    """By the numbers of ``topicpolicies.v1.HistoryKind``."""
     outcome: int
     topic: str = ""
     """Empty, and then so is all that follows but ``producer`` and ``problem``, if the event could not be read."""
@@ -126,13 +109,6 @@ class Entry(NamedTuple):
     def place(self) -> EntryPlace:
         """The entry's place in the order of the history."""
         return EntryPlace(self.at, self.id)
-
-    @property
-    def standing(self) -> Standing:
-        """What is known of the actor."""
-        if not self.actor:
-            return Standing.UNKNOWN
-        return Standing.AUTHENTICATED if self.principal else Standing.UNAUTHENTICATED
 
     @property
     def before_known(self) -> bool:
@@ -249,7 +225,7 @@ class SetBack(NamedTuple):
 
 
 @dataclass(slots=True)
-class Progress:
+class Extent:
     """How far the history of a namespace goes, including what still waits to be written."""
 
     followed_until: int | None = None
@@ -290,7 +266,7 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
     placed, event, folded = noted.placed, noted.placed.event, noted.folded
     published_at = min(max(placed.published_at, 0), LATEST_MS)  # a writer's own time may be any number
     if event is None or folded is None:
-        entry = Entry(number, stream, placed.position, namespace, noted.at, published_at, int(Kind.UNREADABLE), OUTCOMES[Status.IGNORED])
+        entry = Entry(number, stream, placed.position, namespace, noted.at, published_at, HISTORY_KIND_UNREADABLE, OUTCOMES[Status.IGNORED])
         return entry._replace(producer=placed.producer, problem=placed.problem)
 
     def wire(document: Settings) -> bytes:
@@ -312,7 +288,7 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
         namespace=namespace,
         at=noted.at,
         published_at=published_at,
-        kind=int(Kind.BROKER if event.stamp is None else Kind[stamp.kind.name]),
+        kind=HISTORY_KIND_BROKER if event.stamp is None else HistoryKind.Value(f"HISTORY_KIND_{stamp.kind.name}"),
         outcome=OUTCOMES[folded.status],
         topic=event.key.topic,
         scope=int(event.key.scope),

@@ -33,7 +33,7 @@ from typing import Any, TypeAlias, get_type_hints
 
 from .. import sqlite_file
 from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, flush_wal, give_back, is_empty, sizes, unusable
-from .entries import UNTIMED, Entry, Gap, Progress, Stream
+from .entries import UNTIMED, Entry, Extent, Gap, Stream
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def look(path: Path) -> None:
         alone = not Path(f"{os.path.realpath(path)}-wal").exists()
         with closing(sqlite_file.connect(path, FORM, read_only=True, alone=alone)) as connection:
             if not is_empty(connection, path, FORM):
-                progress(connection)
+                extents(connection)
     except ERRORS as error:
         raise unusable(path, error) from error
 
@@ -158,16 +158,16 @@ def entries(connection: sqlite3.Connection, index: str, conditions: Sequence[Con
         yield entry
 
 
-def progress(connection: sqlite3.Connection) -> dict[str, Progress]:
+def extents(connection: sqlite3.Connection) -> dict[str, Extent]:
     """Returns how far the history of each namespace goes.
 
     Raises:
         Damaged: a row is not what was written, or a namespace is missing.
     """
-    found: dict[str, Progress] = {}
+    found: dict[str, Extent] = {}
     names: dict[int, str] = {}
     for number, name, followed_until, _ in rows(connection, "namespaces", ""):
-        names[number], found[name] = name, Progress(followed_until)
+        names[number], found[name] = name, Extent(followed_until)
     for _, namespace, log, partition, position, at, _ in rows(connection, "streams", ""):
         if namespace not in names:
             raise Damaged("one of its namespaces is missing")

@@ -21,10 +21,10 @@ from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import DaemonThreads, RestartedTask
 from . import file, queries
-from .entries import Gap, GapReason, Progress, SetBack
+from .entries import Extent, Gap, GapReason, SetBack
 from .queries import Division, Page, Past, Query, Stretch
 from .recorder import Recorder
-from .writer import Bounds, Writer, WriterFigures
+from .writer import Bounds, HistoryWriter, WriterFigures
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def _wall_clock() -> int:
 class History:
     """An open history."""
 
-    def __init__(self, path: Path, writer: Writer, lock: FileLock, now: Callable[[], int] = _wall_clock) -> None:
+    def __init__(self, path: Path, writer: HistoryWriter, lock: FileLock, now: Callable[[], int] = _wall_clock) -> None:
         """Opens connections for reading. ``now``: returns milliseconds since 1970.
 
         Raises:
@@ -56,8 +56,8 @@ class History:
         self._writer = writer
         self._lock = lock
         self._clock = now
-        self._progress = writer.progress
-        self._latest = max((each.latest for each in self._progress.values()), default=0)
+        self._extents = writer.extents
+        self._latest = max((each.latest for each in self._extents.values()), default=0)
         """The time that the clock showed last; at first, the newest one that the file has."""
         self._unreadable = False
         self._recorders: WeakSet[Recorder] = WeakSet()
@@ -74,29 +74,29 @@ class History:
         """Returns the time in milliseconds since 1970. If the clock went back, has what was recorded with later times corrected."""
         now = self._clock()
         if now < self._latest:
-            for progress in self._progress.values():
-                for stream in progress.streams.values():
+            for extent in self._extents.values():
+                for stream in extent.streams.values():
                     if stream.at > now:
                         stream.at = now
                         self._writer.tell(SetBack(stream, now))
-                if progress.followed_until is not None:
-                    progress.followed_until = min(progress.followed_until, now)
+                if extent.followed_until is not None:
+                    extent.followed_until = min(extent.followed_until, now)
         self._latest = now
         return now
 
     def recorder(self, namespace: str) -> Recorder:
         """Returns a recorder for one opening of a namespace's log. The file is not read, so no load waits for the history."""
-        recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self.now)
+        recorder = Recorder(self._writer, namespace, self._extents.setdefault(namespace, Extent()), self.now)
         self._recorders.add(recorder)
         return recorder
 
     def listen(self, namespace: str, notify: Callable[[], None]) -> None:
         """Has ``notify`` called when a namespace has new events, until ``unlisten``. It must return soon and must not raise."""
-        self._progress.setdefault(namespace, Progress()).listeners.add(notify)
+        self._extents.setdefault(namespace, Extent()).listeners.add(notify)
 
     def unlisten(self, namespace: str, notify: Callable[[], None]) -> None:
         """Removes a callback that ``listen`` added."""
-        self._progress.setdefault(namespace, Progress()).listeners.discard(notify)
+        self._extents.setdefault(namespace, Extent()).listeners.discard(notify)
 
     async def page(self, query: Query) -> Page:
         """Returns a page of entries, after the events that were folded before the call are written.
@@ -147,7 +147,7 @@ class History:
         now = self.now()
         gaps[:0] = unwritten
         if not followed:
-            known = self._progress.get(namespace, Progress()).followed_until
+            known = self._extents.get(namespace, Extent()).followed_until
             since = None if known is None else min(known, now - 1)  # without a head, the present itself is not known
             gaps.insert(0, Gap(namespace, since, max(now, at) + 1, GapReason.COMPACTED))
         return queries.document_at(at, now, last, first, head, gaps)
@@ -164,13 +164,13 @@ class History:
 
     async def _settle(self, namespace: str) -> list[Gap]:
         """Waits until all that was noted is written, or writing has failed. Returns the gap of the namespace's events not in the file."""
-        progress, now = self._progress.get(namespace, Progress()), self.now()
+        extent, now = self._extents.get(namespace, Extent()), self.now()
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 unwritten = await self._writer.flush()
         except TimeoutError:
             raise _unavailable("it is written more slowly than it grows") from None
-        overrun = progress.overrun.since if progress.overrun is not None else None
+        overrun = extent.overrun.since if extent.overrun is not None else None
         since = [each for each in (unwritten.get(namespace), overrun) if each is not None]
         return [Gap(namespace, min(since), now + 1, GapReason.OVERRUN)] if since else []
 
@@ -207,9 +207,9 @@ class History:
     def _keep_up(self) -> None:
         self.now()
         followed = {recorder.namespace for recorder in self._recorders}
-        for name, progress in list(self._progress.items()):
-            if progress.empty and name not in followed:
-                del self._progress[name]  # a request named a namespace that has no log
+        for name, extent in list(self._extents.items()):
+            if extent.empty and name not in followed:
+                del self._extents[name]  # a request named a namespace that has no log
         for recorder in list(self._recorders):
             recorder.tick()
 
@@ -240,7 +240,7 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
     lock = FileLock(path)
     try:
         lock.acquire()
-        return History(path, Writer(path, bounds), lock, now)
+        return History(path, HistoryWriter(path, bounds), lock, now)
     except BaseException as error:
         lock.release()
         if isinstance(error, ERRORS):

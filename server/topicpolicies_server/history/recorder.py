@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
-from .entries import FoldedEntry, Followed, Gap, GapReason, Noted, Progress, Stream
-from .writer import Writer
+from .entries import Extent, FoldedEntry, Followed, Gap, GapReason, Noted, Stream
+from .writer import HistoryWriter
 
 
 @dataclass(slots=True)
@@ -36,36 +36,36 @@ class _UncertainRange:
 class Recorder:
     """Records what is read during one opening of a namespace's log."""
 
-    def __init__(self, writer: Writer, namespace: str, progress: Progress, now: Callable[[], int]) -> None:
+    def __init__(self, writer: HistoryWriter, namespace: str, extent: Extent, now: Callable[[], int]) -> None:
         """Creates a recorder that has no log yet.
 
-        ``progress``: how far the history goes; the recorder keeps it up to date, and calls its listeners.
+        ``extent``: how far the history goes; the recorder keeps it up to date, and calls its listeners.
         """
         self._writer = writer
         self.namespace = namespace
-        self._progress = progress
+        self._extent = extent
         self._now = now
         self._log: NamespaceLog | None = None
         self._uncertain: dict[int, _UncertainRange] = {}
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
-        self._known = {stream.log for stream in progress.streams.values() if stream.position}
-        self._followed_until = progress.followed_until
+        self._known = {stream.log for stream in extent.streams.values() if stream.position}
+        self._followed_until = extent.followed_until
         """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
         self._following = False
         """Whether the log was read to the end that it had when it was opened, and is followed since."""
 
     def knows(self, identity: str, positions: Sequence[Position]) -> bool:
         """Whether all events up to these positions of a log, one for each partition, are recorded; "": before the first event."""
-        streams = (self._progress.streams.get((identity, partition)) for partition in range(len(positions)))
+        streams = (self._extent.streams.get((identity, partition)) for partition in range(len(positions)))
         return all(not at or (stream is not None and at <= stream.position) for at, stream in zip(positions, streams, strict=True))
 
     def opened(self, log: NamespaceLog) -> None:
         """Takes the open log, before any event of it is folded."""
         self._log = log
         self._uncertain = {}
-        if self._progress.overrun is not None and not self._progress.overrun.holes:
-            self._progress.overrun = None  # a former recorder failed, and this one records what is missing
+        if self._extent.overrun is not None and not self._extent.overrun.holes:
+            self._extent.overrun = None  # a former recorder failed, and this one records what is missing
         for partition in range(log.partitions):
             recorded = self._stream(partition).position
             end = log.complete_after(partition)
@@ -79,7 +79,7 @@ class Recorder:
         except Exception:
             assert self._log is not None, "opened"
             since = min(self._stream(partition).at for partition in range(self._log.partitions))
-            self._progress.overrun = self._progress.overrun or Gap(self.namespace, since, 0, GapReason.OVERRUN)
+            self._extent.overrun = self._extent.overrun or Gap(self.namespace, since, 0, GapReason.OVERRUN)
             raise
 
     def _note(self, events: Sequence[FoldedEntry]) -> None:
@@ -110,7 +110,7 @@ class Recorder:
             noted.append(Noted(stream, placed, at, folded, document_before, document_after, version, log.cluster))
         if noted:
             self._hand_over(noted)
-            for notify in self._progress.listeners:
+            for notify in self._extent.listeners:
                 notify()
 
     def _latest_before(self, placed: Placed, at: int, now: int) -> int:
@@ -124,7 +124,7 @@ class Recorder:
 
     def _hand_over(self, noted: Sequence[Noted]) -> None:
         """Hands events to the writer. Those for which it has no room are a gap, which is recorded once it takes events again."""
-        progress = self._progress
+        extent = self._extent
         count = self._writer.note(noted)
         taken, refused = noted[:count], noted[count:]
         if taken:
@@ -132,10 +132,10 @@ class Recorder:
         _advance(taken)
         if refused:
             times = [each.at for each in refused]
-            overrun = progress.overrun or Gap(self.namespace, refused[0].stream.at or times[0], 0, GapReason.OVERRUN)
+            overrun = extent.overrun or Gap(self.namespace, refused[0].stream.at or times[0], 0, GapReason.OVERRUN)
             holes = dict(overrun.holes) | {each.stream: each.placed.position for each in refused}
             since = min(overrun.since or 0, *times)
-            progress.overrun = overrun._replace(since=since, until=max(overrun.until, *times), holes=tuple(holes.items()))
+            extent.overrun = overrun._replace(since=since, until=max(overrun.until, *times), holes=tuple(holes.items()))
         _advance(refused)
 
     def caught_up(self) -> None:
@@ -162,9 +162,9 @@ class Recorder:
 
         A log to which nobody else appends, and of which nothing is recorded, leaves no trace: callers may name any number of namespaces.
         """
-        if self._following and self._log is not None and (self._log.shared or not self._progress.empty):
+        if self._following and self._log is not None and (self._log.shared or not self._extent.empty):
             now = self._now()
-            self._progress.followed_until = now
+            self._extent.followed_until = now
             self._writer.tell(Followed(self.namespace, now))
 
     def closed(self) -> None:
@@ -181,7 +181,7 @@ class Recorder:
             self._missing.append((self._stream(partition), max(uncertain.at, uncertain.end or "")))
 
     def _tell_overrun(self, until: int) -> None:
-        overrun, self._progress.overrun = self._progress.overrun, None
+        overrun, self._extent.overrun = self._extent.overrun, None
         if overrun is not None:  # each partition has its own time
             self._writer.tell(overrun._replace(until=max(until, overrun.until)))
 
@@ -192,9 +192,9 @@ class Recorder:
     def _stream(self, partition: int) -> Stream:
         assert self._log is not None, "opened"
         key = self._log.identity, partition
-        found = self._progress.streams.get(key)
+        found = self._extent.streams.get(key)
         if found is None:
-            found = self._progress.streams[key] = Stream(self.namespace, *key)
+            found = self._extent.streams[key] = Stream(self.namespace, *key)
         return found
 
 

@@ -71,7 +71,7 @@ class WriterFigures(NamedTuple):
     """How many gaps were recorded since the start, by reason."""
 
 
-class Writer:
+class HistoryWriter:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(self, path: Path, bounds: Bounds, *, backlog_bytes: int = BACKLOG_BYTES, pause_seconds: float = PAUSE_SECONDS) -> None:
@@ -86,7 +86,7 @@ class Writer:
         self._pause = pause_seconds
         self._connection = file.prepare(path)
         try:
-            self.progress = file.progress(self._connection)
+            self.extents = file.extents(self._connection)
             """By namespace: how far the history goes. The recorders keep it up to date."""
         except ERRORS as error:
             self._connection.close()
@@ -97,8 +97,8 @@ class Writer:
         self._followed: dict[str, Followed] = {}
         """Is written behind all that waits: a log counts as followed once its events are written."""
         self._asking: list[asyncio.Future[Unwritten]] = []
-        self._new, self._urgent = asyncio.Event(), asyncio.Event()
-        """Set when there is something to write; and when it is to be written at once."""
+        self._urgent = asyncio.Event()
+        """Set when what waits is to be written at once."""
         # Used by the thread:
         self._failing = False
         self._trim_at = 0.0
@@ -122,7 +122,6 @@ class Writer:
         """Takes a rare item, however much waits."""
         if isinstance(what, Followed):
             self._followed[what.namespace] = what
-            self._new.set()
             return
         if isinstance(what, SetBack) and (followed := self._followed.pop(what.stream.namespace, None)) is not None:
             self._put([followed])  # it was noted before the clock went back
@@ -132,7 +131,6 @@ class Writer:
         if items and not self._waiting:
             self._waiting_since = time.monotonic()
         self._waiting += items
-        self._new.set()
         if len(self._waiting) >= BATCH and not self._failing:
             self._urgent.set()
 
@@ -148,7 +146,6 @@ class Writer:
             return {}
         done: asyncio.Future[Unwritten] = asyncio.get_running_loop().create_future()
         self._asking.append(done)
-        self._new.set()
         self._urgent.set()
         return await done
 
@@ -170,14 +167,13 @@ class Writer:
     async def _run(self) -> None:
         more = False
         while True:
-            if self._waiting or self._asking:
-                self._new.set()
             if not more:
-                await _set_within(self._new, max(self._trim_at - time.monotonic(), 0))
-                await _set_within(self._urgent, _RETRY_SECONDS if self._failing else self._pause)
-            self._new.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_RETRY_SECONDS if self._failing else self._pause):
+                        await self._urgent.wait()
             self._urgent.clear()
-            more = await self._write_all()
+            if more or self._waiting or self._followed or self._asking or time.monotonic() >= self._trim_at:
+                more = await self._write_all()
 
     async def _write_all(self) -> bool:
         """Writes what waits now, and answers the callers that wait now; stops where the file can't be written.
@@ -310,9 +306,3 @@ class Writer:
 def _topic_of(numbered: tuple[int, Noted]) -> str:
     event = numbered[1].placed.event
     return "" if event is None else event.key.topic
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

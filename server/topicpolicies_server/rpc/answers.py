@@ -77,15 +77,9 @@ def present(key: PolicyKey, head: Head | None, wire: Wire) -> bytes:
     return document(key, head.version if head is not None else ABSENT, None if settings is None else wire(settings))
 
 
-def origin(
-    producer: str,
-    published_at: int,
-    said: Stamp | Entry | None,
-    standing: events_pb2.ActorStanding.ValueType,
-    mask: Sequence[str],
-) -> events_pb2.ChangeOrigin:
+def origin(producer: str, published_at: int, said: Stamp | Entry | None, mask: Sequence[str]) -> events_pb2.ChangeOrigin:
     """Returns who made a change, and when. ``said``: what the event says of that; ``mask``: the paths that it changed."""
-    made = events_pb2.ChangeOrigin(producer_name=producer, actor_standing=standing)
+    made = events_pb2.ChangeOrigin(producer_name=producer, actor_standing=events_pb2.ACTOR_STANDING_UNKNOWN)
     made.publish_time.FromMilliseconds(published_at)
     if said is not None:
         made.actor = said.actor
@@ -97,6 +91,8 @@ def origin(
         made.request_id = said.request_id
         if mask:
             made.update_mask.paths.extend(mask)
+    if made.actor:
+        made.actor_standing = events_pb2.ACTOR_STANDING_AUTHENTICATED if made.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
     return made
 
 

@@ -145,7 +145,7 @@ def entry_message(entry: Entry) -> bytes:
         ambiguous=bool(entry.flags & AMBIGUOUS),
         replicated=bool(entry.flags & REPLICATED),
         problem=entry.problem,
-        origin=_origin(entry),
+        origin=origin(entry.producer, entry.published_at, entry, entry.paths),
     )
     rest.time.FromMilliseconds(entry.at)
     if changed := entry.changed:
@@ -161,7 +161,7 @@ def is_change(entry: Entry) -> bool:
 
 def change_message(entry: Entry, *, with_before: bool) -> bytes:
     """Returns an entry as a serialized ``PolicyChange``. ``with_before``: whether it has the document before, too, if that is known."""
-    rest = service_pb2.PolicyChange(previous_version=entry.previous, origin=_origin(entry))
+    rest = service_pb2.PolicyChange(previous_version=entry.previous, origin=origin(entry.producer, entry.published_at, entry, entry.paths))
     return _documents(entry, _CHANGED_DOCUMENT, _CHANGED_PREVIOUS, with_before=with_before) + rest.SerializeToString()
 
 
@@ -194,11 +194,6 @@ def _event(entry: Entry) -> bytes:
     if entry.written is not None:
         topic += record(_EVENT_POLICIES, entry.written)
     return record(_EVENT, event.SerializeToString() + record(_EVENT_TOPIC, topic))
-
-
-def _origin(entry: Entry) -> events_pb2.ChangeOrigin:
-    standing = events_pb2.ActorStanding.ValueType(entry.standing)
-    return origin(entry.producer, entry.published_at, entry, standing, entry.paths)
 
 
 def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: bool = False) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.broker.credentials import trusting
 from tests.client.certificates import Identity
 
-SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
+SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "avro"
 HEALTHY: Mapping[str, tuple[int, Any]] = {
     "brokers/version": (200, "4.2.4"),
     "brokers/configuration/runtime": (200, {"topicLevelPoliciesEnabled": "true", "systemTopicEnabled": "true"}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,17 +16,15 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar import health_checks as checks_module
-from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
+from topicpolicies_server.logs.pulsar import log as log_module
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import PulsarClient
-from topicpolicies_server.logs.pulsar.facts import CurrentFacts, PulsarFacts
-from topicpolicies_server.logs.pulsar.health_checks import HealthChecks
+from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
-from topicpolicies_server.logs.pulsar.reader import LogReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 TOPIC = "persistent/public/default/__change_events"
@@ -48,11 +45,11 @@ class FakeReader:
         self.kept_up += 1
 
 
-def watching(answers: dict[str, Any]) -> tuple[LogReader, FakeReader]:
-    """Returns the reader of a log that has caught up, and that of its partition."""
+def watching(answers: dict[str, Any]) -> tuple[PulsarNamespaceLog, FakeReader]:
+    """Returns a log that has caught up, and the reader of its partition."""
     admin = cast("Admin", FakeAdmin(answers))
-    access = Access(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    log, reader = LogReader(access, cast("Any", None), Layout("public/default", 0), cast("Any", None)), FakeReader()
+    access = Brokers(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
+    log, reader = PulsarNamespaceLog(access, Layout("public/default", 0), cast("Any", None), lambda _: None), FakeReader()
     log._readers, log._creations = [cast("PartitionReader", reader)], ["monday"]
     return log, reader
 
@@ -143,7 +140,6 @@ class FakeLog:
     namespace = "acme/orders"
 
     def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
-        self.reader: FakeLog = self
         self.checked = 0.0
         self.visits = 0
         self.rested = 0
@@ -162,6 +158,9 @@ class FakeLog:
     def due_at(self) -> float:
         return 0.0
 
+    async def close(self) -> None:
+        """Has nothing to close."""
+
     async def check(self) -> None:
         self.checked = time.monotonic()
         self.visits += 1
@@ -179,12 +178,15 @@ class FakeLog:
 def _many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the checks of most tests begin at any rate."""
     if "thousand" not in request.node.name:
-        monkeypatch.setattr(checks_module, "_PER_SECOND", 100_000)
+        monkeypatch.setattr(log_module, "_PER_SECOND", 100_000)
 
 
-def checks_of(logs: Callable[[], Iterable[FakeLog]], *, every_seconds: float) -> HealthChecks:
-    facts = cast("CurrentFacts", SimpleNamespace(due=False))
-    return HealthChecks(cast("Callable[[], Iterable[PulsarNamespaceLog]]", logs), facts, every_seconds=every_seconds)
+def checked(*logs: FakeLog) -> PulsarLog:
+    """Returns a cluster's change logs, which are checked from now on every 10 ms."""
+    made = PulsarLog("pulsar://127.0.0.1:1", "http://127.0.0.1:1", limits=PulsarLimits(creation_seconds=0.01))
+    made._logs = {f"acme/{number}": cast("PulsarNamespaceLog", log) for number, log in enumerate(logs)}
+    made._rounds.start()
+    return made
 
 
 @pytest.fixture
@@ -198,15 +200,13 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
 
     log = logging.Logger("checks")  # noqa: LOG001 - a logger of the test's own, unaffected by other tests
     log.addFilter(note)
-    monkeypatch.setattr(checks_module, "_log", log)
+    monkeypatch.setattr(log_module, "_log", log)
     return records
 
 
 async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_others(logged: list[logging.LogRecord]) -> None:
     troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
-    checks = checks_of(lambda: [troubled, slow, *others], every_seconds=0.01)
-    checks.start()
-    checks.start()
+    checks = checked(troubled, slow, *others)
     await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
     assert slow.visits == slow.most_inside == 1
     assert slow.rested > 2
@@ -218,7 +218,7 @@ async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_other
     again = troubled.visits + 2
     await eventually(lambda: troubled.visits > again)
     assert len(logged) == 2, "logged once each time that a check fails after one succeeded"
-    await checks.stop()
+    await checks.close()
     visits = [log.visits for log in others]
     await asyncio.sleep(0.05)
     assert [log.visits for log in others] == visits
@@ -227,9 +227,8 @@ async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_other
 
 async def test_slow_checks_do_not_delay_the_checks_of_other_logs() -> None:
     slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
-    checks = checks_of(lambda: [*slow, *others], every_seconds=0.01)
-    checks.start()
+    checks = checked(*slow, *others)
     await eventually(lambda: all(log.visits > 2 for log in others))
     assert [log.most_inside for log in slow] == [1] * 20
-    await checks.stop()
+    await checks.close()
     assert [log.inside for log in slow] == [0] * 20

@@ -20,9 +20,8 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError, Start, anchor_of
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar import partition as reading
+from topicpolicies_server.logs.pulsar import reader as reading
 from topicpolicies_server.logs.pulsar.ids import place_of
-from topicpolicies_server.logs.pulsar.reader import LogReader
 
 
 def place_in(log: PulsarNamespaceLog, entries: list[Placed]) -> Start:
@@ -153,7 +152,7 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog,
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(key, event_id="mine"))
     await recorder.until_settled(1)
-    (reader,) = log.reader._readers
+    (reader,) = log._readers
     hand_over, gate = reader._hand_over, asyncio.Event()
 
     async def held(*arguments: Any, **named: Any) -> None:
@@ -229,7 +228,7 @@ async def test_an_event_that_the_library_drops_is_noticed_and_read(following: Fo
     log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="mine"))
     await recorder.until_settled(1)
-    (reader,) = log.reader._readers
+    (reader,) = log._readers
     receiver = reader._receiver
     received, swallowed = receiver._received, 0
 
@@ -262,7 +261,7 @@ async def test_a_reopened_reader_resumes_where_the_former_one_stood(
     await asyncio.to_thread(following.admin.compact_change_events, namespace)
     second, entries = await following.open(namespace, following.start(limits=dataclasses.replace(QUICK, recalled=0)))
     assert entries.ids() == ["8", "9", "10", "11"]
-    (reader,) = second.reader._readers
+    (reader,) = second._readers
     former, last = reader.handle, reader.entries.last
     reader.end(last._replace(entry=last.entry + 8))  # the broker does not have this entry, so it can't have sent it
     await eventually(lambda: reader.handle is not former)
@@ -280,8 +279,8 @@ async def test_the_broker_reports_that_it_has_sent_everything(following: Followi
     await recorder.until_settled(1)
     _, again = await following.open(namespace)
     (second,) = following.logs[-1]._open_logs()
-    (reader,) = second.reader._readers
-    assert await reader._access.topics.sent_up_to(namespace, CHANGE_EVENTS, reader._name, reader.entries.last)
+    (reader,) = second._readers
+    assert await reader._brokers.topics.sent_up_to(namespace, CHANGE_EVENTS, reader._name, reader.entries.last)
     assert again.ids() == recorder.ids()
 
 
@@ -440,7 +439,7 @@ async def test_a_replaced_log_is_noticed_soon_although_its_reader_is_idle(follow
 async def test_events_in_a_recreated_log_are_never_read_as_those_of_the_former_log(
     following: Following, namespace: str, partitions: int, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LogReader, "due_at", lambda _: float("inf"))  # no check happens in time
+    monkeypatch.setattr(PulsarNamespaceLog, "due_at", lambda _: float("inf"))  # no check happens in time
     change_log, log, recorder = await written_to(following, namespace, partitions)
     former, identity = recorder.ids(), log.identity
     await delete(following, namespace, partitions)
@@ -474,7 +473,7 @@ async def test_a_log_is_lost_and_gets_another_identity_if_only_one_partition_is_
     (key, *_) = hit = [key for key in keys if log.partition_of(key) == 1]
     place = place_in(log, recorder.entries)
     if written != "nothing":
-        monkeypatch.setattr(LogReader, "due_at", lambda _: float("inf"))  # no check happens in time
+        monkeypatch.setattr(PulsarNamespaceLog, "due_at", lambda _: float("inf"))  # no check happens in time
     await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}-partition-1", force="true")
     event = an_update(key, event_id="later")
     if written == "here":

@@ -23,7 +23,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import client as client_module
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.client import PulsarClient
-from topicpolicies_server.logs.pulsar.credentials import OAuth2, TlsOptions, Tokens, identity_of, tls_of
+from topicpolicies_server.logs.pulsar.credentials import TlsOptions, Tokens, identity_of, tls_of
 
 SECRET = "very-secret"
 
@@ -99,11 +99,11 @@ def credentials(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def oauth2(web: Web, credentials: Path) -> OAuth2:
-    return OAuth2(issuer=web.url, credentials=credentials, audience="urn:pulsar", scope="admin")
+def oauth2(web: Web, credentials: Path) -> OAuth2Config:
+    return OAuth2Config(issuer=web.url, credentials_file=credentials, audience="urn:pulsar", scope="admin")
 
 
-async def test_the_admin_api_gets_a_token_that_is_requested_from_the_issuer_once(web: Web, oauth2: OAuth2) -> None:
+async def test_the_admin_api_gets_a_token_that_is_requested_from_the_issuer_once(web: Web, oauth2: OAuth2Config) -> None:
     admin = Admin(web.url, token=oauth2)
     assert await asyncio.gather(*(admin.get("clusters") for _ in range(5))) == [["standalone"]] * 5
     await admin.close()
@@ -121,7 +121,7 @@ async def test_the_admin_api_gets_a_token_that_is_requested_from_the_issuer_once
 
 @pytest.mark.parametrize(("seconds", "asked_again_at"), [(3600, 3540), ("100", 80), (None, 240), (-5, 240), ("never", 240)])
 async def test_a_token_is_requested_again_shortly_before_it_expires(
-    web: Web, oauth2: OAuth2, seconds: object, asked_again_at: float
+    web: Web, oauth2: OAuth2Config, seconds: object, asked_again_at: float
 ) -> None:
     now = 0.0
     tokens = Tokens(oauth2, lambda: now)
@@ -133,7 +133,7 @@ async def test_a_token_is_requested_again_shortly_before_it_expires(
     assert await tokens.token() == "token-2"
 
 
-async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, oauth2: OAuth2) -> None:
+async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, oauth2: OAuth2Config) -> None:
     admin = Admin(web.url, token=oauth2)
     await admin.get("clusters")
     web.forms.append({})  # the issuer has issued another token since
@@ -145,7 +145,7 @@ async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, o
     assert web.shown[-1] == "Bearer token-3"
 
 
-async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, credentials: Path) -> None:
+async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2Config, credentials: Path) -> None:
     tokens = Tokens(oauth2)
     await tokens.token()
     put(credentials, json.dumps({"client_id": "sidecar", "client_secret": "another"}))
@@ -166,7 +166,7 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2, cre
         ((200, {"access_token": "x" * 300_000}), "more than"),
     ],
 )
-async def test_an_issuers_error_is_reported_without_secrets(web: Web, oauth2: OAuth2, failure: tuple[int, object], message: str) -> None:
+async def test_an_issuers_error_has_no_secrets(web: Web, oauth2: OAuth2Config, failure: tuple[int, object], message: str) -> None:
     web.failure = failure
     admin = Admin(web.url, token=oauth2)
     with pytest.raises(LogError) as caught:
@@ -177,13 +177,13 @@ async def test_an_issuers_error_is_reported_without_secrets(web: Web, oauth2: OA
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"client_id": "sidecar"}', "[" * 100_000])
-async def test_a_file_without_credentials_is_refused(oauth2: OAuth2, credentials: Path, content: str) -> None:
+async def test_a_file_without_credentials_is_refused(oauth2: OAuth2Config, credentials: Path, content: str) -> None:
     put(credentials, content)
     with pytest.raises(OSError, match="is not JSON with client_id and client_secret"):
         await Tokens(oauth2).token()
 
 
-async def test_a_cancelled_caller_does_not_end_the_request_for_other_callers(web: Web, oauth2: OAuth2) -> None:
+async def test_a_cancelled_caller_does_not_end_the_request_for_other_callers(web: Web, oauth2: OAuth2Config) -> None:
     web.gate.clear()
     tokens = Tokens(oauth2)
     impatient, patient = (asyncio.ensure_future(tokens.token()) for _ in range(2))
@@ -193,7 +193,7 @@ async def test_a_cancelled_caller_does_not_end_the_request_for_other_callers(web
     assert await asyncio.wait_for(patient, 20) == "token-1"
 
 
-async def test_a_request_fails_as_closed_if_the_admin_client_is_closed_during_a_request_to_the_issuer(web: Web, oauth2: OAuth2) -> None:
+async def test_a_request_fails_as_closed_if_the_admin_client_is_closed_while_the_issuer_is_asked(web: Web, oauth2: OAuth2Config) -> None:
     web.gate.clear()
     admin = Admin(web.url, token=oauth2)
     asking = asyncio.ensure_future(admin.get("clusters"))
@@ -237,7 +237,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
+def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2Config) -> None:
     configuration = Configuration()
     client_module.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
     kind, parameters = configuration.options["authentication"]
@@ -245,7 +245,7 @@ def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2) -> None:
     assert json.loads(parameters) == {
         "type": "client_credentials",
         "issuer_url": oauth2.issuer,
-        "private_key": str(oauth2.credentials),
+        "private_key": str(oauth2.credentials_file),
         "audience": "urn:pulsar",
         "scope": "admin",
     }
@@ -270,7 +270,7 @@ def test_the_library_is_configured_with_the_certificate(with_token: bool) -> Non
     }
 
 
-async def test_the_library_accepts_the_parameters_of_an_issuer(oauth2: OAuth2) -> None:
+async def test_the_library_accepts_the_parameters_of_an_issuer(oauth2: OAuth2Config) -> None:
     client = PulsarClient("pulsar://127.0.0.1:1", token=oauth2)
     await client.close(5)
 
@@ -290,7 +290,7 @@ def test_tls_options_and_identity_are_derived_from_the_configuration(credentials
     )
     assert config.problems() == []
     assert tls_of(config) == TlsOptions(trust_certs=files["ca"], certificate=files["certificate"], key=files["key"], check_hostname=False)
-    assert identity_of(config) == OAuth2(issuer="https://issuer", credentials=credentials, audience="a", scope="s")
+    assert identity_of(config) == OAuth2Config(issuer="https://issuer", credentials_file=credentials, audience="a", scope="s")
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
-from topicpolicies_server.logs.pulsar.reader import LogReader
 from topicpolicies_server.logs.pulsar.topics import Layout
 
 
@@ -52,18 +51,17 @@ class Open(NamedTuple):
     """An open log with fake readers."""
 
     log: PulsarNamespaceLog
-    reader: LogReader
     recorder: Recorder
 
 
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
     """Opens a log with these readers, created at "monday"."""
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
-    access = Access(cast("Any", None), log._admin, log._topics, facts, limits)
+    access = Brokers(cast("Any", None), log._admin, log._topics, facts, limits)
     layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
-    made.reader._readers, made.reader._creations = cast("Any", readers), ["monday"] * len(readers)
-    return Open(made, made.reader, recorder)
+    made._readers, made._creations = cast("Any", readers), ["monday"] * len(readers)
+    return Open(made, recorder)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -138,7 +136,7 @@ async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_
 ) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
-    each.reader._connected -= 20.0
+    each.log._connected -= 20.0
     cluster.logs["acme/orders"] = 1, "monday"
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
     assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNAVAILABLE"]

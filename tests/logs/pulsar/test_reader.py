@@ -16,14 +16,13 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar import partition as reader
-from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar import PulsarLimits, reader
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
+from topicpolicies_server.logs.pulsar.brokers import Brokers
+from topicpolicies_server.logs.pulsar.client import Result, refusal
 from topicpolicies_server.logs.pulsar.entries import Entries, ResumePoint
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.logs.pulsar.topics import Compaction, Gap, Schemas, State
 
 NAMESPACE = "public/default"
@@ -45,7 +44,7 @@ class Reading:
         opening: Compaction = NEVER_COMPACTED,
         first: MessageId = BEGINNING,
         answers: dict[str, Any] | None = None,
-        successors: Sequence[FakeReader | PulsarClientError] = (),
+        successors: Sequence[FakeReader | LogError] = (),
         replaced: Sequence[LogError | None] | None = None,
         resume_point: ResumePoint | None = None,
     ) -> None:
@@ -89,7 +88,7 @@ class Reading:
         self._checked = replaced is not None
         access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits(stuck_seconds=patience))
         self.reader = PartitionReader(
-            cast("Access", access), (NAMESPACE, "log", "full"), Entries(2, schemas, "standalone", resume_point), self._another
+            cast("Brokers", access), (NAMESPACE, "log", "full"), Entries(2, schemas, "standalone", resume_point), self._another
         )
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
@@ -103,7 +102,7 @@ class Reading:
         assert topic and name and queue_size
         self.opened.append((first, compacted))
         handle = self._handles[len(self.opened) - 1]
-        if isinstance(handle, PulsarClientError):
+        if isinstance(handle, LogError):
             raise handle
         return handle
 
@@ -288,7 +287,7 @@ async def test_a_replay_without_progress_loses_the_log_unless_the_broker_proves_
 async def test_a_reader_that_gets_nothing_although_there_is_more_is_reopened_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.1)
     monkeypatch.setattr(reader, "_STUCK_SECONDS", 0.2)
-    first, failure = FakeReader(*updates(0, 1, 2)), PulsarClientError(Result.Timeout)
+    first, failure = FakeReader(*updates(0, 1, 2)), refusal("Reading it", Result.Timeout)
     reading = Reading(
         first, MessageId(7, 5), successors=[failure, FakeReader(*updates(2)), FakeReader(*updates(2, 3, 4, 5))], patience=20.0
     )

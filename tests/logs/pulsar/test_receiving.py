@@ -6,7 +6,7 @@ import asyncio
 
 from tests.logs.pulsar.fakes import FakeReader, a_message
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.logs.pulsar.partition import Receiver
+from topicpolicies_server.logs.pulsar.reader import Receiver
 
 KEY = a_key("public/default")
 

@@ -14,13 +14,13 @@ from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits
-from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.reader import LogReader
-from topicpolicies_server.logs.pulsar.topics import Layout, Schemas, Topics
+from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
+from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 NAMESPACE, LOCAL = "public/default", "__change_events"
 TOPIC = f"persistent/{NAMESPACE}/{LOCAL}"
@@ -82,11 +82,17 @@ class Broker(FakeAdmin):
         return reader
 
 
-def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Recorder]:
+def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[PulsarNamespaceLog, Recorder]:
     admin, listening = cast("Admin", broker), Recorder()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
-    access = Access(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
-    return LogReader(access, Schemas(admin, NAMESPACE, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
+    access = Brokers(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
+    return PulsarNamespaceLog(access, layout, listening, lambda _: None), listening
+
+
+async def started(log: PulsarNamespaceLog, start: Start | None = None) -> bool:
+    """Begins to follow a log that exists; returns whether it is read from ``start`` on."""
+    await log.start(start, exists=True)
+    return log.resumed
 
 
 def a_place() -> Start:
@@ -96,7 +102,7 @@ def a_place() -> Start:
 
 async def test_reading_resumes_in_a_log_that_was_not_replaced() -> None:
     log, _ = reading(Broker())
-    assert await log.start(a_place())
+    assert await started(log, a_place())
     assert log.identity == f"{IDENTITY}monday"
     await log.close()
 
@@ -107,12 +113,12 @@ async def test_opening_a_log_that_is_replaced_meanwhile_fails_and_reads_nothing_
     broker = Broker(upon=upon)
     log, listening = reading(broker)
     with pytest.raises(LogError) as refused:
-        await log.start(start)
+        await started(log, start)
     assert refused.value.state == LogState.LOST, "the reason has to be one after which the log is reopened at once"
     assert listening.entries == []
     assert all(reader.closed for reader in broker.readers)
     again, _ = reading(broker)
-    assert not await again.start(a_place())
+    assert not await started(again, a_place())
     assert again.identity == f"{IDENTITY}tuesday"
     await again.close()
 
@@ -122,7 +128,7 @@ async def test_opening_a_log_without_a_known_creation_fails() -> None:
     del broker.answers[CREATION]
     log, _ = reading(broker)
     with pytest.raises(LogError) as refused:
-        await log.start()
+        await started(log)
     assert refused.value.state == LogState.LOST
 
 
@@ -130,7 +136,7 @@ async def test_opening_a_log_without_a_known_creation_fails() -> None:
 async def test_a_check_for_a_replaced_log_raises_if_it_gets_no_answer(reason: Reason) -> None:
     broker = Broker()
     log, _ = reading(broker)
-    await log.start()
+    await started(log)
     assert await log.trouble(surely=True) is None
     broker.make(LOCAL, 9, "tuesday")
     broker.answers[CREATION] = LogError(reason, "no")
@@ -143,12 +149,12 @@ async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_fo
     layout = Layout(NAMESPACE, 3)
     broker = Broker(partitions=3)
     log, listening = reading(broker, layout)
-    await log.start()
+    await started(log)
     await eventually(lambda: len(listening.entries) == 3 * 7)
     identity = log.identity
     place = Start(identity, (position_of(MessageId(7, 6)),) * 3, ("6",) * 3, in_place=False)
     again, _ = reading(broker, layout)
-    assert await again.start(place)
+    assert await started(again, place)
     assert again.identity == identity
     broker.make(layout.topics[1], 9, "tuesday")
     for number, topic in enumerate(layout.topics):
@@ -161,7 +167,7 @@ async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_fo
     assert trouble is not None
     assert trouble.reason == Reason.LOG_REPLACED
     third, _ = reading(broker, layout)
-    assert not await third.start(place)
+    assert not await started(third, place)
     assert third.identity != identity
     for each in (log, again, third):
         await each.close()
@@ -183,7 +189,7 @@ async def test_a_log_that_was_created_and_compacted_before_it_was_found_is_lost_
         assert (listening.entries, log.connected) == ([], ())
         assert all(reader.closed for reader in broker.readers)
         log, listening = reading(broker)
-        await log.start()
+        await started(log)
         assert log.complete_after(0) == position_of(MessageId(7, 3))
     else:
         assert await log.trouble() is None
@@ -198,7 +204,7 @@ async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_know
     layout = Layout(NAMESPACE, partitions)
     broker = Broker(partitions=partitions)
     log, listening = reading(broker, layout)
-    await log.start()
+    await started(log)
     await eventually(lambda: len(listening.entries) == 7 * len(layout.topics))
     assert await log.trouble() is None
     for topic in layout.topics:
@@ -209,7 +215,7 @@ async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_know
     assert (trouble.state, "truncated" in trouble.message) == (LogState.LOST, True)
     places = (position_of(MessageId(7, 6)),) * len(layout.topics)
     again, _ = reading(broker, layout)
-    assert not await again.start(Start(log.identity, places, ("6",) * len(places), in_place=False))
+    assert not await started(again, Start(log.identity, places, ("6",) * len(places), in_place=False))
     assert [again.complete_after(number) for number in range(len(places))] == [border_of(MessageId(9, -1))] * len(places)
     assert await again.trouble() is None
     for each in (log, again):
@@ -219,7 +225,7 @@ async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_know
 async def test_a_log_whose_old_ledgers_were_deleted_after_a_compaction_is_not_lost() -> None:
     broker = Broker()
     log, listening = reading(broker)
-    await log.start()
+    await started(log)
     await eventually(lambda: len(listening.entries) == 7)
     broker.trim(LOCAL, compacted=True)
     assert await log.trouble() is None

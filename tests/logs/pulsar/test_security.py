@@ -20,12 +20,12 @@ from tests.broker.credentials import Identity as Certificate
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.config import Limits, PulsarLogConfig
+from topicpolicies_server.config import Limits, OAuth2Config, PulsarLogConfig
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog, TlsOptions, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin, admin_api
-from topicpolicies_server.logs.pulsar.client import PulsarClient, PulsarClientError
-from topicpolicies_server.logs.pulsar.credentials import Identity, OAuth2
+from topicpolicies_server.logs.pulsar.client import PulsarClient
+from topicpolicies_server.logs.pulsar.credentials import Identity
 from topicpolicies_server.logs.pulsar.log import pulsar_log
 
 from .test_oauth2 import Web
@@ -156,7 +156,7 @@ async def test_a_log_is_written_and_read_with_tokens_of_an_issuer_that_the_broke
     web.token = lambda _: secured.token_until(time.time() + 3_600)
     content = {"type": "client_credentials", "client_id": "sidecar", "client_secret": "hush"}
     await asyncio.to_thread(credentials.write_text, json.dumps(content))
-    log = secured.log_of(OAuth2(issuer=web.url, credentials=credentials, audience="pulsar"))
+    log = secured.log_of(OAuth2Config(issuer=web.url, credentials_file=credentials, audience="pulsar"))
     recorder = Recorder()
     try:
         opened = await log.open(namespace, recorder)
@@ -166,7 +166,7 @@ async def test_a_log_is_written_and_read_with_tokens_of_an_issuer_that_the_broke
         assert len(web.forms) >= 2, "both the admin API and the broker need a token"
         assert all(form["client_id"] == ["sidecar"] and form["audience"] == ["pulsar"] for form in web.forms)
         web.token = lambda _: TokenKey().token(SUPERUSER)
-        refused = secured.log_of(OAuth2(issuer=web.url, credentials=credentials))
+        refused = secured.log_of(OAuth2Config(issuer=web.url, credentials_file=credentials))
         with pytest.raises(LogError) as caught:
             await asyncio.wait_for(refused.open(await namespace_of(secured), Recorder()), 60)
         assert caught.value.reason in ("CLUSTER_UNAVAILABLE", "LOG_UNAVAILABLE")
@@ -229,7 +229,7 @@ async def test_the_binary_protocol_also_checks_the_authority_and_the_host_name(s
     else:
         trust = Authority(tmp_path / "stranger").trust
     client = PulsarClient(url, token=lambda: token, tls=TlsOptions(trust_certs=trust))
-    with pytest.raises((PulsarClientError, TimeoutError)):
+    with pytest.raises((LogError, TimeoutError)):
         await asyncio.wait_for(client.create_reader(f"persistent://{namespace}/topic", "name", queue_size=10), 5)
     await client.close(5)
     control = PulsarClient(url, token=lambda: token, tls=unchecked)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from io import BytesIO
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,7 +24,7 @@ Json: TypeAlias = Any
 Value: TypeAlias = Any
 """A value as ``fastavro`` has it. If a union has several types beside null: a tuple of the type's full name and the value, where named."""
 
-PULSAR_4_2_4: str = files("topicpolicies_server.logs").joinpath("schemas", "pulsar_4_2_4.avsc").read_text(encoding="utf-8")
+PULSAR_4_2_4: str = Path(__file__).with_name("pulsar_4_2_4.avsc").read_text(encoding="utf-8")
 """The schema that brokers of Pulsar 4.2.4 register for ``__change_events``, verbatim."""
 
 _LARGEST = 2_000

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import logging
 import random
 import ssl
 import time
@@ -32,7 +33,9 @@ from ...core.errors import Kind, PolicyError
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
 from ..change_log import LogError
-from .credentials import Identity, LiveContext, TlsOptions, Tokens, identity_of, tls_of
+from .credentials import Identity, TlsOptions, Tokens, identity_of, tls_of
+
+_log = logging.getLogger(__name__)
 
 MOST_BYTES = 32 * 2**20
 """The largest answer that is read: the names of some 400,000 topics."""
@@ -136,15 +139,16 @@ class Admin:
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
         self._tokens = Tokens(token)
+        self._tls = tls or TlsOptions()
+        self._tls_files = self._tls.signatures()
+        self._tls_problem = ""
         try:
-            self._tls = LiveContext(tls or TlsOptions())
+            self._http = _connections(self._tls.context())
         except OSError as error:
             told = f"A TLS file for Pulsar can't be used: {error}."
             raise LogError(Reason.CLUSTER_UNAVAILABLE, told, kind=Kind.FAILED_PRECONDITION) from error
         self._asking: set[asyncio.Task[Answer]] = set()
         self._closed = asyncio.Event()
-        self._closing: asyncio.Task[None] | None = None
-        self._http = _connections(self._tls.context)
         self._places = asyncio.Semaphore(PLACES)
         self._of_a_kind: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         self._retired = TaskSet("the admin API of Pulsar")
@@ -186,32 +190,20 @@ class Admin:
         problem = LogError(LogState.ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
         for base in bases:
             try:
-                async with asyncio.timeout(seconds / len(bases)):
-                    await self._followed(base, request)
-            except TimeoutError:
-                problem = _no_answer(f"no answer within {seconds / len(bases):g} s")
-            except _PassingFaultError as error:
-                problem = _no_answer(str(error))
+                await self._ask(base, request, seconds / len(bases))
+                return
+            except _PassingFaultError as fault:
+                problem = LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
             except LogError as error:
                 if error.state is not LogState.ADMIN_UNREACHABLE or self._closed.is_set():
                     raise
                 problem = error  # another host may do better
-            else:
-                return
-            self._turn_from(base)
+                self._turn_from(base)
         raise problem
 
     async def close(self) -> None:
-        """Ends the requests that are under way, without an answer, and closes the connections.
-
-        It runs to its end even if the caller is cancelled: connections that it left open would never be closed.
-        """
-        if self._closing is None:
-            self._closed.set()
-            self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)
-
-    async def _close(self) -> None:
+        """Ends the requests that are under way, without an answer, and closes the connections."""
+        self._closed.set()
         for asking in self._asking:
             asking.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
@@ -219,9 +211,23 @@ class Admin:
         await self._retired.close(cancel=False)
         await self._http.aclose()
 
-    def _replace(self) -> None:
-        """Replaces the connections, because the TLS files have changed. Requests under way end on the old ones, which are closed then."""
-        old, asking, self._http = self._http, set(self._asking), _connections(self._tls.context)
+    def _follow_tls_files(self) -> None:
+        """Replaces the connections if the TLS files have changed. Requests under way end on the old ones, which are closed then.
+
+        If new files can't be used, the former content stays in force, which is logged once.
+        """
+        if (files := self._tls.signatures()) == self._tls_files:
+            return
+        try:
+            context = self._tls.context()
+        except OSError as error:
+            if self._tls_problem != (problem := str(error)):
+                _log.warning("TLS to Pulsar: %s; the former content stays in force", problem)
+            self._tls_problem = problem
+            return
+        self._tls_files, self._tls_problem = files, ""
+        _log.info("TLS to Pulsar: read again, and in force")
+        old, asking, self._http = self._http, set(self._asking), _connections(context)
 
         async def retire() -> None:
             if asking:
@@ -288,8 +294,7 @@ class Admin:
 
     async def _followed(self, base: str, request: _Request) -> Answer | None:
         url = base + request.resource
-        if self._tls.renew():
-            self._replace()
+        self._follow_tls_files()
         for _ in range(_REDIRECTS):
             if self._closed.is_set():
                 raise _closed()
@@ -384,10 +389,6 @@ class _PassingFaultError(Exception):
 
 def _closed() -> LogError:
     return LogError(LogState.ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
-
-
-def _no_answer(fault: str) -> LogError:
-    return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
 
 
 def _useless(request: _Request, what: str) -> LogError:

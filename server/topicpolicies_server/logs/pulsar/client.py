@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import functools
 import logging
 import os
 import re
@@ -30,17 +29,20 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import _pulsar
 
+from ...config import OAuth2Config
 from ...core.errors import Kind
 from ...core.names import SYSTEM_READER
 from ...core.reasons import LogState, Reason
 from ..avro import Encoded
 from ..change_log import LogError
-from .credentials import Identity, OAuth2, TlsOptions, TokenSource
+from ..leadership import ProducerTaken
+from .credentials import Identity, TlsOptions, TokenSource, oauth2_parameters
 from .ids import NOWHERE, MessageId
 
 _log = logging.getLogger(__name__)
@@ -91,18 +93,8 @@ _MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
     Result.ProducerFenced: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
     Result.ProducerQueueIsFull: (Reason.LIMIT_REACHED, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
 }
-_HOLDER = re.compile(r"existing exclusive producer: (.+)")
-_SHARED = "existing shared producers"
-_NOBODY = "null"
-
-
-class PulsarClientError(Exception):
-    """The library refused an operation: its result code, and its own message, if there is one."""
-
-    def __init__(self, result: Any, message: str = "") -> None:
-        super().__init__(f"{result.name}: {message}" if message else result.name)
-        self.result = result
-        self.message = message
+_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
+"""Result codes with which a broker refuses an exclusive producer because there is another producer."""
 
 
 class Inbox(Generic[_T]):
@@ -140,7 +132,7 @@ def next_at_once(reader: Any) -> Any:
 class PulsarClient:
     """One connection pool to the brokers, with one thread for the sockets and one for callbacks of received messages.
 
-    Requests raise ``PulsarClientError`` if the brokers refuse or do not answer in time, and ``LogError`` if the client is closed.
+    Requests raise ``LogError`` if the brokers refuse or do not answer in time, or if the client is closed.
     """
 
     def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
@@ -178,7 +170,8 @@ class PulsarClient:
         # After a message that it can't decrypt, the library hands over nothing more, unless it may hand over that message as it is.
         configuration.crypto_failure_action(_pulsar.ConsumerCryptoFailureAction.CONSUME)
         start = _EARLIEST if first == NOWHERE else _pulsar.MessageId(-1, first.ledger, max(first.entry, 0), -1)
-        return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done))
+        refused = partial(refusal, f"Reading {topic}")
+        return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done), refused)
 
     async def create_producer(
         self, topic: str, schema: str, *, send_seconds: float, queue_size: int, access: Any = SHARED, name: str = ""
@@ -188,9 +181,12 @@ class PulsarClient:
         Connecting creates the topic if it does not exist, and registers the schema if it is not registered.
 
         ``topic`` is not a partitioned one. ``schema``: the Avro schema, verbatim. ``send_seconds``: after how long the library gives up an
-        unacknowledged message; ``queue_size``: how many there may be. ``access``: ``EXCLUSIVE`` for the topic's only producer, refused
-        (``ProducerFenced``, ``ProducerBusy``) if there is another one; ``WAIT_FOR_EXCLUSIVE`` to wait until there is no other one, which
-        ends with ``Timeout`` after some seconds. By default the broker chooses the name, which each message carries.
+        unacknowledged message; ``queue_size``: how many there may be. ``access``: ``EXCLUSIVE`` for the topic's only producer;
+        ``WAIT_FOR_EXCLUSIVE`` to wait for some seconds until there is no other one. By default the broker chooses the name, which each
+        message carries.
+
+        Raises:
+            ProducerTaken: the producer was to be exclusive, and there is another one.
         """
         configuration = _pulsar.ProducerConfiguration()
         configuration.schema(_pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", schema))
@@ -201,7 +197,13 @@ class PulsarClient:
         configuration.access_mode(access)
         if name:
             configuration.producer_name(name)
-        return await self._ask(lambda done: self._client.create_producer_async_v2(topic, configuration, done))
+
+        def refused(result: Any, message: str = "") -> Exception:
+            if access != SHARED and (result in _TAKEN or (access == WAIT_FOR_EXCLUSIVE and result == Result.Timeout)):
+                return ProducerTaken()
+            return refusal("Opening the change log for writing", result, message)
+
+        return await self._ask(lambda done: self._client.create_producer_async_v2(topic, configuration, done), refused)
 
     async def let_broker_lay_out(self, topic: str) -> int:
         """Requests a topic's partitions as any client does that connects: where topics are partitioned by default, that creates them.
@@ -210,9 +212,9 @@ class PulsarClient:
         """
 
         def unpack(done: Callable[[Any], None]) -> None:
-            self._client.get_topic_partitions_async(topic, lambda result, names: done(PulsarClientError(result) if result != OK else names))
+            self._client.get_topic_partitions_async(topic, lambda result, names: done(names if result == OK else result))
 
-        names = await self._ask(unpack)
+        names = await self._ask(unpack, partial(refusal, "Opening the change log for writing"))
         return 0 if list(names) == [topic] else len(names)
 
     async def close(self, seconds: float) -> None:
@@ -252,30 +254,37 @@ class PulsarClient:
         finally:
             _open_clients.discard(self)
 
-    async def _ask(self, start: Callable[[Callable[[Any], None]], None]) -> Any:
-        """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns."""
+    async def _ask(self, start: Callable[[Callable[[Any], None]], None], refused: Callable[..., Exception]) -> Any:
         if self._closed:
             raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        return await _answer(start, refused)
 
-        def settle(result: Any) -> None:
-            if answer.done():
-                begin_closing(result)
-            elif isinstance(result, PulsarClientError):
-                answer.set_exception(result)
-            elif isinstance(result, _pulsar.Error):
-                answer.set_exception(PulsarClientError(result.error, result.message))
-            else:
-                answer.set_result(result)
 
-        start(_calling(loop, settle))
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
-                begin_closing(answer.result())
-            raise
+async def _answer(start: Callable[[Callable[[Any], None]], None], refused: Callable[..., Exception]) -> Any:
+    """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns.
+
+    ``refused`` makes the error of a result code, and of the library's own message if there is one.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any) -> None:
+        if answer.done():
+            begin_closing(result)
+        elif isinstance(result, Result):
+            answer.set_exception(refused(result))
+        elif isinstance(result, _pulsar.Error):
+            answer.set_exception(refused(result.error, result.message))
+        else:
+            answer.set_result(result)
+
+    start(_calling(loop, settle))
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not answer.cancelled() and answer.exception() is None:  # the result came in the same turn of the loop as the cancellation
+            begin_closing(answer.result())
+        raise
 
 
 def message_of(encoded: Encoded) -> Any:
@@ -293,24 +302,17 @@ def message_of(encoded: Encoded) -> Any:
     return builder.build()
 
 
-async def send(handle: Any, message: Any) -> Any:
-    """Sends one message, and returns its id once it is stored.
+async def send(handle: Any, message: Any, what: str) -> Any:
+    """Sends one message, and returns its id once it is stored. ``what``: what that does, as the subject of a sentence.
 
     Raises:
-        PulsarClientError: the message was not acknowledged.
+        LogError: the message was not acknowledged.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, ident: Any) -> None:
-        if not answer.done():
-            if result == OK:
-                answer.set_result(ident)
-            else:
-                answer.set_exception(PulsarClientError(result))
+    def start(done: Callable[[Any], None]) -> None:
+        handle.send_async(message, lambda result, ident: done(ident if result == OK else result))
 
-    handle.send_async(message, _calling(loop, settle))
-    return await answer
+    return await _answer(start, partial(refusal, what))
 
 
 async def close_handle(handle: Any) -> None:
@@ -340,16 +342,6 @@ def _calling(loop: asyncio.AbstractEventLoop, settle: Callable[..., None]) -> Ca
     return call
 
 
-def holder_of(message: str) -> str | None:
-    """Returns which exclusive producer a broker names when it refuses another one; None if it does not say.
-
-    It is "" if the message says that there is none, because other producers are there, or others wait for their end.
-    """
-    if (match := _HOLDER.search(message)) is not None:
-        return "" if match[1] == _NOBODY else match[1]
-    return "" if _SHARED in message else None
-
-
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
     """Returns a result code as an error of the log.
 
@@ -370,8 +362,8 @@ def secure(configuration: Any, service_url: str, token: Identity | None, tls: Tl
     """
     secured = service_url.startswith("pulsar+ssl")
     certified = tls.certificate is not None and tls.key is not None
-    if isinstance(token, OAuth2):
-        configuration.authentication(_pulsar.AuthenticationOauth2.create(token.parameters()))
+    if isinstance(token, OAuth2Config):
+        configuration.authentication(_pulsar.AuthenticationOauth2.create(oauth2_parameters(token)))
     elif token is not None:
         configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
     elif secured and certified:
@@ -399,7 +391,7 @@ def _harmless(token: TokenSource) -> TokenSource:
     return read
 
 
-@functools.cache
+@cache
 def client_log_path() -> str | None:
     """Returns the path that pulsar-client logs to, the same for the whole process; None if the system can't name a pipe by a path."""
     if not _PIPES.is_dir():

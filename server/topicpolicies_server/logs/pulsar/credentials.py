@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import logging
 import re
 import ssl
 import time
@@ -25,9 +24,8 @@ import certifi
 import httpx
 
 from ... import files
-from ...config import PulsarLogConfig
+from ...config import OAuth2Config, PulsarLogConfig
 
-_LOG = logging.getLogger(__name__)
 _MOST_CHARACTERS = 65_536
 _SECONDS = 8.0
 """How long an issuer may take for discovery and token together; an attempt at the admin API has 10 s."""
@@ -45,29 +43,19 @@ TokenSource: TypeAlias = Callable[[], str]
 """Returns the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OAuth2:
-    """An issuer of tokens (OAuth 2.0, client credentials)."""
-
-    issuer: str
-    credentials: Path
-    """JSON with ``client_id`` and ``client_secret``; read for each token."""
-    audience: str = ""
-    scope: str = ""
-
-    @property
-    def scoped(self) -> dict[str, str]:
-        """What a token is requested for, by the names of OAuth 2.0."""
-        return {name: said for name in ("audience", "scope") if (said := getattr(self, name))}
-
-    def parameters(self) -> str:
-        """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
-        told = {"type": "client_credentials", "issuer_url": self.issuer, "private_key": str(self.credentials.absolute())}
-        return json.dumps(told | self.scoped)
-
-
-Identity: TypeAlias = TokenSource | OAuth2
+Identity: TypeAlias = TokenSource | OAuth2Config
 """How the sidecar authenticates."""
+
+
+def scoped(oauth2: OAuth2Config) -> dict[str, str]:
+    """Returns what a token is requested for, by the names of OAuth 2.0."""
+    return {name: said for name, said in (("audience", oauth2.audience), ("scope", oauth2.scope)) if said}
+
+
+def oauth2_parameters(oauth2: OAuth2Config) -> str:
+    """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
+    key = Path(oauth2.credentials_file or "").absolute()
+    return json.dumps({"type": "client_credentials", "issuer_url": oauth2.issuer, "private_key": str(key), **scoped(oauth2)})
 
 
 def checked_token(token: str, what: str) -> str:
@@ -113,6 +101,14 @@ class TlsOptions:
         """The file for a library that needs one: ``trust_certs``, else the file of the system's authorities, else Mozilla's."""
         return Path(self.trust_certs or ssl.get_default_verify_paths().cafile or certifi.where())
 
+    @property
+    def _files(self) -> list[Path]:
+        return [each for each in (self.trust_certs, self.certificate, self.key) if each is not None]
+
+    def signatures(self) -> list[files.Signature | None]:
+        """Returns a value that changes whenever a file is written; an empty list if no file is named."""
+        return [files.signature(each) for each in self._files]
+
     def context(self) -> ssl.SSLContext:
         """Returns a context for Python's own TLS. Files are read each time; the system's authorities only once, which takes some 30 ms.
 
@@ -121,48 +117,12 @@ class TlsOptions:
         """
         if self.trust_certs is None and self.certificate is None:
             return _of_the_system(self.check_hostname)
-        for each in (self.trust_certs, self.certificate, self.key):
-            if each is not None:
-                files.checked(each)
+        for each in self._files:
+            files.checked(each)
         context = _trusting(self.trust_certs, self.check_hostname)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key, password=str)  # an empty password, so that OpenSSL never prompts for one
         return context
-
-
-class LiveContext:
-    """A TLS context that follows changes of its files. If new files can't be used, the old context stays in force, which is logged once."""
-
-    def __init__(self, tls: TlsOptions) -> None:
-        """Reads the files.
-
-        Raises:
-            OSError: as ``TlsOptions.context``.
-        """
-        self._tls = tls
-        self._files = [each for each in (tls.trust_certs, tls.certificate, tls.key) if each is not None]
-        self._seen = self._look()
-        self._problem = ""
-        self.context = tls.context()
-        """The context for new connections, from the files as they were when they were last read."""
-
-    def renew(self) -> bool:
-        """Reads the files if they have changed; returns whether there is a new context."""
-        if not self._files or (seen := self._look()) == self._seen:
-            return False
-        try:
-            context = self._tls.context()
-        except OSError as error:
-            if self._problem != (problem := str(error)):
-                _LOG.warning("TLS to Pulsar: %s; the former content stays in force", problem)
-            self._problem = problem
-            return False
-        self.context, self._seen, self._problem = context, seen, ""
-        _LOG.info("TLS to Pulsar: read again, and in force")
-        return True
-
-    def _look(self) -> list[files.Signature | None]:
-        return [files.signature(each) for each in self._files]
 
 
 def _trusting(authorities: Path | None, check_hostname: bool) -> ssl.SSLContext:
@@ -198,7 +158,7 @@ class Tokens:
         """
         if self._identity is None:
             return ""
-        if not isinstance(self._identity, OAuth2):
+        if not isinstance(self._identity, OAuth2Config):
             return _read_now(self._identity)
         if not self._token or self._clock() >= self._until:
             if self._asking is None or self._asking.done():
@@ -221,10 +181,10 @@ class Tokens:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
 
-    async def _ask(self, oauth2: OAuth2) -> None:
+    async def _ask(self, oauth2: OAuth2Config) -> None:
         issuer = oauth2.issuer.rstrip("/")
         where = urlsplit(issuer).netloc
-        form = {"grant_type": "client_credentials", **_credentials(oauth2.credentials), **oauth2.scoped}
+        form = {"grant_type": "client_credentials", **_credentials(Path(oauth2.credentials_file or "")), **scoped(oauth2)}
         try:
             async with asyncio.timeout(_SECONDS), httpx.AsyncClient(verify=TlsOptions().context(), trust_env=False) as http:
                 found = await _json(http, "GET", issuer + _DISCOVERY)
@@ -287,10 +247,7 @@ def _seconds(said: object) -> float:
 
 def identity_of(config: PulsarLogConfig) -> Identity | None:
     """Returns what authenticates the sidecar; None: nothing does, or only a certificate."""
-    issued = config.oauth2
-    if issued is not None and issued.credentials_file is not None:
-        return OAuth2(issuer=issued.issuer, credentials=issued.credentials_file, audience=issued.audience, scope=issued.scope)
-    return None if config.token_file is None else token_from_file(config.token_file)
+    return config.oauth2 or (None if config.token_file is None else token_from_file(config.token_file))
 
 
 def tls_of(config: PulsarLogConfig) -> TlsOptions:

@@ -6,7 +6,6 @@ acknowledged after it was read is not kept.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -37,13 +36,11 @@ class Entries:
 
     Attributes:
         last: the place of the last entry; (-1, -1) before the first.
-        newest_schema: the highest schema version that an entry was written with.
     """
 
     def __init__(self, partition: int, schemas: Schemas, cluster: str, resume_point: ResumePoint | None = None) -> None:
         """``cluster``: the local one; ``resume_point``: how far the partition was read before this opening; None: it was not."""
         self.last = NOWHERE if resume_point is None else resume_point.place
-        self.newest_schema = NOT_REGISTERED
         self._resume_point = resume_point
         self._partition = partition
         self._schemas = schemas
@@ -51,16 +48,14 @@ class Entries:
         self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
         """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
         self._published = 0
-        self._kept: deque[tuple[Position, Event]] = deque()
-        self._kept_upto: Position = ""
-        """The last position that was read, or for which an event was kept."""
+        self._read_upto: Position = ""
+        self._kept: dict[Position, Event] = {}
 
     def keep(self, acknowledged: Iterable[Placed]) -> None:
         """Takes events of this process that were acknowledged, in the order of the log."""
         for placed in acknowledged:
-            if placed.event is not None and placed.position > self._kept_upto and len(self._kept) < _MOST_KEPT:
-                self._kept.append((placed.position, placed.event))
-                self._kept_upto = placed.position
+            if placed.event is not None and placed.position > self._read_upto and len(self._kept) < _MOST_KEPT:
+                self._kept[placed.position] = placed.event
 
     def entry(self, place: MessageId, message: Any) -> Placed | None:
         """Returns the entry of a message; None if it was returned before, as may happen when a connection is restored.
@@ -77,8 +72,6 @@ class Entries:
         self.last = place
         if message is None:
             return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not deliver it")
-        if self._at_hand[0] is not None:
-            self.newest_schema = max(self.newest_schema, self._at_hand[1])
         return self._decoded(place, message)
 
     def ready(self, message: Any) -> bool:
@@ -110,7 +103,10 @@ class Entries:
             return Placed(
                 self._partition, position, None, published, producer, f"its schema, version {version}, is not one of policy events"
             )
-        ours = self._kept_at(position)
+        self._read_upto = position
+        while self._kept and (first := next(iter(self._kept))) < position:
+            del self._kept[first]
+        ours = self._kept.pop(position, None)
         as_read = codec.known is None  # with another schema, what is read may differ from what was appended
         if as_read and ours is not None and ours.stamp is not None and event_id_of(properties) == ours.stamp.event_id:
             return Placed(self._partition, position, ours, published, producer)
@@ -122,13 +118,3 @@ class Entries:
         if event is not None and event.key.scope is Scope.GLOBAL and origin_of(producer) not in ("", self._cluster):
             event = event._replace(replicated=True)
         return Placed(self._partition, position, event, published, producer, problem)
-
-    def _kept_at(self, position: Position) -> Event | None:
-        """Returns the kept event at a position, which is now read; None: none is kept. Positions are read in log order."""
-        kept = self._kept
-        while kept and kept[0][0] <= position:
-            at, event = kept.popleft()
-            if at == position:
-                return event
-        self._kept_upto = max(self._kept_upto, position)
-        return None

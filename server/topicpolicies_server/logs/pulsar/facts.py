@@ -1,17 +1,14 @@
 """What a log must know of its cluster: the cluster's name, its brokers' dialect, and how they lay out new topics.
 
 Brokers are upgraded while logs are open. A log writes its brokers' dialect, and puts a key into the partition where that dialect looks for
-it. Both are fixed when the log is opened. So the facts are requested again from time to time, and when they change, the log is lost, and
-its owner opens it again.
+it. Both are fixed when the log is opened. So the facts are requested again from time to time (``log``), and when they change, the log is
+lost, and its owner opens it again.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -55,63 +52,6 @@ class PulsarFacts(NamedTuple):
     def fits(self, others: PulsarFacts | None) -> bool:
         """Whether a log that was opened for these facts fits others. The default number of partitions matters only to new logs."""
         return others is None or self._replace(default_partitions=0) == others._replace(default_partitions=0)
-
-
-class CurrentFacts:
-    """The newest facts about the cluster.
-
-    They are requested again after ``every_seconds``, or after ``soonest_seconds`` if there was no answer; then those that were known stay
-    valid.
-    """
-
-    def __init__(
-        self,
-        learn: Callable[[], Awaitable[PulsarFacts]],
-        changed: Callable[[PulsarFacts], None],
-        *,
-        every_seconds: float,
-        soonest_seconds: float,
-    ) -> None:
-        """Requests nothing yet. ``learn`` requests the facts; ``changed`` is called with new facts that open logs were not opened for."""
-        self.newest: PulsarFacts | None = None
-        """The newest facts; None: none are known yet."""
-        self._learn = learn
-        self._changed = changed
-        self._every = every_seconds
-        self._soonest = min(soonest_seconds, every_seconds)
-        self._asking = asyncio.Lock()
-        self._due_at = 0.0
-
-    async def get(self) -> PulsarFacts:
-        """Returns the facts, and requests them first if they are too old.
-
-        Raises:
-            LogError: the cluster gave no answer.
-        """
-        async with self._asking:
-            if self.newest is None or time.monotonic() >= self._due_at:
-                return await self._ask()
-            return self.newest
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time to request the facts again."""
-        return self.newest is not None and not self._asking.locked() and time.monotonic() >= self._due_at
-
-    async def renew(self) -> None:
-        """Requests the facts again, if that is due; called about once a second while logs are open."""
-        async with self._asking:
-            with contextlib.suppress(LogError):  # callers that open logs get the error
-                await self._ask()
-
-    async def _ask(self) -> PulsarFacts:
-        before = self.newest
-        self._due_at = time.monotonic() + self._soonest
-        facts = self.newest = await self._learn()
-        self._due_at = time.monotonic() + self._every
-        if not facts.fits(before):
-            self._changed(facts)
-        return facts
 
 
 def unread_logs(settings: Mapping[str, Any]) -> tuple[str, bool]:

@@ -7,31 +7,45 @@ then it is the admin API that does not answer.
 A reader whose log was deleted, or deleted and created again, has no connection either, which says nothing about the brokers. So if no
 reader is connected although brokers listen, the logs are checked: those that do not exist any more, or were replaced, are lost then and do
 not count any more.
+
+**From time to time** each open log is checked, and the facts about the cluster are requested again. Looks at connections are made in the
+task of the rounds itself. A check that asks brokers is a task of its own, at most one per log. The log that has been due longest is first,
+and at most ``_PER_SECOND`` checks are begun in a second, for each is a few requests. A check that fails is logged if the log was well
+before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
+import logging
 import time
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from ...config import Limits, PulsarLogConfig, Writer
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
+from ...tasks import RestartedTask, TaskSet, asked_to_end
 from ..change_log import Connections, LogError, LogSink, Start, already_open
-from .access import Access, PulsarLimits
 from .admin import Admin
+from .brokers import Brokers, PulsarLimits
 from .client import PulsarClient
 from .credentials import Identity, TlsOptions, identity_of, tls_of
-from .facts import CurrentFacts, PulsarFacts, learn
-from .health_checks import HealthChecks
+from .facts import PulsarFacts, learn
 from .namespace_log import PulsarNamespaceLog
 from .topics import Topics
 
-_CHECK_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+_ROUND_SECONDS = 1.0
+_PER_SECOND = 30
+"""Checks begun per second, for all logs together."""
+_LOOK_SECONDS = 0.08
+_LOOKS_PER_SECOND = 2_500
+"""Looks at connections per second, for all logs together: with more than 200 logs, each is looked at more rarely."""
+_RAREST_LOOK_SECONDS = 1.0
 _REMARK_SECONDS = 0.4
 """How long to ask for the facts once the cluster has been reached, within the time that ``reach`` may take."""
 _ANSWER_SECONDS = 3.0
@@ -70,22 +84,26 @@ class PulsarLog:
         self._admin = Admin(admin_url, token=token, tls=tls)
         self._topics = Topics(self._admin)
         self._client = PulsarClient(service_url, token=token, tls=tls)
-        self._facts = CurrentFacts(
-            functools.partial(learn, self._admin, service_url),
-            self._reopen_for,
-            every_seconds=self._limits.facts_seconds,
-            soonest_seconds=self._limits.creation_seconds,
-        )
-        self._checks = HealthChecks(self._open_logs, self._facts, every_seconds=min(_CHECK_SECONDS, self._limits.creation_seconds))
+        self._facts: PulsarFacts | None = None
+        """The newest facts about the cluster; None: none are known yet."""
+        self._facts_due_at = 0.0
+        """When they are requested again, in monotonic seconds."""
+        self._learning = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
         self._starting: set[PulsarNamespaceLog] = set()
         """Logs whose opening is under way: they are compared with the newest facts when it has ended."""
+        self._checking: set[PulsarNamespaceLog] = set()
+        self._troubled: WeakSet[PulsarNamespaceLog] = WeakSet()
+        """Logs of which a look or a check has failed since the last check that did not."""
+        self._round_seconds = min(_ROUND_SECONDS, self._limits.creation_seconds)
+        self._rounds = RestartedTask("Checking change logs", self._check_for_ever)
+        self._tasks = TaskSet("Checking what change logs need")
         self._closed = False
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> PulsarNamespaceLog:
         """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
         self._make_sure_it_is_open()
-        self._checks.start()
+        self._rounds.start()
         if namespace in self._logs:
             raise already_open(namespace)
         self._logs[namespace] = None
@@ -99,7 +117,7 @@ class PulsarLog:
         try:
             await log.start(start, exists=exists)
             self._make_sure_it_is_open()
-            if not log.facts.fits(self._facts.newest):
+            if not log.facts.fits(self._facts):
                 raise _upgraded(namespace)
         except BaseException:
             await log.close()
@@ -117,7 +135,7 @@ class PulsarLog:
                 raise answer
         with contextlib.suppress(LogError, TimeoutError):  # what can't be learned now is reported where a log is opened
             async with asyncio.timeout(_REMARK_SECONDS):
-                return (await self._facts.get()).unread
+                return (await self._current_facts()).unread
         return ""
 
     def cut_off(self, error: LogError) -> None:
@@ -133,7 +151,8 @@ class PulsarLog:
     async def close(self) -> None:
         """Closes the open logs and the clients, in bounded time."""
         self._closed = True
-        await self._checks.stop()
+        await self._rounds.stop()
+        await self._tasks.close()
         await asyncio.gather(*(log.close() for log in self._open_logs()))
         await self._client.close(self._limits.close_seconds)
         await self._admin.close()
@@ -143,21 +162,34 @@ class PulsarLog:
             raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
 
     async def _found(self, namespace: str, sink: LogSink) -> tuple[PulsarNamespaceLog, bool]:
-        facts = await self._facts.get()
+        facts = await self._current_facts()
         layout = await self._topics.find(namespace)
         exists = layout is not None
         if facts.unread and not (exists and facts.reads_existing):
             raise LogError(Reason.TOPIC_POLICIES_ELSEWHERE, facts.unread, kind=Kind.FAILED_PRECONDITION)
         if layout is None:
             layout = await self._topics.expected(namespace, facts.default_partitions)
-        access = Access(self._client, self._admin, self._topics, facts, self._limits, self._advertised)
-        return PulsarNamespaceLog(access, layout, sink, self._forget), exists
+        brokers = Brokers(self._client, self._admin, self._topics, facts, self._limits, self._advertised)
+        return PulsarNamespaceLog(brokers, layout, sink, self._forget), exists
 
-    def _reopen_for(self, facts: PulsarFacts) -> None:
-        """Ends the logs that were opened for other facts, because they write another dialect than their brokers read."""
+    async def _current_facts(self) -> PulsarFacts:
+        """Returns the facts about the cluster, which are requested first if they are too old.
+
+        If they have changed, logs that were opened for others are lost: they write another dialect than their brokers read.
+
+        Raises:
+            LogError: the cluster gave no answer.
+        """
+        async with self._learning:
+            if self._facts is not None and time.monotonic() < self._facts_due_at:
+                return self._facts
+            self._facts_due_at = time.monotonic() + min(self._limits.creation_seconds, self._limits.facts_seconds)
+            facts = self._facts = await learn(self._admin, self._service_url)
+            self._facts_due_at = time.monotonic() + self._limits.facts_seconds
         for log in self._open_logs():
             if log not in self._starting and not log.facts.fits(facts):
                 asyncio.get_running_loop().call_soon(log.lost, _upgraded(log.namespace))  # separate calls, because one may fail
+        return facts
 
     def _open_logs(self) -> list[PulsarNamespaceLog]:
         return [log for log in list(self._logs.values()) if log is not None]
@@ -166,11 +198,66 @@ class PulsarLog:
         if self._logs.get(log.namespace) is log:
             del self._logs[log.namespace]
 
+    # What is done from time to time
+
+    async def _check_for_ever(self) -> None:
+        next_round = time.monotonic() + self._round_seconds
+        allowed = 0.0
+        while True:
+            pause = max(_LOOK_SECONDS, min(len(self._logs) / _LOOKS_PER_SECOND, _RAREST_LOOK_SECONDS))
+            await asyncio.sleep(min(pause, self._round_seconds))
+            logs, now = self._open_logs(), time.monotonic()
+            whole = now >= next_round
+            due = [(at, number) for number, log in enumerate(logs) if (at := self._look(log, whole=whole)) <= now]
+            if not whole:
+                continue
+            next_round = now + self._round_seconds
+            if logs and self._facts is not None and now >= self._facts_due_at and not self._learning.locked():
+                self._tasks.begin(self._renew_facts(), "the facts about the cluster")
+            most = _PER_SECOND * self._round_seconds
+            allowed = min(allowed + most, max(most, 1.0))
+            for _, number in sorted(due)[: int(allowed)]:
+                allowed -= 1
+                self._checking.add(logs[number])
+                self._tasks.begin(self._check(logs[number]), "a check")
+
+    def _look(self, log: PulsarNamespaceLog, *, whole: bool) -> float:
+        """Looks at a log; returns when it is to be checked, if ``whole``, in monotonic seconds."""
+        try:
+            log.check_connection()
+            if whole:
+                log.close_idle()
+                if log not in self._checking:
+                    return log.due_at()
+        except Exception as error:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
+            self._note_failure(log, error)
+        return float("inf")
+
+    async def _check(self, log: PulsarNamespaceLog) -> None:
+        try:
+            await log.check()
+        except (Exception, asyncio.CancelledError) as error:  # one log's trouble must not end the checks of the others
+            if asked_to_end(error):
+                raise
+            self._note_failure(log, error)
+        else:
+            self._troubled.discard(log)
+        finally:
+            self._checking.discard(log)
+
+    def _note_failure(self, log: PulsarNamespaceLog, error: BaseException) -> None:
+        if log not in self._troubled:
+            self._troubled.add(log)
+            _log.error("Checking the change log of %s failed", log.namespace, exc_info=error)
+
+    async def _renew_facts(self) -> None:
+        with contextlib.suppress(LogError):  # what was known stays valid, and callers that open logs get the error
+            await self._current_facts()
+
     # Whether the cluster can be reached
 
     def _connected(self) -> dict[PulsarNamespaceLog, tuple[bool, ...]]:
-        found = {log: log.reader.connected for log in self._open_logs()}
-        return {log: connected for log, connected in found.items() if connected}
+        return {log: connected for log in self._open_logs() if (connected := log.connected)}
 
     async def _reach_brokers(self) -> None:
         deadline = time.monotonic() + _BROKERS_SECONDS

@@ -1,14 +1,22 @@
-"""One open change log on Pulsar: its readers, its writers, and whether its topic exists at all.
+"""One open change log on Pulsar: looked for until it exists, then read in all its partitions, and written, for as long as it is this log.
 
 **A log that does not exist** is an empty one. It is created with the first event that is appended, here or by another writer; the latter is
-checked for from time to time (``health_checks``). Until then it has the identity of a log that does not exist, and the number of partitions
-that brokers would give it.
+checked for from time to time (``log``). Until then it has the identity of a log that does not exist, and the number of partitions that
+brokers would give it.
 
-**A log that has one writer at a time** (``access.advertised``) takes events only while this process leads (``logs/leadership``). The
+**A log that has one writer at a time** (``brokers.advertised``) takes events only while this process leads (``logs/leadership``). The
 process stands for leadership when it is told to, and by itself if the log shows that there was a leader before. So a lost leader's log is
 taken over by any process that has it open, and reading alone locks no writer out of a log.
 
-**A log that was deleted** is lost (``reader``). Its identity says when its topics were created: the next log has another.
+**A log that was deleted** is lost. pulsar-client does not report a deletion: it connects again for ever, and a tenth of a second after a
+topic was deleted, that creates it anew. So the broker is asked from time to time, and after each interruption of the connection. Ledger
+numbers are never used twice, and a topic that is deleted and created again begins with a new ledger: so entries of a new ledger
+(``reader``), and an end in one of which nothing was read, are used only after the broker has said that the log is still the same.
+
+**The same log** has the time of creation that it had at the opening, which its identity contains, and still has what was read of it. A
+topic that is truncated, or of which a cursor is moved by hand, keeps its creation and loses entries: ledgers are deleted once the
+compaction's cursor has passed them, whoever moved it, and the compacted ledger is forgotten. Compaction itself deletes ledgers too, but
+what it left over stands in its own.
 """
 
 from __future__ import annotations
@@ -20,26 +28,25 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...core.names import PolicyKey, Scope
+from ...core.names import PERSISTENT, PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
-from ...tasks import TaskSet
+from ...tasks import TaskSet, asked_to_end
 from ..avro import Dialect, Encoded
 from ..avro.codec import GLOBAL_PREFIX, java_hash
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
-from ..leadership import Candidate, ProducerTaken, StillWaiting
+from ..leadership import Candidate
 from ..stamps import ANNOUNCEMENT
-from .access import Access
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, begin_closing, holder_of, message_of, refusal, send
-from .ids import MessageId, position_of
-from .reader import LogReader
-from .topics import NOT_REGISTERED, Layout, Schemas
+from .brokers import Brokers
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, close_handle, message_of, send
+from .entries import Entries, ResumePoint
+from .ids import MessageId, directly_follows, message_id_of, place_of, position_of
+from .reader import PartitionReader
+from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
 from .writer import OpenProducer, PartitionWriter
 
 _log = logging.getLogger(__name__)
 
-_TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
-"""Result codes with which a broker refuses an exclusive producer because there is another producer."""
 _PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
 """Reasons of a failed append after which the producer takes nothing more."""
 
@@ -52,33 +59,49 @@ class PulsarNamespaceLog:
         facts: the facts about the cluster for which the log was opened.
         cluster: the cluster's name.
         in_place: whether the brokers' version is one that changes the documents in caches in place.
-        reader: reads the log, once it exists.
-        partitions: how many the topic has, or would have if brokers created it; one for a topic that is not partitioned.
+        layout: the log's topic, as it is or as brokers would create it.
+        partitions: how many that are; one for a topic that is not partitioned.
         resumed: whether all partitions are read from the opening's ``start`` on.
+        checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
     """
 
-    def __init__(self, access: Access, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
+    def __init__(self, brokers: Brokers, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
         """Use ``PulsarLog.open``. ``layout``: the log's topic, as it is or as brokers would create it; ``forget`` is called at the end."""
-        self._access = access
+        self._brokers = brokers
         self._sink = sink
         self._forget = forget
-        self._schemas = Schemas(access.admin, layout.namespace, cluster=access.facts.name, dialect=access.facts.dialect)
+        self._schemas = Schemas(brokers.admin, layout.namespace, cluster=brokers.facts.name, dialect=brokers.facts.dialect)
         self.namespace = layout.namespace
-        self.facts = access.facts
-        self.cluster = access.facts.name
-        self.in_place = access.facts.in_place
-        self.reader = LogReader(access, self._schemas, layout, self)
-        self.partitions = self.reader.partitions
+        self.facts = brokers.facts
+        self.cluster = brokers.facts.name
+        self.in_place = brokers.facts.in_place
+        self.layout = layout
+        self.partitions = max(1, layout.partitions)
         self.resumed = False
-        self._ended: LogError | None = None
+        self._readers: Sequence[PartitionReader] = ()
+        """One for each partition; empty: the log does not exist, as far as is known."""
+        self._creations: Sequence[str] = ()
+        """By partition: what distinguishes this creation of its topic from later ones; empty: the log does not exist."""
+        self._existed = False
+        self._creating = asyncio.Lock()
+        self._reading: list[asyncio.Task[None]] = []
+        self._behind = 0
+        """How many partitions have not been read to the end that they had at the opening."""
         self._told_caught_up = False
+        self.checked = self._connected = time.monotonic()
+        """``_connected``: when the log was last seen connected."""
+        self._answered = True
+        self._interrupted = False
+        self._ended: LogError | None = None
+        self._over = False
+        """Whether reading and writing have stopped for good; a log that is being closed still waits for outcomes."""
         self._settled = asyncio.Event()
-        self._ending = TaskSet(f"the change log of {layout.namespace}")
+        self._tasks = TaskSet(f"the change log of {layout.namespace}")
         self._candidate: Candidate[OpenProducer] | None = None
-        if access.advertised is not None:
-            self._candidate = Candidate(self, self.namespace, self.partitions, access.facts.name, access.advertised())
+        if brokers.advertised is not None:
+            self._candidate = Candidate(self, self.namespace, self.partitions, brokers.facts.name, brokers.advertised())
         self._writers = [
-            PartitionWriter(partition, self._open_shared, self._rehearse, self, patience_seconds=access.limits.send_seconds)
+            PartitionWriter(partition, self._open_producer, self._rehearse, self, patience_seconds=brokers.limits.send_seconds)
             for partition in range(self.partitions)
         ]
 
@@ -87,7 +110,7 @@ class PulsarNamespaceLog:
     @property
     def identity(self) -> str:
         """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
-        return self.reader.identity
+        return self._identity(self._creations)
 
     def partition_of(self, key: PolicyKey) -> int:
         """The partition where brokers look for the key: Java's hash of the message key, which depends on the brokers' dialect."""
@@ -98,11 +121,18 @@ class PulsarNamespaceLog:
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
-        return self.reader.follows(earlier, later)
+        if earlier:
+            return directly_follows(earlier, later)
+        try:
+            first = message_id_of(later)
+        except ValueError:
+            return False
+        fresh = any(reader.fresh_ledger == first.ledger for reader in self._readers)
+        return fresh and first.entry == 0 and first.batch_index <= 0
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended, or one that the initial replay noticed (``partition``)."""
-        return self.reader.complete_after(partition)
+        """Where the last compaction before the opening ended, or one that ended during the initial replay (``reader``)."""
+        return self._readers[partition].complete_after if self._existed and self._readers else ""
 
     @property
     def shared(self) -> bool:
@@ -110,9 +140,23 @@ class PulsarNamespaceLog:
         return self._candidate is None or not self._candidate.leadership.leads
 
     async def end(self, partition: int) -> Position:
-        """Asks the broker (see ``change_log.NamespaceLog.end``); if the log did not exist, asks first whether it does now."""
+        """Asks the broker where a partition ends (``change_log.NamespaceLog.end``); of a log that did not exist, whether it does now."""
         self._make_sure_it_is_open()
-        return await self.reader.end(partition)
+        if not self._readers:
+            await self._ensure_followed(create=False)
+            if not self._readers:
+                return ""
+        reader = self._readers[partition]
+        try:
+            last = await self._brokers.topics.last(self.namespace, self.layout.topics[partition])
+        except LogError as error:
+            if error.state is LogState.NOT_SERVED:
+                await self._make_sure()
+            raise
+        if last.ledger > reader.ledger:
+            await self._make_sure()
+            reader.ledger = max(reader.ledger, last.ledger)
+        return reader.end(last)
 
     @property
     def leadership(self) -> Leadership:
@@ -130,7 +174,7 @@ class PulsarNamespaceLog:
         leadership = self.leadership
         if not leadership.leads:
             raise NotLeader(self.namespace, leadership)
-        if (outstanding := self._outstanding) >= self._access.limits.in_flight:
+        if (outstanding := self._outstanding) >= self._brokers.limits.in_flight:
             raise busy(outstanding)
         self._writers[self.partition_of(event.key)].append(event)
 
@@ -143,10 +187,10 @@ class PulsarNamespaceLog:
         """Waits for outcomes, as long as the limits allow; the events left then fail, with an unknown outcome if they were sent."""
         if self._ended is None:
             self._ended = closed(self.namespace)
-            self._ending.begin(self._finish(), "waiting for outcomes")
-        await self._ending.close(cancel=False)
+            self._tasks.begin(self._finish(), "waiting for outcomes")
+        await self._tasks.close(cancel=False)
 
-    # Periodic checks (``health_checks``)
+    # Periodic checks (``log``)
 
     @property
     def out_of_reach(self) -> bool:
@@ -154,26 +198,74 @@ class PulsarNamespaceLog:
         return self._ended is None or self._ended.state in (LogState.UNREACHABLE, LogState.ACCESS_DENIED)
 
     def check_connection(self) -> None:
-        """Looks whether readers, and a leader's producers, have their connections."""
-        self.reader.check_connection()
+        """Looks whether readers, and a leader's producers, have their connections; called often, to see nearly every interruption."""
+        self._interrupted = self._interrupted or not all(self.connected)
         if self._candidate is not None:
             self._candidate.check_connection()
+
+    @property
+    def connected(self) -> tuple[bool, ...]:
+        """By partition: whether its reader has its connection now; empty: the log does not exist. May be called in any thread."""
+        return tuple(reader.connected for reader in self._readers)
 
     def close_idle(self) -> None:
         """Closes idle producers."""
         if self._candidate is None:
             for writer in self._writers:
-                writer.close_if_idle(self._access.limits.idle_producer_seconds)
+                writer.close_if_idle(self._brokers.limits.idle_producer_seconds)
+
+    def due_at(self) -> float:
+        """When the next check is due, in monotonic seconds; called about once a second."""
+        limits, now = self._brokers.limits, time.monotonic()
+        if all(self.connected):
+            self._connected = now
+            if self._interrupted:
+                return 0.0
+        gone = now - self._connected > limits.creation_seconds / 2
+        return self.checked + (limits.check_seconds if self._readers and self._answered and not gone else limits.creation_seconds)
 
     async def check(self) -> None:
         """Checks whether the log was created meanwhile, or is still the one that was opened."""
         try:
-            error = await self.reader.trouble()
+            error = await self.trouble()
         except LogError as failure:
             _log.info("Checking what the change log of %s needs: %s", self.namespace, failure.message)
             return
         if error is not None:
             self.lost(error)
+
+    async def trouble(self, *, surely: bool = False) -> LogError | None:
+        """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
+
+        ``surely``: whether None must mean that a log that is followed is known to be well.
+
+        Raises:
+            LogError: there is no answer and ``surely`` is set or the log does not exist, or the answer is not understood.
+        """
+        self.checked = time.monotonic()
+        if self._readers:
+            self._interrupted = not all(self.connected)
+            self._answered = False
+        try:
+            if not self._readers:
+                await self._ensure_followed(create=False)
+                return None
+            trouble = await self._difference() or self._not_reconnected()
+            self._answered = True
+            if trouble is None and all(self.connected):
+                for reader in self._readers:
+                    await reader.keep_up()
+            return trouble
+        except LogError as error:
+            if error.reason == Reason.NAMESPACE_NOT_FOUND:
+                return LogError(error.state or error.reason, f"The namespace {self.namespace} was deleted.", kind=error.kind)
+            if not self._readers:
+                raise
+            if error.state is LogState.ADMIN_REFUSED and not all(self.connected):
+                return LogError(LogState.ACCESS_DENIED, error.message)
+            if surely or error.state not in (LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE):
+                raise
+            return None
 
     # What readers and writers report (``change_log.LogSink``)
 
@@ -183,7 +275,7 @@ class PulsarNamespaceLog:
         candidate = self._candidate
         if candidate is None:
             for writer in self._writers:
-                writer.outdate(self.reader.newest_schema)
+                writer.outdate(self._schemas.newest.version)
             return
         partition = events[-1].partition
         if partition == 0:
@@ -201,7 +293,7 @@ class PulsarNamespaceLog:
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Reports acknowledged events, all of one partition."""
-        self.reader.keep(events)
+        self._readers[events[0].partition].entries.keep(events)
         self._sink.appended(events)
         self._settled.set()
 
@@ -223,25 +315,13 @@ class PulsarNamespaceLog:
 
     async def open_exclusively(self, partition: int, name: str, *, wait: bool) -> OpenProducer:
         """Opens a producer that is the only one of its partition."""
-        try:
-            return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
-        except PulsarClientError as error:
-            if error.result in _TAKEN:
-                raise ProducerTaken(holder_of(error.message)) from error
-            if wait and error.result == Result.Timeout:
-                raise StillWaiting from error
-            raise refusal("Opening it for writing", error.result, error.message) from error
+        return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
 
     async def announce(self, partition: int, producer: OpenProducer) -> Position:
         """Writes an event of no kind, which brokers ignore. Its key is the log's own name, so compaction keeps the newest announcement."""
         del partition
-        announcement = Encoded(
-            self.reader.layout.name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self.cluster,)
-        )
-        try:
-            ident = await send(producer.handle, message_of(announcement))
-        except PulsarClientError as error:
-            raise refusal("Announcing its leader", error.result, error.message) from error
+        announcement = Encoded(self.layout.name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self.cluster,))
+        ident = await send(producer.handle, message_of(announcement), "Announcing its leader")
         return position_of(MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()))
 
     def elected(self, producers: Sequence[OpenProducer]) -> None:
@@ -264,10 +344,16 @@ class PulsarNamespaceLog:
     # Start and end
 
     async def start(self, start: Start | None = None, *, exists: bool) -> None:
-        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole."""
+        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole.
+
+        Raises:
+            LogError: the log can't be followed.
+        """
         if exists:
             of_use = start is not None and start.in_place == self.in_place and self._candidate is None
-            self.resumed = await self.reader.start(start if of_use else None)
+            async with self._creating:
+                self._existed = True
+                self.resumed = await self._follow(self.layout, start if of_use else None)
         else:
             asyncio.get_running_loop().call_soon(lambda: self.caught_up() if self._ended is None else None)
 
@@ -282,20 +368,35 @@ class PulsarNamespaceLog:
     def _rehearse(self, event: Event) -> None:
         self._schemas.newest.codec.encode(event)
 
-    async def _open_shared(self, partition: int) -> OpenProducer:
-        try:
-            return await self._open_producer(partition)
-        except PulsarClientError as error:
-            raise refusal("Opening the change log for writing", error.result, error.message) from error
+    async def _ensure_followed(self, *, create: bool) -> None:
+        """Follows the log if it exists; if not, ``create`` says whether it is created.
+
+        Raises:
+            LogError: the log can't be followed, or the broker gave no answer.
+        """
+        async with self._creating:
+            if self._readers:
+                return
+            layout = await self._brokers.topics.find(self.namespace)
+            self.checked = time.monotonic()
+            made = layout is None and create
+            if made:
+                layout = self.layout._replace(partitions=await self._brokers.client.let_broker_lay_out(self.layout.name))
+            if layout is None:
+                return
+            if max(1, layout.partitions) != self.partitions:
+                what = f"was created with {layout.partitions} partitions instead of {self.partitions}; it must be opened again."
+                raise self._losing(LogError(Reason.LOG_UNAVAILABLE, f"{self._name} {what}"))
+            await self._follow(layout, made=made)
 
     async def _open_producer(self, partition: int, access: Any = SHARED, name: str = "") -> OpenProducer:
-        await self.reader.ensure_followed(create=True)
+        await self._ensure_followed(create=True)
         registered = await self._schemas.refresh()
-        handle = await self._access.client.create_producer(
-            self.reader.layout.full_names[partition],
+        handle = await self._brokers.client.create_producer(
+            self.layout.full_names[partition],
             registered.codec.definition,
-            send_seconds=self._access.limits.send_seconds,
-            queue_size=self._access.limits.in_flight,
+            send_seconds=self._brokers.limits.send_seconds,
+            queue_size=self._brokers.limits.in_flight,
             access=access,
             name=name,
         )
@@ -308,8 +409,138 @@ class PulsarNamespaceLog:
                 raise
         return OpenProducer(handle, registered.codec, version)
 
+    # How the log is followed
+
+    @property
+    def _name(self) -> str:
+        return f"The change log of {self.namespace}"
+
+    def _identity(self, creations: Sequence[str]) -> str:
+        name = self.layout.name.removeprefix(PERSISTENT)
+        return f"pulsar:{self.cluster}:{name}:{self.partitions}:{creation_of(creations) if creations else ''}"
+
+    def _losing(self, error: LogError) -> LogError:
+        """Notifies the sink that this opening can't follow the log; returns the error."""
+        asyncio.get_running_loop().call_soon(self.lost, error)
+        return error
+
+    async def _make_sure(self) -> None:
+        trouble = await self.trouble(surely=True)
+        if trouble is not None:
+            self._losing(trouble)
+            await asyncio.sleep(0)  # lets ``lost`` run first: callers that see the error turn to the next opening, not to this one
+            raise trouble
+
+    async def _difference(self) -> LogError | None:
+        layout = await self._brokers.topics.find(self.namespace)
+        if layout is None:
+            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
+        if layout.partitions != self.layout.partitions:
+            what = f"{layout.partitions} partitions and no longer {self.layout.partitions}; it must be opened again."
+            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} has {what}")
+        return await self._replaced()
+
+    async def _replaced(self) -> LogError | None:
+        topics, layout = self._brokers.topics, self.layout
+        read = [reader.entries.last.ledger for reader in self._readers]
+        found = await topics.stored(layout)
+        now = creation_of([each.creation for each in found])
+        if not now:
+            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
+        if now != creation_of(self._creations):
+            return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
+        emptied = False
+        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
+            if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
+                topics.emptied.add((full_name, each.creation))
+                emptied = True
+        if emptied:
+            return LogError(LogState.LOST, f"{self._name} was emptied: its topic was truncated, or the like. What is left is read anew.")
+        return None
+
+    def _not_reconnected(self) -> LogError | None:
+        """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
+        gone = time.monotonic() - self._connected
+        if not all(self.connected) and gone > self._brokers.limits.reconnect_seconds:
+            return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
+        return None
+
+    async def _log_slow_rates(self) -> None:
+        if told := await self._brokers.topics.throttled(self.namespace, self.facts.dialect):
+            _log.warning("%s Until then changes are seen late, and may time out.", told)
+
+    async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
+        """Connects the readers and begins to read; returns whether the log is read from ``start`` on.
+
+        ``made``: whether connecting creates the topics, so that brokers are not asked about them first (they may answer 500 then).
+        """
+        creations: Sequence[str] = [""] * len(layout.topics)
+        if made:
+            await self._schemas.refresh()
+        else:
+            _, creations = await asyncio.gather(self._schemas.refresh(), self._created(layout))
+        resumed = None
+        if start is not None and creation_of(creations) and self._identity(creations) == start.identity:
+            resumed = await _resumable(self._brokers.topics, layout, start)
+        nothing = [None] * len(layout.topics)
+        points, states = (nothing, nothing) if resumed is None else resumed
+        readers = [self._reader(layout, number, point) for number, point in enumerate(points)]
+        emptied = [each in self._brokers.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
+        connecting = [
+            asyncio.ensure_future(reader.connect(resumed=state, emptied=gone))
+            for reader, state, gone in zip(readers, states, emptied, strict=True)
+        ]
+        try:
+            await asyncio.gather(*connecting)
+            connected_to = await self._created(layout)
+            if any(not now or then not in ("", now) for then, now in zip(creations, connected_to, strict=True)):
+                # the ends that the broker reported may be those of the next creation
+                raise LogError(LogState.LOST, f"{self._name} was deleted while it was opened. Try again.")
+            if self._over:
+                raise closed(layout.namespace)
+            if not self._existed and any(reader.complete_after for reader in readers):
+                what = f"{self._name} was created and compacted before it was found; it must be opened again."
+                raise self._losing(LogError(Reason.LOG_UNAVAILABLE, what))
+        except BaseException:
+            for task, reader in zip(connecting, readers, strict=True):
+                task.cancel()
+                begin_closing(reader.handle)
+            raise
+        self.layout, self._readers, self._creations = layout, readers, connected_to
+        self._behind = len(readers)
+        self.checked = self._connected = time.monotonic()
+        self._reading = [self._tasks.begin(self._run(reader), "reading it") for reader in readers]
+        self._reading.append(self._tasks.begin(self._log_slow_rates(), "asking for rates"))
+        return resumed is not None
+
+    async def _created(self, layout: Layout) -> list[str]:
+        return [each.creation for each in await self._brokers.topics.stored(layout)]
+
+    def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
+        entries = Entries(partition, self._schemas, self.cluster, resume_point)
+        topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
+        return PartitionReader(self._brokers, topic, entries, self._replaced)
+
+    async def _run(self, reader: PartitionReader) -> None:
+        def caught_up() -> None:
+            self._behind -= 1
+            if self._behind == 0:
+                self.caught_up()
+
+        try:
+            await reader.run(self.read, caught_up)
+        except LogError as error:
+            self.lost(error)
+        except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
+            if asked_to_end(error):
+                raise
+            _log.exception("Reading the change log of %s failed", self.namespace)
+            self.lost(LogError(Reason.LOG_UNAVAILABLE, f"Reading {self._name} failed: {type(error).__name__}."))
+
+    # Its end
+
     async def _finish(self) -> None:
-        deadline = time.monotonic() + self._access.limits.close_seconds
+        deadline = time.monotonic() + self._brokers.limits.close_seconds
         try:
             while self._outstanding and (left := deadline - time.monotonic()) > 0:
                 self._settled.clear()
@@ -322,11 +553,13 @@ class PulsarNamespaceLog:
         """Stops readers and writers, fails the events without an outcome, and closes the connections in a task."""
         if self._candidate is not None:
             self._candidate.stop()
-        self.reader.stop()
+        self._over = True
+        for task in self._reading:
+            task.cancel()
         for writer in self._writers:
             self._fail(writer.stop(), error)
         self._forget(self)
-        self._ending.begin(self._close_connections(), "closing its connections")
+        self._tasks.begin(self._close_connections(), "closing its connections")
 
     def _fail(self, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
         for event, sent in left:
@@ -338,9 +571,34 @@ class PulsarNamespaceLog:
 
     async def _close_connections(self) -> None:
         """Closes the connections, in bounded time: brokers close what belongs to a connection that ends."""
-        closing = [*(writer.close() for writer in self._writers), self.reader.close()]
+        closing = [*(writer.close() for writer in self._writers), *(close_handle(reader.handle) for reader in self._readers)]
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._access.limits.close_seconds):
+            async with asyncio.timeout(self._brokers.limits.close_seconds):
                 for error in await asyncio.gather(*closing, return_exceptions=True):
                     if error is not None:
                         _log.error("a connection of the change log of %s could not be closed", self.namespace, exc_info=error)
+
+
+async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequence[ResumePoint], Sequence[State]] | None:
+    """Returns where each partition is read on from, and the partitions' states; None: the whole log has to be read.
+
+    That is so if a partition is compacted further than the start, because deletions in between left no trace, or ends before it, because
+    then the log is not the one that it was.
+    """
+    try:
+        places = [place_of(position) for position in start.positions]
+    except ValueError:
+        return None
+    if not len(places) == len(start.anchors) == len(layout.topics):
+        return None
+    states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
+    if not all(map(_stands, places, states)):
+        return None
+    return list(map(ResumePoint, places, start.anchors)), states
+
+
+def _stands(place: MessageId, state: State) -> bool:
+    horizon, last = state.compaction.horizon, state.last
+    if horizon is None or horizon > place:
+        return False
+    return place <= last if last.entry >= 0 or state.compaction.ledger != -1 else place.entry < 0

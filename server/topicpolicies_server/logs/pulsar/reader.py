@@ -1,359 +1,494 @@
-"""One log as it is read: looked for until it exists, then followed in all its partitions for as long as it is the log that was opened.
+"""Reads one partition of a change log without missing an event of it, and delivers its entries in batches, in log order.
 
-**Existence.** pulsar-client does not report a deletion: it connects again for ever, and a tenth of a second after a topic was deleted, that
-creates it anew. So the broker is asked from time to time, and after each interruption of the connection. Ledger numbers are never used
-twice, and a topic that is deleted and created again begins with a new ledger: so entries of a new ledger (``partition``), and an end in one
-of which nothing was read, are used only after the broker has said that the log is still the same.
+**Two phases.** Of most of a log, only what compaction left over can be had. So it is first read compacted, up to the entries that still
+stand in the ledgers as they were written: those after the last compaction, and the newest ones before its end (``PulsarLimits.recalled``).
+From there on it is read uncompacted, for good; so what is compacted from now on takes nothing from what is read. A compaction that ends
+during the first phase hides keys of which a newer event stands behind it. So after that phase, the broker is asked how far the log is
+compacted by now: the initial replay lasts up to there, and the history of keys is known no further back (``complete_after``). A log that
+was never compacted, or is read on from a known place, has no first phase.
 
-**The same log** has the time of creation that it had at the opening, and still has what was read of it. A topic that is truncated, or of
-which a cursor is moved by hand, keeps its creation and loses entries: ledgers are deleted once the compaction's cursor has passed them,
-whoever moved it, and the compacted ledger is forgotten. Compaction itself deletes ledgers too, but what it left over stands in its own.
+**Gaps.** Entries of a ledger are numbered densely, so whatever is missing in the second phase leaves a gap, or is at the end of a ledger.
+Before an entry after either is delivered, and before an end that does not come counts as reached, the broker is asked what stands in
+between:
+
+- nothing, or only markers of the brokers' own: there is nothing to miss
+- a message: the reader is opened again before it. If a later one comes without it once more, or nothing for as long as an initial replay
+  waits (``PulsarLimits.stuck_seconds``), the library can't decode it: it is delivered as unreadable
+- the ledger was deleted, as ledgers are once they are compacted and another one was begun: so it was compacted, possibly with entries that
+  were not read. The log is lost, and has to be opened again; unless it is compacted no further than it was read. (The horizon of a
+  compaction that has just ended may be that of the one before.)
+
+**The initial replay ends** with the entry that was the last one at the opening. That entry may never come: it may be a marker, or a
+tombstone that was compacted. The same is true of a later **end**, up to which a caller has to read. So when nothing comes, the broker is
+asked whether it has sent everything. A broker that has not, and sends nothing, gets a new reader: one that fails to read a compacted
+ledger, because the next compaction has just deleted it, tries again after 15 s, then after up to 60 s (``readEntriesFailed`` of
+``PersistentDispatcherSingleActiveConsumer``).
+
+**A new ledger** may belong to another log, created in place of this one. So before any entry of it is delivered, and before an end that did
+not come counts as reached, the broker is asked whether the log is still the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Sequence
+import math
+import threading
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
 
-from ...core.names import PERSISTENT
 from ...core.policies.events import Placed, Position
 from ...core.reasons import LogState, Reason
-from ...tasks import TaskSet, asked_to_end
-from ..change_log import LogError, LogSink, Start, closed
-from .access import Access
-from .client import begin_closing, close_handle
-from .entries import Entries, ResumePoint
-from .ids import MessageId, directly_follows, message_id_of, place_of
-from .partition import PartitionReader
-from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
+from ..change_log import LogError
+from .brokers import Brokers
+from .client import OK, Inbox, begin_closing, next_at_once
+from .entries import Entries
+from .ids import NOWHERE, MessageId, border_of
+from .topics import Compaction, State
 
 _log = logging.getLogger(__name__)
 
+_BATCH = 64
+_QUIET_SECONDS = 0.1
+"""After how long without an entry the broker is asked during the initial replay; and how long a message may take between two threads."""
+_OVERDUE_SECONDS = 0.7
+"""The same later on, and between two requests."""
+_LOOK_SECONDS = 10.0
+"""How often to look for a message in the library's queue while nothing is expected."""
+_STUCK_SECONDS = 3.0
+"""After how long without an entry a reader is replaced, if the broker has something to send."""
+_SETTLING_SECONDS = 0.5
+"""A compaction's horizon is reported a moment after its ledger."""
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_REFUSED_SECONDS = 30.0
+"""How long requests may be refused before reading gives up: a token may have expired, and its replacement may be on its way."""
+_AT_A_TIME = 32
+"""How many entries are delivered before other tasks get a turn of the event loop: whoever takes them folds them at once, for some two
+milliseconds."""
 
-class LogReader:
-    """Reads one log as soon as it exists.
+_Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
+_T = TypeVar("_T")
+
+
+Received: TypeAlias = tuple[MessageId, Any]
+"""Where a message stands, and the library's message."""
+
+
+class Receiver:
+    """Takes messages from one reader of the library, with backpressure, and leaves none in its queue.
+
+    Backpressure is the library's own: its queue is bounded, and when it is full the broker stops sending. (The library's reader listener
+    has none, and takes twice the processor time.)
+
+    A message that arrives just when a caller begins to wait may stay in the library's queue, and the next one overtakes it
+    (pulsar-client-cpp, ``ConsumerImpl::executeNotifyCallback``, up to 4.2 at least). So after a message that was waited for, one more is
+    taken before any is returned, and each wait ends with a look into the queue. Whatever is out of order all the same leaves a gap.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        """``handle`` is pulsar-client's reader."""
+        self._handle = handle
+        self._thread = threading.get_ident()
+        self._came = asyncio.Event()
+        self._inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), self._came.set)
+        """Results and messages that came after the request for them had returned."""
+        self._at_once: tuple[Any, Any] | None = None
+        """The result that came from within the request itself: the event loop need not be woken for it."""
+        self._asked = False
+        self._asking = False
+        self._found: Received | None = None
+        """The message that was found in the library's queue while another one was waited for."""
+
+    def take(self) -> list[Received]:
+        """Returns what has come, in log order, up to one batch and perhaps one message more, and requests the next message.
+
+        Raises:
+            LogError: the client has stopped reading.
+        """
+        batch: list[Received] = [] if self._found is None else [self._found]
+        self._found = None
+        items = self._inbox.items
+        ask, received = self._handle.read_next_async, self._received
+        waited = unordered = False
+        while waited or len(batch) < _BATCH:
+            if items:
+                result, message = items.popleft()
+                waited = True
+            elif self._asked:
+                break
+            else:
+                self._asked = self._asking = True
+                # The callback runs within this call if a message is there already, else later and in a thread of the library.
+                ask(received)
+                self._asking = False
+                if self._at_once is None:
+                    continue
+                (result, message), self._at_once = self._at_once, None
+                waited = False
+            self._asked = False
+            if result != OK:
+                raise LogError(Reason.LOG_UNAVAILABLE, f"Pulsar's client stopped reading the change log: {result.name}.")
+            one = _placed(message)
+            unordered = unordered or (bool(batch) and one[0] < batch[-1][0])
+            batch.append(one)
+        if unordered:
+            batch.sort(key=itemgetter(0))
+        return batch
+
+    @property
+    def has_some(self) -> bool:
+        """Whether a message can be taken."""
+        return bool(self._inbox.items) or self._found is not None
+
+    def interrupt(self) -> None:
+        """Ends the ``wait`` that is under way."""
+        self._came.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Waits for a message; returns False if none came in time, or if ``interrupt`` was called."""
+        if not self.has_some:
+            self._came.clear()  # the message that set it may have been taken already
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._came.wait()
+            except TimeoutError:
+                if not self._inbox.items and (message := next_at_once(self._handle)) is not None:
+                    self._found = _placed(message)
+        return self.has_some
+
+    def _received(self, result: Any, message: Any) -> None:
+        if self._asking and threading.get_ident() == self._thread:
+            self._at_once = result, message
+        else:
+            self._inbox.put((result, message))
+
+
+class PartitionReader:
+    """Reads one partition.
 
     Attributes:
-        layout: the log's topic, as it is or as brokers would create it.
-        partitions: how many that are; one for a topic that is not partitioned.
-        checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
+        handle: pulsar-client's reader; None: none was opened yet. The owner of this object closes it.
+        entries: decodes the messages, and knows the last entry.
+        complete_after: the position after which nothing was compacted away before it was read; None: it is not known. It moves once, if the
+            log is compacted during the first phase, before anything after the old position is delivered.
+        complete_upto: the place up to which nothing was missed, apart from what was compacted.
+        fresh_ledger: the partition's ledger, if nothing had ever been written when it was opened.
+        ledger: the newest ledger that is known to belong to this log; -1: none is known.
     """
 
-    def __init__(self, access: Access, schemas: Schemas, layout: Layout, sink: LogSink) -> None:
-        """Reads nothing yet. ``sink`` takes what is read, and is notified if the log is lost."""
-        self.layout = layout
-        self.partitions = max(1, layout.partitions)
-        self._access = access
-        self._schemas = schemas
-        self._sink = sink
-        self._readers: Sequence[PartitionReader] = ()
-        """One for each partition; empty: the log does not exist, as far as is known."""
-        self._creations: Sequence[str] = ()
-        """By partition: what distinguishes this creation of its topic from later ones; empty: the log does not exist."""
-        self._existed = False
-        self._over = False
-        self._creating = asyncio.Lock()
-        self._owned = TaskSet(f"the change log of {layout.namespace}")
-        self._tasks: list[asyncio.Task[None]] = []
-        self._behind = 0
-        self.checked = self._connected = time.monotonic()
-        """``_connected``: when the log was last seen connected."""
-        self._answered = True
-        self._interrupted = False
+    def __init__(
+        self, brokers: Brokers, topic: tuple[str, str, str], entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]
+    ) -> None:
+        """Connects to nothing yet.
+
+        ``topic``: its namespace, its local name, and its full name; ``replaced`` returns what is wrong if the log was deleted or replaced
+        by another one.
+        """
+        self.handle: Any = None
+        self.entries = entries
+        self.complete_after: Position | None = None
+        self.complete_upto = NOWHERE
+        self.fresh_ledger: int | None = None
+        self.ledger = -1
+        self._brokers = brokers
+        self._loop = asyncio.get_running_loop()
+        self._namespace, self._topic, self._full_name = topic
+        self._replaced = replaced
+        self._deliver: _Deliver
+        self._receiver: Receiver
+        self._name = ""
+        self._opening: State
+        self._first_phase = False
+        self._floor = NOWHERE
+        """The first entry of the second phase, after a first one: the reader begins one earlier."""
+        self._end = NOWHERE
+        """The furthest end of the partition that was reported."""
+        self._caught_up = False
+        self._covered = -1
+        """The newest compacted ledger of which it is known that it covers nothing that was not read."""
+        self._skipped: MessageId | None = None
+        self._missed_at = 0.0
+        self._newest_received = NOWHERE
+        self._heard = self._opened = 0.0
+        """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
+        self._asked = False
 
     @property
-    def identity(self) -> str:
-        """The cluster, the topic, its partitions and its time of creation; that time is missing as long as the topic does not exist."""
-        return self._identity(self._creations)
+    def connected(self) -> bool:
+        """Whether the reader has its connection to the broker now. The library restores lost connections by itself."""
+        return bool(self.handle.is_connected())
 
-    @property
-    def connected(self) -> tuple[bool, ...]:
-        """By partition: whether its reader has its connection now; empty: the log does not exist. May be called in any thread."""
-        return tuple(reader.connected for reader in self._readers)
+    async def connect(self, *, resumed: State | None = None, emptied: bool = False) -> None:
+        """Connects a reader, which creates the topic if it does not exist.
 
-    @property
-    def newest_schema(self) -> int:
-        """The highest schema version that an entry was written with; -1 if no entry names one."""
-        return max((reader.entries.newest_schema for reader in self._readers), default=NOT_REGISTERED)
-
-    def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
-        if earlier:
-            return directly_follows(earlier, later)
-        try:
-            first = message_id_of(later)
-        except ValueError:
-            return False
-        fresh = any(reader.fresh_ledger == first.ledger for reader in self._readers)
-        return fresh and first.entry == 0 and first.batch_index <= 0
-
-    def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended, or one that ended during the initial replay (``partition``)."""
-        return self._readers[partition].complete_after if self._existed and self._readers else ""
-
-    async def start(self, start: Start | None = None) -> bool:
-        """Begins to follow the log, which exists; returns whether it is read from ``start`` on.
+        ``resumed``: the state of the topic, if reading goes on after the last of ``entries``; None: it begins at the beginning.
+        ``emptied``: whether the partition lost events other than by compaction.
 
         Raises:
-            LogError: the log can't be followed.
+            LogError: the reader could not be created, or there is no answer.
         """
-        async with self._creating:
-            self._existed = True
-            return await self._follow(self.layout, start)
-
-    async def ensure_followed(self, *, create: bool) -> None:
-        """Follows the log if it exists; if not, ``create`` says whether it is created.
-
-        Raises:
-            LogError: the log can't be followed, or the broker gave no answer.
-        """
-        async with self._creating:
-            if self._readers:
-                return
-            namespace = self.layout.namespace
-            layout = await self._access.topics.find(namespace)
-            self.checked = time.monotonic()
-            made = layout is None and create
-            if made:
-                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(self.layout.name))
-            if layout is None:
-                return
-            if max(1, layout.partitions) != self.partitions:
-                what = f"was created with {layout.partitions} partitions instead of {self.partitions}; it must be opened again."
-                raise self._losing(LogError(Reason.LOG_UNAVAILABLE, f"The change log of {namespace} {what}"))
-            await self._follow(layout, made=made)
-
-    async def end(self, partition: int) -> Position:
-        """Asks the broker where a partition ends (``change_log.NamespaceLog.end``); of a log that did not exist, whether it does now."""
-        if not self._readers:
-            await self.ensure_followed(create=False)
-            if not self._readers:
-                return ""
-        reader = self._readers[partition]
-        try:
-            last = await self._access.topics.last(self.layout.namespace, self.layout.topics[partition])
-        except LogError as error:
-            if error.state is LogState.NOT_SERVED:
-                await self._make_sure()
-            raise
-        if last.ledger > reader.ledger:
-            await self._make_sure()
-            reader.ledger = max(reader.ledger, last.ledger)
-        return reader.end(last)
-
-    def keep(self, acknowledged: Sequence[Placed]) -> None:
-        """Takes acknowledged events, all of one partition, which need not be decoded when they are read."""
-        self._readers[acknowledged[0].partition].entries.keep(acknowledged)
-
-    # Periodic checks
-
-    def check_connection(self) -> None:
-        """Looks at the connection; called often enough to see nearly every interruption, unless very many logs are open."""
-        self._interrupted = self._interrupted or not all(self.connected)
-
-    def due_at(self) -> float:
-        """When the next check is due, in monotonic seconds; called about once a second."""
-        limits, now = self._access.limits, time.monotonic()
-        if all(self.connected):
-            self._connected = now
-            if self._interrupted:
-                return 0.0
-        gone = now - self._connected > limits.creation_seconds / 2
-        return self.checked + (limits.check_seconds if self._readers and self._answered and not gone else limits.creation_seconds)
-
-    async def trouble(self, *, surely: bool = False) -> LogError | None:
-        """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
-
-        ``surely``: whether None must mean that a log that is followed is known to be well.
-
-        Raises:
-            LogError: there is no answer and ``surely`` is set or the log does not exist, or the answer is not understood.
-        """
-        self.checked = time.monotonic()
-        if self._readers:
-            self._interrupted = not all(self.connected)
-            self._answered = False
-        try:
-            if not self._readers:
-                await self.ensure_followed(create=False)
-                return None
-            trouble = await self._difference() or self._not_reconnected()
-            self._answered = True
-            if trouble is None and all(self.connected):
-                for reader in self._readers:
-                    await reader.keep_up()
-            return trouble
-        except LogError as error:
-            if error.reason == Reason.NAMESPACE_NOT_FOUND:
-                return LogError(error.state or error.reason, f"The namespace {self.layout.namespace} was deleted.", kind=error.kind)
-            if not self._readers:
-                raise
-            if error.state is LogState.ADMIN_REFUSED and not all(self.connected):
-                return LogError(LogState.ACCESS_DENIED, error.message)
-            if surely or error.state not in (LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE):
-                raise
-            return None
-
-    def stop(self) -> None:
-        """Stops reading, for good; the sink is not called any more."""
-        self._over = True
-        for task in self._tasks:
-            task.cancel()
-
-    async def close(self) -> None:
-        """Stops reading, and closes the connections."""
-        self.stop()
-        await asyncio.gather(*(close_handle(reader.handle) for reader in self._readers))
-
-    @property
-    def _name(self) -> str:
-        return f"The change log of {self.layout.namespace}"
-
-    def _identity(self, creations: Sequence[str]) -> str:
-        name = self.layout.name.removeprefix(PERSISTENT)
-        return f"pulsar:{self._access.facts.name}:{name}:{self.partitions}:{creation_of(creations) if creations else ''}"
-
-    def _losing(self, error: LogError) -> LogError:
-        """Notifies the sink that this opening can't follow the log; returns the error."""
-        asyncio.get_running_loop().call_soon(self._sink.lost, error)
-        return error
-
-    async def _make_sure(self) -> None:
-        trouble = await self.trouble(surely=True)
-        if trouble is not None:
-            self._losing(trouble)
-            await asyncio.sleep(0)  # lets ``lost`` run first: callers that see the error turn to the next opening, not to this one
-            raise trouble
-
-    async def _difference(self) -> LogError | None:
-        layout = await self._access.topics.find(self.layout.namespace)
-        if layout is None:
-            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
-        if layout.partitions != self.layout.partitions:
-            what = f"{layout.partitions} partitions and no longer {self.layout.partitions}; it must be opened again."
-            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} has {what}")
-        return await self._replaced()
-
-    async def _replaced(self) -> LogError | None:
-        topics, layout = self._access.topics, self.layout
-        read = [reader.entries.last.ledger for reader in self._readers]
-        found = await topics.stored(layout)
-        now = creation_of([each.creation for each in found])
-        if not now:
-            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
-        if now != creation_of(self._creations):
-            return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
-        emptied = False
-        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
-            if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
-                topics.emptied.add((full_name, each.creation))
-                emptied = True
-        if emptied:
-            return LogError(LogState.LOST, f"{self._name} was emptied: its topic was truncated, or the like. What is left is read anew.")
-        return None
-
-    def _not_reconnected(self) -> LogError | None:
-        """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
-        gone = time.monotonic() - self._connected
-        if not all(self.connected) and gone > self._access.limits.reconnect_seconds:
-            return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
-        return None
-
-    async def _name_slow_rates(self) -> None:
-        if told := await self._access.topics.throttled(self.layout.namespace, self._access.facts.dialect):
-            _log.warning("%s Until then changes are seen late, and may time out.", told)
-
-    async def _follow(self, layout: Layout, start: Start | None = None, *, made: bool = False) -> bool:
-        """Connects the readers and begins to read; returns whether the log is read from ``start`` on.
-
-        ``made``: whether connecting creates the topics, so that brokers are not asked about them first (they may answer 500 then).
-        """
-        creations: Sequence[str] = [""] * len(layout.topics)
-        if made:
-            await self._schemas.refresh()
+        state = resumed or await self._state()
+        if state.last == NOWHERE:
+            await self._open(NOWHERE)
+            state = await self._state()
+        compaction, self._opening, self._end = state.compaction, state, state.last
+        self.fresh_ledger = state.fresh_ledger
+        if state.last.entry >= 0 or state.fresh_ledger is not None:
+            self.ledger = state.last.ledger
+        if compaction.horizon is not None:
+            self.complete_after = "" if compaction.ledger == -1 and not emptied else border_of(compaction.horizon)
+        self._first_phase = resumed is None and compaction.ledger != -1
+        if self._first_phase:
+            await self._open(NOWHERE, compacted=True)
         else:
-            _, creations = await asyncio.gather(self._schemas.refresh(), self._created(layout))
-        resumed = None
-        if start is not None and creation_of(creations) and self._identity(creations) == start.identity:
-            resumed = await _resumable(self._access.topics, layout, start)
-        nothing = [None] * len(layout.topics)
-        points, states = (nothing, nothing) if resumed is None else resumed
-        readers = [self._reader(layout, number, point) for number, point in enumerate(points)]
-        emptied = [each in self._access.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
-        connecting = [
-            asyncio.ensure_future(reader.connect(resumed=state, emptied=gone))
-            for reader, state, gone in zip(readers, states, emptied, strict=True)
-        ]
+            self.complete_upto = self.entries.last if resumed is not None else _before(state.first)
+            await self._open(state.first if resumed is None else self.entries.last)
+
+    async def run(self, deliver: _Deliver, caught_up: Callable[[], None]) -> None:
+        """Reads until it is cancelled. ``deliver`` must not raise. ``caught_up`` is called once, when the initial replay has ended.
+
+        Raises:
+            LogError: reading can't go on.
+        """
+        self._deliver = deliver
+        self._heard = self._loop.time()
+        if self._first_phase:
+            await self._read_compacted()
+        while True:
+            batch = self._take()
+            if batch:
+                await self._hand_over(batch)
+                continue
+            behind = self.complete_upto < self._end
+            if not behind and not self._caught_up:
+                self._caught_up = True
+                caught_up()
+            pause = _LOOK_SECONDS
+            if behind:
+                pause = _OVERDUE_SECONDS if self._caught_up or self._asked else _QUIET_SECONDS
+            if not await self._receiver.wait(pause) and behind and await self._has_sent(end := self._end):
+                await self._reach(end)
+
+    def end(self, last: MessageId) -> Position:
+        """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
+        if last > self.complete_upto or not self._caught_up:
+            self._expect(last)
+            return border_of(last)
+        last = min(last, self.entries.last)  # after that entry there is nothing to read, as is known already
+        return "" if last == NOWHERE else border_of(last)
+
+    async def keep_up(self) -> None:
+        """Asks how far the log goes, called from time to time: the newest entries may have been compacted without a trace.
+
+        Raises:
+            LogError: the broker gave no answer.
+        """
+        if not self._caught_up:
+            return
+        state = await self._state()
+        if state.last <= self.complete_upto:
+            self._covered = state.compaction.ledger
+        else:
+            self._expect(state.last)
+
+    async def _read_compacted(self) -> None:
+        """Delivers what compaction left over before the entries that are read uncompacted, and opens the reader of those."""
+        first = self._opening.first
+        while True:
+            batch = self._take()
+            older = [received for received in batch if received[0] < first]
+            await self._hand_over(older, sure=True)
+            if len(older) < len(batch):
+                break
+            if batch or await self._receiver.wait(_OVERDUE_SECONDS if self._asked else _QUIET_SECONDS):
+                continue
+            if await self._has_sent(self._opening.last) and await self._has_come():
+                break
+        compaction = await self._settled(self._opening.compaction)
+        if compaction.horizon is not None and self.complete_after is not None:
+            self.complete_after = max(self.complete_after, border_of(compaction.horizon))
+            self._end = max(self._end, compaction.horizon)
+        self.complete_upto, self._floor, self._first_phase = _before(first), first, False
+        await _answer(self._open_again)
+
+    async def _has_sent(self, last: MessageId) -> bool:
+        """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes."""
+        self._asked = True
         try:
-            await asyncio.gather(*connecting)
-            connected_to = await self._created(layout)
-            if any(not now or then not in ("", now) for then, now in zip(creations, connected_to, strict=True)):
-                # the ends that the broker reported may be those of the next creation
-                raise LogError(LogState.LOST, f"{self._name} was deleted while it was opened. Try again.")
-            if self._over:
-                raise closed(layout.namespace)
-            if not self._existed and any(reader.complete_after for reader in readers):
-                what = f"{self._name} was created and compacted before it was found; it must be opened again."
-                raise self._losing(LogError(Reason.LOG_UNAVAILABLE, what))
-        except BaseException:
-            for task, reader in zip(connecting, readers, strict=True):
-                task.cancel()
-                begin_closing(reader.handle)
-            raise
-        self.layout, self._readers, self._creations = layout, readers, connected_to
-        self._behind = len(readers)
-        self.checked = self._connected = time.monotonic()
-        self._tasks = [self._owned.begin(self._run(reader), "reading it") for reader in readers]
-        self._tasks.append(self._owned.begin(self._name_slow_rates(), "asking for rates"))
-        return resumed is not None
-
-    async def _created(self, layout: Layout) -> list[str]:
-        return [each.creation for each in await self._access.topics.stored(layout)]
-
-    def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
-        entries = Entries(partition, self._schemas, self._access.facts.name, resume_point)
-        topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
-        return PartitionReader(self._access, topic, entries, self._replaced)
-
-    async def _run(self, reader: PartitionReader) -> None:
-        def caught_up() -> None:
-            self._behind -= 1
-            if self._behind == 0:
-                self._sink.caught_up()
-
-        try:
-            await reader.run(self._sink.read, caught_up)
+            sent = self.connected and await self._brokers.topics.sent_up_to(self._namespace, self._topic, self._name, last)
+            if not sent and self.connected and not self._receiver.has_some:
+                quiet = self._loop.time() - max(self._heard, self._opened)
+                if quiet > _STUCK_SECONDS:  # it has something to send
+                    await self._open_again()
         except LogError as error:
-            self._sink.lost(error)
-        except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
-            if asked_to_end(error):
-                raise
-            _log.exception("Reading the change log of %s failed", self.layout.namespace)
-            self._sink.lost(LogError(Reason.LOG_UNAVAILABLE, f"Reading {self._name} failed: {type(error).__name__}."))
-
-
-async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequence[ResumePoint], Sequence[State]] | None:
-    """Returns where each partition is read on from, and the partitions' states; None: the whole log has to be read.
-
-    That is so if a partition is compacted further than the start, because deletions in between left no trace, or ends before it, because
-    then the log is not the one that it was.
-    """
-    try:
-        places = [place_of(position) for position in start.positions]
-    except ValueError:
-        return None
-    if not len(places) == len(start.anchors) == len(layout.topics):
-        return None
-    states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
-    if not all(map(_stands, places, states)):
-        return None
-    return list(map(ResumePoint, places, start.anchors)), states
-
-
-def _stands(place: MessageId, state: State) -> bool:
-    horizon, last = state.compaction.horizon, state.last
-    if horizon is None or horizon > place:
+            _log.info("A change log waits for what its broker has not sent: %s", error.message)
+            sent = False
+        if sent:
+            # A message that was on its way between two threads when the answer was given has come after this wait.
+            return not await self._receiver.wait(_QUIET_SECONDS) and self.connected
+        most = self._brokers.limits.stuck_seconds
+        if not self._caught_up and not self._receiver.has_some and self._loop.time() - self._heard > most:
+            raise LogError(
+                LogState.STUCK, f"Nothing arrived for {most:g} s, although the change log continues to {last.ledger}:{last.entry}."
+            )
         return False
-    return place <= last if last.entry >= 0 or state.compaction.ledger != -1 else place.entry < 0
+
+    async def _has_come(self) -> bool:
+        """Whether everything has come that the broker had sent: its answer to a new reader comes after that, over the same connection."""
+
+        async def open_one() -> None:
+            begin_closing((await self._create_reader(self._opening.first))[0])
+
+        await _answer(open_one)
+        return not await self._receiver.wait(_QUIET_SECONDS)
+
+    async def _reach(self, end: MessageId) -> None:
+        """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
+        if await self._clear_up(MessageId(end.ledger, end.entry + 1), patience_seconds=self._brokers.limits.stuck_seconds):
+            if self.entries.last < end:
+                await self._make_sure_of_log()
+            self.complete_upto = max(self.complete_upto, end)
+
+    def _expect(self, last: MessageId) -> None:
+        """Notes that the partition goes on up to ``last``: either that entry comes, or it is found out what stood there."""
+        if self._caught_up and self.complete_upto >= self._end:
+            self._heard = self._loop.time()
+            self._receiver.interrupt()
+        self._end = max(self._end, last)
+
+    def _take(self) -> list[Received]:
+        batch = self._receiver.take()
+        if batch and batch[-1][0] > self._newest_received:
+            self._newest_received = batch[-1][0]
+            self._heard, self._asked = self._loop.time(), False
+        return batch
+
+    async def _hand_over(self, batch: Iterable[Received], *, sure: bool = False) -> None:
+        """Delivers messages; of those after a gap, only once it is known that nothing was missed there. ``sure``: nothing is missing."""
+        placed: list[Placed] = []
+        entries, ready = self.entries, self.entries.ready
+        for place, message in batch:
+            if place < self._floor:
+                continue
+            goes_on = sure or self._follows(place)
+            if (place[0] > self.ledger or not goes_on) and placed:
+                self._deliver(placed)
+                placed = []
+            if place[0] > self.ledger:
+                await self._make_sure_of_log()
+                self.ledger = place[0]
+            if not goes_on and not await self._clear_up(place):
+                return  # the rest of the batch comes again
+            if not ready(message):
+                await _answer(partial(entries.prepare, message))
+            entry = entries.entry(place, message)
+            if entry is not None:
+                if not sure:
+                    self.complete_upto = max(self.complete_upto, place)
+                placed.append(entry)
+            if len(placed) == _AT_A_TIME:
+                self._deliver(placed)
+                placed = []
+                await asyncio.sleep(0)
+        if placed:
+            self._deliver(placed)
+        await asyncio.sleep(0)
+
+    def _follows(self, place: MessageId) -> bool:
+        upto = self.complete_upto
+        return place <= upto or (place[0] == upto[0] and place[1] <= upto[1] + 1)
+
+    async def _clear_up(self, before: MessageId, *, patience_seconds: float = 0.0) -> bool:
+        """Finds out what was missed before an entry; returns False if a message is still expected.
+
+        ``patience_seconds``: how long a message may be on its way to the second reader; 0: a later one has come.
+        """
+        while True:
+            gap = await _answer(partial(self._brokers.topics.gap, self._namespace, self._topic, self.complete_upto, before))
+            if gap.trimmed and gap.compacted_ledger != self._covered:
+                compaction = await self._settled()
+                if compaction.horizon is None or compaction.horizon > self.complete_upto:
+                    what = f"The change log was compacted before it was read up to {before.ledger}:{before.entry}; it must be opened again."
+                    raise LogError(Reason.LOG_UNAVAILABLE, what)
+                self._covered = compaction.ledger
+                continue
+            if gap.message is None:
+                return True
+            if gap.message != self._skipped:
+                self._skipped, self._missed_at = gap.message, self._loop.time()
+                await _answer(self._open_again)
+                return False
+            if self._loop.time() - self._missed_at < patience_seconds:
+                return False
+            entry = self.entries.entry(gap.message, None)
+            self.complete_upto = gap.message
+            if entry is not None:
+                self._deliver([entry])
+
+    async def _settled(self, before: Compaction | None = None) -> Compaction:
+        """Returns how far the log is compacted, once two answers in a row agree; ``before``: the answer before the first one."""
+        compaction = (await _answer(self._state)).compaction
+        while compaction != before:
+            await asyncio.sleep(_SETTLING_SECONDS)
+            before, compaction = compaction, (await _answer(self._state)).compaction
+        return compaction
+
+    async def _make_sure_of_log(self) -> None:
+        if (error := await _answer(self._replaced)) is not None:
+            raise error
+
+    async def _state(self) -> State:
+        return await self._brokers.topics.state(self._namespace, self._topic, self._brokers.limits.recalled)
+
+    async def _create_reader(self, first: MessageId, *, compacted: bool = False) -> tuple[Any, str]:
+        """Returns a reader that begins at an entry, or after it if that entry is gone, and its name."""
+        name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._brokers.limits.received
+        handle = await self._brokers.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        return handle, name
+
+    async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
+        handle, name = await self._create_reader(first, compacted=compacted)
+        begin_closing(self.handle)
+        self.handle, self._name, self._receiver = handle, name, Receiver(handle)
+        self._opened = self._loop.time()
+
+    async def _open_again(self) -> None:
+        upto = self.complete_upto
+        if self._first_phase:
+            await self._open(self.entries.last, compacted=True)
+        else:
+            await self._open(upto if upto == NOWHERE else MessageId(upto.ledger, upto.entry))
+
+
+def _before(place: MessageId) -> MessageId:
+    return place if place == NOWHERE else MessageId(place.ledger, place.entry - 1)
+
+
+async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Returns the broker's answer, without which reading can't go on; repeats the request until there is one.
+
+    Raises:
+        LogError: the request was refused for ``_REFUSED_SECONDS`` without a break.
+    """
+    pause = _FIRST_PAUSE
+    refused_until = math.inf
+    while True:
+        try:
+            return await ask()
+        except LogError as error:
+            now = asyncio.get_running_loop().time()
+            refused_until = min(refused_until, now + _REFUSED_SECONDS) if error.state is LogState.ADMIN_REFUSED else math.inf
+            if now >= refused_until:
+                raise LogError(LogState.ACCESS_DENIED, error.message) from error
+            _log.warning("Reading a change log waits for its broker: %s", error.message)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _placed(message: Any) -> Received:
+    ident = message.message_id()
+    return MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index()), message

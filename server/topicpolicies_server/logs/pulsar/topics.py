@@ -115,7 +115,7 @@ class Topics:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self.emptied: set[tuple[str, str]] = set()
-        """The topics that lost what was read of them here (``reader``): full names, and what ``Stored.creation`` was."""
+        """The topics that lost what was read of them here (``namespace_log``): full names, and what ``Stored.creation`` was."""
 
     @understood
     async def find(self, namespace: str) -> Layout | None:

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import give_back, unused_pages
 from . import file
-from .writer import NamespaceRecord, Writer
+from .writer import FileWriter, NamespaceRecord
 
 R = TypeVar("R")
 
@@ -81,7 +81,7 @@ class Done(NamedTuple):
 
 
 async def delete_superseded(
-    path: Path, writer: Writer, readers: Executor, settings: Compaction, namespace_id: int, *, last: int, now: int
+    path: Path, writer: FileWriter, readers: Executor, settings: Compaction, namespace_id: int, *, last: int, now: int
 ) -> Done:
     """Deletes the events of a namespace among the rows up to ``last`` that are superseded at the time ``now``.
 

@@ -26,7 +26,7 @@ import json
 import logging
 import sqlite3
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -294,107 +294,94 @@ def check_event(row: EventRow) -> None:
         raise Damaged(f"the event in row {row_at(place)} of namespace {place >> ROW_BITS} is not what was written there")
 
 
-class Reader:
-    """Reads the entries of a namespace up to a row, as they were when reading began, even if a compaction deletes some meanwhile.
+class Entries(NamedTuple):
+    """The entries of a namespace in a snapshot of the file: entries that a compaction deletes from now on are still read."""
+
+    resumed: bool
+    """Whether only the entries behind the given start are read."""
+    compacted: int
+    """The last row that a compaction may have deleted before the snapshot."""
+    pages: Iterator[list[Placed]]
+    """Entries that were not read yet. ``sqlite3.Error``: the file can't be read, or is damaged."""
+    connection: sqlite3.Connection
+    """Is to be closed behind the last page that is read."""
+
+
+def read(opened: Opened, namespace_id: int, last: int, start: Start | None = None) -> Entries:
+    """Reads the entries of a namespace up to the row ``last``. It and its pages are used on one thread at a time, not the event loop's.
 
     No other process writes the file, so each event must be there and be what was written. A missing or changed one is an error, because
-    without it documents older than acknowledged ones would be served. The methods are called on one thread at a time, not the event loop's.
+    without it documents older than acknowledged ones would be served.
+
+    ``start``: a point in this very log up to which nothing is read, if the entry there is the same, and nothing behind it was compacted
+    away.
+
+    Raises:
+        sqlite3.Error: the file can't be read, or is damaged.
     """
+    connection = connect(opened.path)
+    try:
+        begin_snapshot(connection)
+        known = namespace(connection, namespace_id)
+        row = None if start is None else _row_of(connection, known, last, start, opened.codecs)
+    except BaseException:
+        connection.close()
+        raise
+    resumed = row is not None and row >= known.compacted
+    return Entries(resumed, known.compacted, _pages(connection, known, last, row if resumed else None, opened.codecs), connection)
 
-    def __init__(self, opened: Opened, namespace_id: int, name: str, last: int, start: Start | None = None) -> None:
-        """Prepares to read the rows up to ``last``; touches nothing yet.
 
-        ``start``: a point in this very log up to which nothing is read, if the entry there is the same, and nothing behind it was compacted
-        away.
-        """
-        self._path = opened.path
-        self._codecs = opened.codecs
-        self._id = namespace_id
-        self._name = name
-        self._last = last
-        self._start = start
-        self.resumed = False
-        """Whether only the entries behind ``start`` are read; set by ``begin``."""
-        self.compacted = 0
-        """The last row that a compaction may have deleted before the snapshot; set by ``begin``."""
-        self._at = 0
-        self._floor = 0
-        self._missing = 0
-        """How many events up to the floor were not read yet."""
-        self._connection: sqlite3.Connection | None = None
+def _pages(
+    connection: sqlite3.Connection, known: NamespaceRow, last: int, start: int | None, codecs: Mapping[int, Codec]
+) -> Iterator[list[Placed]]:
+    at, missing = (0, known.kept) if start is None else (start, 0)
+    cursor = _select(connection, known.id, at + 1, last)
+    while page := cursor.fetchmany(PAGE):
+        entries = []
+        for row in page:
+            number = row_at(row[0])
+            if number > known.floor and number != max(at, known.floor) + 1:
+                raise Damaged(f"of {known.name} an event is missing before row {number}")
+            missing -= number <= known.floor
+            at = number
+            entries.append(_placed(row, known.name, codecs))
+        yield entries
+    if max(at, known.floor) < last:
+        raise Damaged(f"of {known.name} the events behind row {at} are missing")
+    if missing:
+        raise Damaged(f"of {known.name} {missing} events up to row {known.floor} are missing")
 
-    def begin(self) -> None:
-        """Opens a connection with a snapshot of the file: entries that are deleted from now on are still read.
 
-        Raises:
-            sqlite3.Error: the file can't be read, or is damaged.
-        """
-        self._connection = connect(self._path)
-        begin_snapshot(self._connection)
-        known = namespace(self._connection, self._id)
-        self.compacted, self._floor, self._missing = known.compacted, known.floor, known.kept
-        if self._start is not None:
-            row = self._row_of(self._start)
-            if row is not None and row >= known.compacted:
-                self.resumed, self._at, self._missing = True, row, 0
-        self._cursor = self._select(self._at + 1, self._last)
+def _select(connection: sqlite3.Connection, namespace_id: int, first: int, last: int) -> sqlite3.Cursor:
+    places = place_of(namespace_id, first), place_of(namespace_id, last)
+    return connection.execute(f"SELECT {EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place", places)  # noqa: S608
 
-    def next_page(self) -> list[Placed]:
-        """Returns the next entries; an empty list at the end.
 
-        Raises:
-            sqlite3.Error: the file can't be read, or is damaged.
-        """
-        if page := self._cursor.fetchmany(PAGE):
-            return [self._next(row) for row in page]
-        if max(self._at, self._floor) < self._last:
-            raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
-        if self._missing:
-            raise Damaged(f"of {self._name} {self._missing} events up to row {self._floor} are missing")
-        return []
+def _row_of(connection: sqlite3.Connection, known: NamespaceRow, last: int, start: Start, codecs: Mapping[int, Codec]) -> int | None:
+    """The row of a point, if the same event stands there; None if not, or if it is below the floor and not the last event there.
 
-    def close(self) -> None:
-        """Closes the connection; may be called before the end is reached."""
-        if self._connection is not None:
-            self._connection.close()
+    That one is possible: the last event of an earlier life, which ended at the floor.
+    """
+    try:
+        row = row_of(start.positions[0])
+    except ValueError:
+        return None
+    found = _select(connection, known.id, row, max(row, known.floor)).fetchmany(2)
+    if not start.anchors[0] or row > last or len(found) != 1 or row_at(found[0][0]) != row:
+        return None
+    return row if anchor_of(_placed(found[0], known.name, codecs)) == start.anchors[0] else None
 
-    def _select(self, first: int, last: int) -> sqlite3.Cursor:
-        assert self._connection is not None, "begun"
-        places = place_of(self._id, first), place_of(self._id, last)
-        return self._connection.execute(f"SELECT {EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place", places)  # noqa: S608
 
-    def _row_of(self, start: Start) -> int | None:
-        """The row of a point, if the same event stands there; None if not, or if it is below the floor and not the last event there.
-
-        That one is possible: the last event of an earlier life, which ended at the floor.
-        """
-        try:
-            row = row_of(start.positions[0])
-        except ValueError:
-            return None
-        found = self._select(row, max(row, self._floor)).fetchmany(2)
-        if not start.anchors[0] or row > self._last or len(found) != 1 or row_at(found[0][0]) != row:
-            return None
-        return row if anchor_of(self._placed(found[0])) == start.anchors[0] else None
-
-    def _next(self, row: EventRow) -> Placed:
-        number = row_at(row[0])
-        if number > self._floor and number != max(self._at, self._floor) + 1:
-            raise Damaged(f"of {self._name} an event is missing before row {number}")
-        self._missing -= number <= self._floor
-        self._at = number
-        return self._placed(row)
-
-    def _placed(self, row: EventRow) -> Placed:
-        check_event(row)
-        place, published_at, schema, _, key, properties, payload = row
-        try:
-            event, problem = self._codecs[schema].read(key, payload, properties_of(properties))
-        except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
-            event, problem = None, repr(error)
-        if event is None:
-            raise Damaged(f"the event in row {row_at(place)} of {self._name} can't be read: {problem}")
-        return Placed(0, position_of(row_at(place)), event, published_at, "", problem)
+def _placed(row: EventRow, name: str, codecs: Mapping[int, Codec]) -> Placed:
+    check_event(row)
+    place, published_at, schema, _, key, properties, payload = row
+    try:
+        event, problem = codecs[schema].read(key, payload, properties_of(properties))
+    except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
+        event, problem = None, repr(error)
+    if event is None:
+        raise Damaged(f"the event in row {row_at(place)} of {name} can't be read: {problem}")
+    return Placed(0, position_of(row_at(place)), event, published_at, "", problem)
 
 
 # Opening

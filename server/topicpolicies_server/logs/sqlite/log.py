@@ -1,6 +1,6 @@
 """The embedded change log as its callers use it: the log of a file (``change_log.ChangeLog``), and that of each namespace in it.
 
-All of this runs on the event loop; the file itself is read and written on other threads (``file.Reader``, ``writer``).
+All of this runs on the event loop; the file itself is read and written on other threads (``file.read``, ``writer``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,11 +21,11 @@ from ...sqlite_file import ERRORS, FileLock
 from ...tasks import DaemonThreads, RestartedTask, TaskSet, asked_to_end
 from ..avro import Codec
 from ..avro.codec import EMBEDDED_CLUSTER
-from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, closed
+from ..change_log import ANYBODY, LogError, LogSink, Start, already_open, beyond, busy, closed
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
-from .writer import Appender, NamespaceRecord, NewRow, Writer, explained
+from .writer import Appender, FileWriter, NamespaceRecord, NewRow, explained
 
 IN_FLIGHT = 8_192
 """The default limit of appends of one namespace that wait for their commit."""
@@ -47,7 +46,7 @@ class SqliteNamespaceLog:
     in_place = False
     leadership = ANYBODY
 
-    def __init__(self, change_log: SqliteLog, writer: Writer, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
+    def __init__(self, change_log: SqliteLog, writer: FileWriter, identity: str, namespace: NamespaceRecord, sink: LogSink) -> None:
         """Opens the log; ``load`` reads it."""
         self.identity = identity
         """The file's own identity, and the namespace's name."""
@@ -150,26 +149,27 @@ class SqliteNamespaceLog:
         else:
             self._waiting.extend(placed)
 
-    async def load(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
-        """Starts reading what the file held at the opening, on ``readers``; ``reader`` is None if it held nothing.
+    async def load(self, opened: file.Opened, readers: DaemonThreads, start: Start | None) -> None:
+        """Starts reading what the file held at the opening, on ``readers``, from ``start`` on if that is possible.
 
         Raises:
             LogError: the file can't be read, or was lost meanwhile.
         """
+        entries: file.Entries | None = None
         try:
-            if reader is not None:
-                await asyncio.get_running_loop().run_in_executor(readers, reader.begin)
-                self.resumed, self._compacted = reader.resumed, reader.compacted
+            if self._namespace.begun:
+                arguments = opened, self._namespace.id, self._namespace.committed, start
+                entries = await asyncio.get_running_loop().run_in_executor(readers, file.read, *arguments)
+                self.resumed, self._compacted = entries.resumed, entries.compacted
             self._check_open()
         except BaseException as error:
             self._leave()
-            if reader is not None:
-                with suppress(RuntimeError):  # the readers were shut down: the connection is closed when its object is collected
-                    readers.submit(reader.close)
+            if entries is not None:
+                entries.connection.close()
             if isinstance(error, ERRORS):
                 raise file.unreadable(f"The change log of {self._namespace.name}", error) from error
             raise
-        self._loading = self._owned.begin(self._load(reader, readers), "reading it")
+        self._loading = self._owned.begin(self._load(entries, readers), "reading it")
 
     async def close(self) -> None:
         """Waits for pending commits, ``close_seconds`` at the most; events that are left then fail with an unknown outcome."""
@@ -187,10 +187,10 @@ class SqliteNamespaceLog:
             await asyncio.wait([self._loading])
         self._leave()
 
-    async def _load(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
+    async def _load(self, entries: file.Entries | None, readers: DaemonThreads) -> None:
         name = self._namespace.name
         try:
-            await self._read_all(reader, readers)
+            await self._read_all(entries, readers)
             self._namespace.damage = ""
         except ERRORS as error:
             loss = file.unreadable(f"The change log of {name}", error)
@@ -204,14 +204,14 @@ class SqliteNamespaceLog:
             _log.exception("the change log of %s can't be read", name)
             self.lose(len(self._pending), LogError(LogState.LOST, f"The change log's file can't be read: {error!r}."))
 
-    async def _read_all(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
-        loop = asyncio.get_running_loop()
-        if reader is not None:
+    async def _read_all(self, entries: file.Entries | None, readers: DaemonThreads) -> None:
+        loop, no_more = asyncio.get_running_loop(), list[Placed]()
+        if entries is not None:
             try:
-                while page := await loop.run_in_executor(readers, reader.next_page):
+                while page := await loop.run_in_executor(readers, next, entries.pages, no_more):
                     self._sink.read(page)
             finally:
-                readers.submit(reader.close)  # queued behind a page that may still be read on that thread
+                readers.submit(entries.connection.close)  # queued behind a page that may still be read on that thread
         self._sink.caught_up()
         while self._waiting:
             waiting = self._waiting
@@ -279,7 +279,7 @@ class SqliteLog:
         """Opens the file; None: nothing does, or has since the file was lost."""
         self._compacting = asyncio.Lock()
         self._opened: file.Opened | None = None
-        self._writer: Writer | None = None
+        self._writer: FileWriter | None = None
         self._namespaces: dict[str, NamespaceRecord] = {}
         self._logs: dict[str, SqliteNamespaceLog] = {}
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
@@ -311,7 +311,7 @@ class SqliteLog:
         self._namespaces = {
             row.name: NamespaceRecord(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces
         }
-        self._opened, self._writer = opened, Writer(opened, self._now, self._broken)
+        self._opened, self._writer = opened, FileWriter(opened, self._now, self._broken)
         self.refused = None
         self._compactor.start()
 
@@ -325,10 +325,10 @@ class SqliteLog:
         log = self._logs[namespace] = SqliteNamespaceLog(self, writer, f"{identity}/{namespace}", known, sink)
         if start is not None and (start.identity != log.identity or len(start.positions) != 1 or start.in_place):
             start = None
-        await log.load(file.Reader(opened, known.id, namespace, known.committed, start) if known.begun else None, self._readers)
+        await log.load(opened, self._readers, start)
         return log
 
-    async def _use(self) -> tuple[file.Opened, Writer]:
+    async def _use(self) -> tuple[file.Opened, FileWriter]:
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(LogState.LOST, f"The change log's file {self.path} was lost again while it was opened.")
@@ -352,14 +352,11 @@ class SqliteLog:
         Raises:
             LogError: the limit of events or that of bytes is reached.
         """
-        of_events = pending >= self._in_flight_limit
-        if of_events or self.bytes_in_flight >= self._in_flight_bytes:
-            raise beyond(
-                "max_in_flight_per_namespace" if of_events else "max_in_flight_bytes",
-                self._in_flight_limit if of_events else self._in_flight_bytes,
-                f"{pending} events of the namespace and {self.bytes_in_flight} bytes of all already wait for the change log:"
-                " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
-            )
+        if pending >= self._in_flight_limit:
+            raise busy(pending)
+        if self.bytes_in_flight >= self._in_flight_bytes:
+            why = f"{self.bytes_in_flight} bytes already wait for the change log: send fewer at once, or raise max_in_flight_bytes."
+            raise beyond("max_in_flight_bytes", self._in_flight_bytes, why)
 
     async def reach(self) -> None:
         """Returns when the file can be written (see ``change_log.ChangeLog.reach``); opens the file anew after a loss.
@@ -402,7 +399,7 @@ class SqliteLog:
             self._temporary.cleanup()
 
     def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
-        """Reports all open logs as lost; the next ``start`` opens the file anew. See ``Writer``."""
+        """Reports all open logs as lost; the next ``start`` opens the file anew. See ``FileWriter``."""
         self._writer = self._opened = self._starting = None
         loss = LogError(LogState.LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         if file.is_damage(error):

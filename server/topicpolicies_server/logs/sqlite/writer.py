@@ -108,10 +108,6 @@ class _Job(NamedTuple):
     future: Future[Any]
 
 
-class _Stop:
-    """The last item of the queue: the thread ends."""
-
-
 _REFUSED = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -153,7 +149,7 @@ def _refused(error: sqlite3.Error) -> bool:
     return code & 0xFF in _REFUSED or code == sqlite3.SQLITE_IOERR_WRITE
 
 
-class Writer:
+class FileWriter:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(
@@ -173,7 +169,8 @@ class Writer:
         self._now = now
         self._broken = broken
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[NewRow | _Job | _Stop] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[NewRow | _Job | None] = queue.SimpleQueue()
+        """None, the last item: the thread ends."""
         self._committing: list[NewRow] = []
         self._job: _Job | None = None
         self._pages = 0
@@ -201,7 +198,7 @@ class Writer:
 
     async def stop(self, seconds: float) -> bool:
         """Commits what is queued, then ends the thread; returns whether it had ended, and closed the connection, within ``seconds``."""
-        self._queue.put(_Stop())
+        self._queue.put(None)
         return self._stopped in (await asyncio.wait([self._stopped], timeout=seconds))[0]
 
     def _run(self) -> None:
@@ -253,7 +250,7 @@ class Writer:
             self._do(self._job)
         if self._pages >= (FLUSH_PAGES if self._queue.empty() else FLUSH_PAGES_AT_MOST):
             self._flush_wal()
-        return isinstance(item, _Stop)
+        return item is None
 
     def _commit(self) -> None:
         group = self._committing

@@ -129,10 +129,7 @@ def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: boo
 
 def _origin(placed: Placed) -> events_pb2.ChangeOrigin:
     stamp = placed.event.stamp if placed.event is not None else None
-    standing = events_pb2.ACTOR_STANDING_UNKNOWN
-    if stamp is not None and stamp.actor:
-        standing = events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
-    return origin(placed.producer, placed.published_at, stamp, standing, stamp.mask if stamp is not None else ())
+    return origin(placed.producer, placed.published_at, stamp, stamp.mask if stamp is not None else ())
 
 
 def _record(event: service_pb2.WatchEvent) -> bytes:

@@ -41,7 +41,7 @@ class PulsarLimits:
     """How long the facts about the cluster are used before they are requested again."""
 
 
-class Access(NamedTuple):
+class Brokers(NamedTuple):
     """The clients for the brokers, the limits, and what is known of the cluster."""
 
     client: PulsarClient
