@@ -13,7 +13,7 @@ from ..core.fold.fold import FoldContext
 from ..core.reading.view import CellsInUse
 from ..core.reasons import LogState, Reason
 from ..history import History
-from ..logs.change_log import ChangeLog, LogError, beyond
+from ..logs.change_log import ChangeLog, LogError, NamespaceLog, beyond
 from ..readiness import Readiness
 from .activity import Activity
 
@@ -81,6 +81,16 @@ class Common:
         full = f"keys and documents take {self.bytes:,} bytes of memory of at most {most:,}"
         sentence = f"There is no room for {what}: {full}. Use another server, or raise max_loaded_document_bytes of this one."
         return beyond("max_loaded_document_bytes", most, sentence)
+
+
+@dataclass(slots=True)
+class Serving:
+    """What serves a namespace now."""
+
+    log: NamespaceLog | None = None
+    """The log that serves; None: none does now."""
+    leads: bool = False
+    """Whether this process may append to it."""
 
 
 def unavailable(namespace: str, why: Reason | LogState, sentence: str) -> LogError:

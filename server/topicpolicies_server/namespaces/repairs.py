@@ -12,8 +12,8 @@ import logging
 import random
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..core.chains.sequencer import Sequencer
 from ..core.errors import Kind
 from ..core.fold.fold import KeyState
 from ..core.fold.operation import restates
@@ -21,10 +21,7 @@ from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed
 from ..logs.change_log import LogError, NamespaceLog
 from .activity import Repair
-from .common import Common
-
-if TYPE_CHECKING:
-    from .updates import Updates
+from .common import Common, Serving
 
 _LOG = logging.getLogger(__name__)
 LEAST_SECONDS = 0.020
@@ -110,11 +107,14 @@ class _Due:
 class Repairs:
     """The repairs of one namespace that are due."""
 
-    def __init__(self, name: str, common: Common, queue: RepairQueue, updates: Updates, chance: random.Random) -> None:
+    def __init__(
+        self, name: str, common: Common, queue: RepairQueue, serving: Serving, sequencer: Sequencer, chance: random.Random
+    ) -> None:
         self._name = name
         self._common = common
         self._queue = queue
-        self._updates = updates
+        self._serving = serving
+        self._sequencer = sequencer
         self._chance = chance
         self._loop = asyncio.get_running_loop()
         self.due: dict[PolicyKey, _Due] = {}
@@ -125,7 +125,7 @@ class Repairs:
 
         ``cause``: the event, if it is known. The first one since the raw document was right is the cause of the repair.
         """
-        if state is None or not self._updates.leads:
+        if state is None or not self._serving.leads:
             return
         known = self.due.get(key) if self.due else None
         if not state.due:
@@ -138,7 +138,7 @@ class Repairs:
             known = self.due[key] = _Due(now, cause)
         elif known.timer is None:
             return  # its wait is over, or no log serves
-        if self._updates.log is not None:
+        if self._serving.log is not None:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
     def serve(self) -> None:
@@ -149,9 +149,9 @@ class Repairs:
 
     def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
-        if not self._updates.leads:
+        if not self._serving.leads:
             self.forget()
-        elif (view := self._updates.sequencer.view) is not None:
+        elif (view := self._sequencer.view) is not None:
             for key, state in view.due():
                 self.consider(key, state)
 
@@ -162,7 +162,7 @@ class Repairs:
             self._log_refusal(event.key, error)
             return
         self.consider(event.key, state)
-        if was_repair and self._updates.log is not None and (due := self.due.get(event.key)) is not None:
+        if was_repair and self._serving.log is not None and (due := self.due.get(event.key)) is not None:
             self._wait(event.key, due, _BUSY_SECONDS)
 
     def pause(self) -> None:
@@ -178,14 +178,14 @@ class Repairs:
     def counts(self, key: PolicyKey) -> bool:
         """Returns whether a key in the queue has a repair that would be published now if the queue let it."""
         due = self.due.get(key)
-        return due is not None and due.timer is None and self._updates.log is not None
+        return due is not None and due.timer is None and self._serving.log is not None
 
     def publish(self, key: PolicyKey) -> bool:
         """Publishes the repair of a key that comes out of the queue, if its wait is over. Returns whether that was tried."""
-        due, log = self.due.get(key), self._updates.log
+        due, log = self.due.get(key), self._serving.log
         if due is None or due.timer is not None or log is None:  # it is not needed, or waits anew
             return False
-        if self._updates.sequencer.busy(key):  # the outcome of its events has it considered again, mostly
+        if self._sequencer.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
             return False
         del self.due[key]
@@ -194,7 +194,7 @@ class Repairs:
         except LogError as error:
             if not _passes(error):
                 self._log_refusal(key, error)
-            elif self._updates.leads:
+            elif self._serving.leads:
                 self.due[key] = due
                 self._wait(key, due, _BUSY_SECONDS)
         except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
@@ -202,10 +202,10 @@ class Repairs:
         return True
 
     def _append(self, log: NamespaceLog, key: PolicyKey, cause: Placed | None) -> bool:
-        view = self._updates.sequencer.view
+        view = self._sequencer.view
         assert view is not None, "the log serves"
         known = view.state(key)
-        event = view.restatement(key, self._updates.sequencer.new_id())
+        event = view.restatement(key, self._sequencer.new_id())
         if event is None or known is None:
             return False
         published = not self._common.read_only

@@ -28,7 +28,7 @@ from ..core.policies.events import Event, Placed
 from ..core.reading.view import View
 from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NamespaceLog, NotLeader
-from .common import Common
+from .common import Common, Serving
 from .progress import Progress
 from .repairs import RepairQueue, Repairs
 
@@ -54,10 +54,8 @@ class Updates:
         """When the namespace was used last, in seconds of the loop's clock."""
         self.arrivals: dict[Request, None] = {}
         """The requests that have only arrived, in order."""
-        self.leads = False
-        """Whether this process may append to the log that serves."""
-        self.log: NamespaceLog | None = None
-        """The log that serves; None: none does now."""
+        self.serving = Serving()
+        """The log that serves, which repairs use too."""
         self._closed: PolicyError | None = None
         self.sequencer = Sequencer(
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
@@ -67,7 +65,7 @@ class Updates:
         )
         self.progress = Progress(name, common, self._confirmed)
         """How far the view has come."""
-        self.repairs = Repairs(name, common, queue, self, chance)
+        self.repairs = Repairs(name, common, queue, self.serving, self.sequencer, chance)
         """The repairs that are due."""
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -95,13 +93,13 @@ class Updates:
                 self._settle(request, error)
             elif read_only and not request.validate_only:
                 self._settle(request, nothing_is_written(self._name))
-            elif self.log is not None:
+            elif self.serving.log is not None:
                 self._pass_on(request)
             else:
                 self.arrivals[request] = None
         if self.open and self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
-        return self.log is None and bool(self.arrivals)
+        return self.serving.log is None and bool(self.arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -140,7 +138,7 @@ class Updates:
 
     def end(self, error: PolicyError) -> None:
         """Refuses all requests from now on, and those that have only arrived. Events that are still read make no repair due."""
-        self._closed, self.leads = error, False
+        self._closed, self.serving.leads = error, False
         self.pause()
         self.turn_away(error)
         self.repairs.forget()
@@ -175,8 +173,8 @@ class Updates:
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
-        self.log, self.sequencer.view = log, view
-        self.leads = log.leadership.leads
+        self.serving.log, self.sequencer.view = log, view
+        self.serving.leads = log.leadership.leads
         self.sequencer.reopened()
         self._perform()
         self._pass_on_arrivals()
@@ -184,14 +182,14 @@ class Updates:
 
     def pause(self) -> None:
         """Has requests and repairs wait until a log serves again."""
-        self.log = None
+        self.serving.log = None
         self.progress.stop()
         self.repairs.pause()
 
     def led(self) -> None:
         """Notes that the writer of the log may have changed, and passes the requests on that have arrived."""
-        if self.log is not None:
-            self.leads = self.log.leadership.leads
+        if self.serving.log is not None:
+            self.serving.leads = self.serving.log.leadership.leads
             self._pass_on_arrivals()
             self.repairs.led()
 
@@ -206,14 +204,14 @@ class Updates:
     @property
     def _leadership(self) -> Leadership:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
-        return self.log.leadership if self.log is not None else _NOT_KNOWN
+        return self.serving.log.leadership if self.serving.log is not None else _NOT_KNOWN
 
     def _pass_on(self, request: Request) -> None:
         """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
         A failure of one request concerns no other.
         """
-        log, view = self.log, self.sequencer.view
+        log, view = self.serving.log, self.sequencer.view
         assert log is not None and view is not None, "it serves"
         try:
             leadership = log.leadership
@@ -256,9 +254,9 @@ class Updates:
                     self._common.activity.appended(effect.request)
                 if self._closed is not None:  # the event is not sent
                     sequencer.failed(event, self._closed, False)
-                elif self.log is not None:
+                elif self.serving.log is not None:
                     try:
-                        self.log.append(event)
+                        self.serving.log.append(event)
                     except LogError as error:
                         if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
                             sequencer.failed(event, error, error.outcome_unknown)
@@ -273,7 +271,7 @@ class Updates:
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
-        return not self._common.context.sole_writer and (self.log is None or self.log.shared)
+        return not self._common.context.sole_writer and (self.serving.log is None or self.serving.log.shared)
 
     # --- the time of a request ------------------------------------------------------------------------------------
 
@@ -297,10 +295,10 @@ class Updates:
             self._settle(request, outcome_not_known(request))
         elif request.awaits_confirmation:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
-        elif self.log is not None and not self.leads:
+        elif self.serving.log is not None and not self.serving.leads:
             self._settle(request, NotLeader(self._name, self._leadership))
         else:
-            self._settle(request, not_in_time(request, read=self.log is not None))
+            self._settle(request, not_in_time(request, read=self.serving.log is not None))
 
     def _withdraw(self, request: Request) -> bool:
         """Withdraws a request that is not waited for any more. Returns whether it is certain not to be applied."""
