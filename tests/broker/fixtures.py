@@ -21,7 +21,7 @@ MakeBroker: TypeAlias = Callable[..., OwnBroker]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests that need a broker, and gives them enough time to start one.
+    """Marks tests that need a broker, gives them enough time to start one, and skips what the brokers' release does not have.
 
     A test needs a broker if it has one of these fixtures, or the marker ``broker``.
     """
@@ -30,6 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
         if item.get_closest_marker("broker") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
+        lacking = item.get_closest_marker("not_in_4_0_0")
+        if lacking and LATEST == "4.0.0":
+            item.add_marker(pytest.mark.skip(reason=f"Pulsar 4.0.0 has no {lacking.args[0]}"))
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,7 @@ async def asking(broker: Broker) -> AsyncIterator[Admin]:
             yield admin
         finally:
             broker.answering.set()
+            broker.release()  # Python 3.12 waits for what is served before the server is closed
             await admin.close()
 
 

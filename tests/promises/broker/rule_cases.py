@@ -7,6 +7,7 @@ The statuses are those of Pulsar 4.2.4; the reasons are the service's own. Where
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
@@ -310,3 +311,19 @@ CASES: tuple[RuleCase, ...] = (
 )
 """Cases that each rule accepts, and cases that it refuses."""
 DIFFERENCES: tuple[RuleCase, ...] = tuple(case for case in CASES if case.difference)
+
+_PAIRS = "check of a retention's two parts"
+NOT_IN_4_0_0: Mapping[str, str] = {
+    "subscription_expiration_time_in_minutes -1": "subscription_expiration_time_in_minutes",
+    "subscription_expiration_time_in_minutes 0": "subscription_expiration_time_in_minutes",
+    "retention of -2 min and 5 MB": _PAIRS,
+    "retention of 5 min and -2 MB": _PAIRS,
+    "retention of 0 min and 5 MB": _PAIRS,
+    "retention of 5 min and 0 MB": _PAIRS,
+    "quota without a policy": "check of a quota's policy",
+    "LOCAL clusters ['nowhere'] plain": "status 412 for unknown clusters, but 403",
+    "LOCAL clusters ['elsewhere'] replicated": "check that the local cluster is among the clusters",
+    "GLOBAL clusters ['standalone'] plain": "rules for GLOBAL clusters",
+    "GLOBAL clusters ['standalone', 'third'] replicated": "rules for GLOBAL clusters",
+}
+"""Rules of the admin API that Pulsar 4.0.0 does not have, by the title of the case; the service has them beside every broker."""

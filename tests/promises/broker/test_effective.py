@@ -21,7 +21,7 @@ from tests.promises.broker.policy_case import SUBSCRIPTION, Scope, comparable, s
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import policies_pb2 as pb
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300), pytest.mark.not_in_4_0_0("subscription_expiration_time_in_minutes")]
 _SECONDS = 60
 _ASIDE = ("offload_policies", "subscription_policies")
 """Policies that a broker does not keep per topic: offload policies are merged into the ledger's configuration, and the rates of

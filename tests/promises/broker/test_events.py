@@ -109,6 +109,7 @@ def test_an_insert_where_there_is_a_document_loses_nothing(log: Log) -> None:
     until(lambda: log.at_the_broker(topic) == log.at_the_sidecar(topic) == (7, 0), "the insert is lost")
 
 
+@pytest.mark.not_in_4_0_0("prefix in the keys of GLOBAL documents")
 def test_an_insert_where_there_is_none_and_a_tombstone(log: Log) -> None:
     topic = log.create("inserted")
     log.log.write(topic, {"maxProducerPerTopic": 3}, of_global=True, action="INSERT")
@@ -119,6 +120,7 @@ def test_an_insert_where_there_is_none_and_a_tombstone(log: Log) -> None:
     assert log.at_the_broker(topic) == log.at_the_sidecar(topic) == (0, 0)
 
 
+@pytest.mark.not_in_4_0_0("endpoint that deletes all policies of a topic")
 def test_messages_have_the_keys_and_headers_of_the_brokers_messages(log: Log) -> None:
     topic = log.create("headers")
     path = admin_path(topic)
@@ -137,6 +139,7 @@ def test_messages_have_the_keys_and_headers_of_the_brokers_messages(log: Log) ->
     assert _told(log, begin) == theirs
 
 
+@pytest.mark.not_in_4_0_0("prefix in the keys of GLOBAL documents")
 def test_repairs_of_global_documents_are_not_replicated(log: Log) -> None:
     topic = log.create("repaired")
     log.api.update(topic, {"max_producer_per_topic": 6}, scope=Scope.GLOBAL)

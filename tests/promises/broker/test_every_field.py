@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from tests.broker.admin import Admin, AdminError
+from tests.broker.jars import LATEST
 from tests.broker.pulsar_broker import Broker
 from tests.promises.blocking import BlockingApi
 from tests.promises.server_process import ServerProcess
@@ -29,8 +30,24 @@ SHOWN_AS_FALSE = {"dispatcher_pause_on_ack_state_persistent_enabled", "schema_va
 """Policies that the admin API shows as false when they are unset."""
 _T = TypeVar("_T")
 WHICH = [(case, scope) for case in CASES for scope in case.scopes]
-IDS = [f"{case.setting}-{scope.name}" for case, scope in WHICH]
-every_field = pytest.mark.parametrize(("case", "scope"), WHICH, ids=IDS)
+_NOT_IN_4_0_0 = {
+    ("offload_policies", Scope.LOCAL): "managed_ledger_offload_read_threads",
+    ("offload_policies", Scope.GLOBAL): "managed_ledger_offload_read_threads",
+    ("replication_clusters", Scope.GLOBAL): "GLOBAL replication_clusters in its admin API",
+    ("subscription_expiration_time_in_minutes", Scope.LOCAL): "subscription_expiration_time_in_minutes",
+    ("subscription_expiration_time_in_minutes", Scope.GLOBAL): "subscription_expiration_time_in_minutes",
+}
+_BEFORE_A_REMOVAL_S = 1 if LATEST == "4.0.0" else 0
+"""A removal within a second looks like the stale document of an overlapping call there, and is undone (``docs/writers.md``, Guard)."""
+
+
+def _parameters(case: Case, scope: Scope) -> Any:
+    lacking = _NOT_IN_4_0_0.get((case.setting, scope))
+    marks = () if lacking is None else pytest.mark.not_in_4_0_0(lacking)
+    return pytest.param(case, scope, id=f"{case.setting}-{scope.name}", marks=marks)
+
+
+every_field = pytest.mark.parametrize(("case", "scope"), [_parameters(case, scope) for case, scope in WHICH])
 plain = pytest.mark.parametrize("sidecar", [pytest.param(0, id="plain")], indirect=True)
 """A partitioned log has every field in ``test_documents_survive_a_compaction_and_a_restart``, set by both sides."""
 
@@ -153,6 +170,7 @@ def test_what_the_admin_api_sets_is_read_and_streamed(sidecar: Sidecar, admin: A
         wanted.append(comparable(example.policies))
         soon(lambda: sidecar.policies(topic, scope), wanted[-1])
     if case.removable:
+        time.sleep(_BEFORE_A_REMOVAL_S)
         case.removing_call(scope).on(admin, topic)
         wanted.append(comparable(case.removed))
         soon(lambda: sidecar.policies(topic, scope), wanted[-1])
@@ -169,7 +187,10 @@ def test_documents_survive_a_compaction_and_a_restart(sidecar: Sidecar, admin: A
     prefix = f"{namespace}/kept-{uuid.uuid4().hex[:6]}"
     written: dict[tuple[str, Scope], tuple[str, TopicPolicies]] = {}
     superseded = 0
-    for number, (case, scope) in enumerate(which for which in WHICH if which[0].need is Need.NOTHING):
+    which = [each for each in WHICH if each[0].need is Need.NOTHING]
+    if LATEST == "4.0.0":
+        which = [(case, scope) for case, scope in which if (case.setting, scope) not in _NOT_IN_4_0_0]
+    for number, (case, scope) in enumerate(which):
         topic = f"{prefix}-{number}"
         admin.create_topic(topic)
         by_broker = number % 2 and case.settable

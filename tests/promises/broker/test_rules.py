@@ -7,16 +7,17 @@ import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import pytest
 
 from tests.broker.admin import Admin, AdminError
+from tests.broker.jars import LATEST
 from tests.promises.api import Refused
 from tests.promises.blocking import BlockingApi
 from tests.promises.broker.policy_case import ELSEWHERE, HERE, ensure, replicated_namespace, stop_replicating
-from tests.promises.broker.rule_cases import CASES, DIFFERENCES, TAKEN, RuleCase, Where
+from tests.promises.broker.rule_cases import CASES, DIFFERENCES, NOT_IN_4_0_0, TAKEN, RuleCase, Where
 from tests.promises.conftest import Sidecars
 
 # These tests share clusters and tenants that they add to the broker.
@@ -49,6 +50,8 @@ class Both(NamedTuple):
             self.admin.create_topic(topic)
         for call in case.before:
             assert self.call(topic, call) == TAKEN
+        if case.before and LATEST == "4.0.0":
+            time.sleep(1)  # it answers before it has read its own change
         return topic + case.local
 
     def call(self, topic: str, call: tuple[str, str, object]) -> int:
@@ -74,6 +77,11 @@ class Both(NamedTuple):
         return frozenset()
 
 
+def _parameter(case: RuleCase) -> Any:
+    lacking = NOT_IN_4_0_0.get(case.title)
+    return pytest.param(case, id=case.title, marks=() if lacking is None else pytest.mark.not_in_4_0_0(lacking))
+
+
 @pytest.fixture(scope="module")
 def both(admin: Admin, sidecars: Sidecars) -> Iterator[Both]:
     """A server on the shared broker, and namespaces for all cases."""
@@ -95,7 +103,7 @@ def both(admin: Admin, sidecars: Sidecars) -> Iterator[Both]:
     stop_replicating(admin, replicated)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+@pytest.mark.parametrize("case", [_parameter(case) for case in CASES])
 def test_the_rules_are_the_admin_apis(both: Both, case: RuleCase) -> None:
     status = both.call(both.topic(case), case.call)
     reasons = both.update(both.topic(case), case)
