@@ -213,7 +213,8 @@ PROFILES: dict[str, Profile] = {
             "late-in-place",
             "guards of one broker that changes its documents in place",
             in_place=True,
-            updates=60,
+            delays=5,
+            updates=30,
             **_NO_CLIENTS | {"chained_brokers": 0, "racing_brokers": 1, "topics": 2, "deletes": 0.0, "copied": 0.0},
         ),
         Profile(

@@ -446,11 +446,12 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
 
 FOUND_AT = {
     whole_documents: 8,
-    answers_before_the_log: 47,
+    answers_before_the_log: 51,
     ends_of_old_questions: 11,
     no_memory: 9,
-    deletions_forget: 6,
+    deletions_forget: 18,
     tombstones_carry_nothing: 623,
+    changes_in_place_are_unknown: 11,
     reads_are_not_compared: 10,
     lists_are_replaced: 19,
 }
