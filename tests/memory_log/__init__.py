@@ -1,12 +1,11 @@
 """The memory log for tests and the simulation: with faults, with seats of exclusive producers, and with one writer at a time.
 
-- ``log``: a log in memory, whose messages may be delayed, lost and held back; ``channel``: how they travel; ``faults``: what goes wrong
-- ``storage``, ``seats``: what a cluster stores, and which producer may write it; ``led``: a log that has one writer at a time
-- ``ledgers``: storage as brokers keep it, compacted and trimmed; ``ledgered``, ``ledger_reader``: a log that is read as the Pulsar log is
+- ``log``: a log in memory, whose messages may be delayed, lost and held back; ``channel``: how they travel, and what goes wrong
+- ``storage``: what a cluster stores, and which producer may write it; ``led``: a log that has one writer at a time
+- ``ledgers``: storage as brokers keep it, compacted and trimmed; ``ledgered``: a log that is read as the Pulsar log is
 """
 
-from .channel import Channel
-from .faults import Fate, Faults, Outcome
+from .channel import Channel, Fate, Faults, Outcome
 from .log import IN_FLIGHT, MemoryLog, MemoryNamespaceLog, Sent
 from .storage import MemoryStorage, StoredNamespace
 

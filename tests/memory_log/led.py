@@ -2,7 +2,7 @@
 
 The election of a leader, and the beginning and end of a term, are the server's own code (``logs/leadership``), so that what tests and the
 simulation find out about it also holds for the Pulsar log. This module replaces brokers and their client library: it has producers that
-take seats of the storage (``seats``), messages that take time in both directions, and connections that break (``cut``).
+take seats of the storage (``storage``), messages that take time in both directions, and connections that break (``cut``).
 
 As on Pulsar, a producer whose connection the storage has given up has lost its seat for good, before its process knows. What the producer
 sends later is refused (``FENCED``) with an unknown outcome, because an earlier copy of the event might be stored. The process notices
@@ -23,10 +23,9 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken
 
-from .faults import NO_FAULTS, Faults, Outcome
+from .channel import NO_FAULTS, Faults, Outcome
 from .log import MemoryLog, MemoryNamespaceLog, Sent
-from .seats import Producer
-from .storage import MemoryStorage, StoredNamespace
+from .storage import MemoryStorage, Producer, StoredNamespace
 
 CLUSTER = "memory"
 """The cluster in the names of leaders."""

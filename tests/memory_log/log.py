@@ -21,10 +21,8 @@ from topicpolicies_server.logs.avro.codec import EMBEDDED_CLUSTER
 from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogError, LogSink, Start, already_open, anchor_of, busy, closed
 from topicpolicies_server.logs.sqlite.file import directly_follows
 
-from .channel import Channel
-from .faults import NO_FAULTS, Fate, Faults, Outcome
-from .seats import Producer
-from .storage import MemoryStorage, StoredNamespace
+from .channel import NO_FAULTS, Channel, Fate, Faults, Outcome
+from .storage import MemoryStorage, Producer, StoredNamespace
 
 IN_FLIGHT = 65_536
 """The default limit of appends of one open log that wait for their outcome."""
@@ -53,10 +51,9 @@ class MemoryNamespaceLog:
     """The log of one namespace, as one process has it open (``change_log.NamespaceLog``)."""
 
     cluster = EMBEDDED_CLUSTER
-    in_place = False
-    """No broker writes to this log."""
 
     def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink, start: Start | None = None) -> None:
+        self.in_place = owner.storage.in_place
         self._owner = owner
         self._stored = stored
         self._sink = sink

@@ -1,4 +1,8 @@
-"""Clients that make one call at a time: writers, which repeat requests that got no answer, and readers."""
+"""Clients that make one call at a time: writers, which repeat requests that got no answer, also in batches, readers, and passers-by.
+
+A passer-by calls newcomers, the sidecars that start in the middle of a run. A document that a newcomer shows may be a guess, but a change
+that it acknowledges must be in the log. A newcomer that has seen all events of a key is held to every promise.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,14 @@ from dataclasses import replace
 
 import grpc
 
-from tests.validators.records import ABSENT, NEVER, Answer, Failure, Key, Outcome, Read
+from tests.validators.records import ABSENT, NEVER, Answer, Failure, Key, Outcome, Read, Update
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.core.reasons import Reason
 
-from .calls import BROKEN, Refused
+from .calls import BROKEN, Refused, failure_of, leader_in
 from .sidecar import Sidecar
 from .traffic import Wish, flat
-from .world import World
+from .world import World, policy_key
 
 _ATTEMPTS = 8
 """How often a request is sent before its writer gives up."""
@@ -196,3 +200,113 @@ def grpc_name(code: int) -> str:
 
 
 _NAMES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}
+
+
+class BatchWriter(Client):
+    """Sends batches of changes, and repeats in calls of their own the changes that got no answer because the connection broke."""
+
+    async def run(self, batches: int) -> None:
+        """Sends this many batches."""
+        for number in range(batches):
+            await self.world.pause()
+            await self._send(f"{self.name}/{number}")
+
+    async def _send(self, name: str) -> None:
+        world, chance = self.world, self.chance
+        keys = chance.sample(world.keys, min(len(world.keys), chance.choice((1, 1, 2))))
+        wishes = [self._wish(keys) for _ in range(chance.randint(2, 12))]
+        sidecar = self.pick()
+        begin = len(world.history.updates)
+        for sequence, wish in enumerate(wishes):
+            attempt = wish.record(self.name, sidecar.name, world.now())
+            world.history.updates.append(replace(attempt, batch=name, sequence=sequence))
+        world.counts["batches of several updates"] += 1
+        request = service_pb2.BatchUpdatePoliciesRequest(changes=[wish.change() for wish in wishes])
+        try:
+            results = (await sidecar.batch(request)).results
+        except Refused as refused:
+            self.heed(refused.failure, refused.leader)
+            world.counts["batches broken"] += 1
+            for wish in wishes:
+                await self.insist(wish)
+            return
+        assert len(results) == len(wishes)
+        for index, result in enumerate(results, begin):
+            self._note(index, result)
+
+    def _note(self, index: int, result: service_pb2.PolicyChangeResult) -> None:
+        updates = self.world.history.updates
+        attempt: Update = updates[index]
+        answer: Answer | Failure
+        if result.HasField("error"):
+            answer = failure_of(grpc_name(result.error.code), result.error.details)
+            self.heed(answer, leader_in(result.error.details))
+        else:
+            answer = answer_of(result.success)
+        updates[index] = replace(attempt, answered=self.world.now(), answer=answer)
+        self._count(updates[index].answer)
+
+    def _wish(self, keys: list) -> Wish:  # type: ignore[type-arg]
+        draft = self.world.traffic.draft()
+        skip = not draft.edit.delete and self.chance.random() < 0.05
+        return Wish(self.chance.choice(keys), draft, self.request_id(), skip_if_absent=skip)
+
+
+_PATIENCE = 10.0
+"""How many seconds a passer-by waits for an answer: a newcomer answers when no guess is left, or when its patience has ended."""
+
+
+class Passerby(Client):
+    """Changes settings and reads documents through newcomers. Does not repeat requests."""
+
+    async def run(self, calls: int) -> None:
+        """Makes this many calls."""
+        for _ in range(calls):
+            await self.world.pause()
+            running = [sidecar for sidecar in self.world.newcomers if sidecar.running]
+            if running:
+                sidecar, key = self.chance.choice(running), self.chance.choice(self.world.keys)
+                try:
+                    async with asyncio.timeout(_PATIENCE):
+                        await (self._change if self.chance.random() < 0.5 else self._look)(sidecar, key)
+                except (Refused, TimeoutError):
+                    self.world.counts["calls of newcomers without an answer"] += 1
+
+    async def _change(self, sidecar: Sidecar, key: Key) -> None:
+        world = self.world
+        draft = world.traffic.setting()
+        while draft.edit.delete:
+            draft = world.traffic.setting()
+        wish = Wish(key, draft, self.request_id())
+        attempt, index = wish.record(self.name, sidecar.name, world.now()), len(world.history.updates)
+        world.history.updates.append(attempt)
+        world.once.add((key, wish.request_id))
+        knew = sidecar.knows(policy_key(key))
+        answer = answer_of(await sidecar.update(wish.update()))
+        world.counts[f"attempts through newcomers {answer.outcome.name}"] += 1
+        if answer.outcome is Outcome.APPLIED:
+            world.acknowledged.add((key, wish.request_id))
+        if knew and sidecar.knows(policy_key(key)):
+            world.counts["attempts through newcomers that knew everything"] += 1
+            world.history.updates[index] = replace(attempt, answered=world.now(), answer=answer)
+
+    async def _look(self, sidecar: Sidecar, key: Key) -> None:
+        world, invoked = self.world, self.world.now()
+        knew = sidecar.knows(policy_key(key))
+        version, document = await sidecar.read(key)
+        read = Read(
+            client=self.name,
+            sidecar=sidecar.name,
+            invoked=invoked,
+            answered=world.now(),
+            key=key,
+            version=version,
+            document=document,
+        )
+        if knew and sidecar.knows(policy_key(key)):
+            world.counts["reads of newcomers that knew everything"] += 1
+            world.history.reads.append(read)
+            return
+        true = next((head for head in reversed(world.journal.heads) if head.key == key and head.version <= read.version), None)
+        world.counts["reads of newcomers that may guess"] += 1
+        world.counts["reads of newcomers that guessed wrong"] += document != (true.document if true is not None else None)

@@ -26,6 +26,10 @@ class Profile:
     """Brokers as of 4.2.4: they make the updates of a topic one after the other, each computed from the result of the one before."""
     racing_brokers: int = 0
     """Brokers as of 4.0.0: they compute every update from what is in their cache."""
+    older_brokers: int = 0
+    """Brokers like the chained ones, of an older schema: their documents lack a setting."""
+    in_place: bool = False
+    """Whether brokers change the documents in their caches in place, as those before 4.1 do."""
     exclusive: bool = False
     """Whether the log has one writer at a time, its leader."""
     guard: bool = False
@@ -96,7 +100,7 @@ class Profile:
     @property
     def brokers(self) -> int:
         """How many brokers write the log."""
-        return self.chained_brokers + self.racing_brokers
+        return self.chained_brokers + self.racing_brokers + self.older_brokers
 
     @property
     def delayed(self) -> bool:
@@ -188,12 +192,13 @@ PROFILES: dict[str, Profile] = {
         _exclusive("exclusive-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
         Profile(
             name="guard",
-            about="a guard, and later another one, for three brokers, two of which lose updates; no client calls it",
+            about="a guard, and later another one, for brokers that lose updates, and one of an older schema; no client calls it",
             sole_writer=False,
             guard=True,
             partitions=3,
             chained_brokers=1,
             racing_brokers=2,
+            older_brokers=1,
             updates=20,
             writers=0,
             batchers=0,
@@ -204,6 +209,14 @@ PROFILES: dict[str, Profile] = {
         _delayed("late-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
         _delayed("late-guards", "the same with guards, which no client calls", partitions=3, updates=12, **_NO_CLIENTS),
         _delayed("late-orphans", "guards that may all have ended when the log is compacted", survivor=False, updates=12, **_NO_CLIENTS),
+        _delayed(
+            "late-in-place",
+            "guards of one broker that changes its documents in place",
+            in_place=True,
+            delays=5,
+            updates=30,
+            **_NO_CLIENTS | {"chained_brokers": 0, "racing_brokers": 1, "topics": 2, "deletes": 0.0, "copied": 0.0},
+        ),
         Profile(
             name="hot",
             about="many writers and batches on one key, and few faults: deep pipelines",
@@ -324,7 +337,8 @@ def varied(profile: Profile, chance: random.Random) -> Profile:
         changes |= {name: getattr(profile, name) * chance.choice((0, 0.5, 1, 1, 2)) for name in _VARIED_OF_LEADERS}
     if profile.delayed:
         changes |= {name: getattr(profile, name) * chance.choice((0, 0.5, 1, 1, 2)) for name in _VARIED_OF_DELAYED}
-        changes["chained_brokers"], changes["racing_brokers"] = chance.choice(((1, 2), (1, 2), (2, 1), (2, 0), (0, 2)))
+        if not profile.in_place:
+            changes["chained_brokers"], changes["racing_brokers"] = chance.choice(((1, 2), (1, 2), (2, 1), (2, 0), (0, 2)))
         changes["partitions"] = profile.partitions if profile.writers else chance.choice((1, 3))
     changes["busy"] = chance.choice((0.0, 0.0, 0.0001, 0.002))
     changes["watchers"] = chance.randint(0, profile.watchers)

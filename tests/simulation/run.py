@@ -14,15 +14,13 @@ from tests.validators import judge
 from tests.validators.records import Answer, Broken, History
 from topicpolicies_server.core.policies.events import Placed
 
-from . import knowledge, terms
-from .batches import BatchWriter
-from .broker import Broker
+from . import promises
+from .broker import OLDER, Broker
 from .calls import Refused
-from .clients import Client, Reader, Writer
+from .clients import BatchWriter, Client, Passerby, Reader, Writer
 from .delays import Delays
 from .loop import SimulatedLoop
 from .nemesis import Nemesis
-from .passers import Passerby
 from .profile import PROFILES, Profile, varied
 from .sidecar import Sidecar
 from .traffic import Wish
@@ -100,8 +98,9 @@ async def _live(profile: Profile, chance: random.Random) -> World:
 
     for sidecar in world.sidecars:
         sidecar.start()
-    chained = [Broker(world, f"broker-{number}", own(), chained=True) for number in range(profile.chained_brokers)]
-    racing = [Broker(world, f"old-broker-{number}", own(), chained=False) for number in range(profile.racing_brokers)]
+    brokers = [Broker(world, f"broker-{number}", own(), chained=True) for number in range(profile.chained_brokers)]
+    brokers += [Broker(world, f"old-broker-{number}", own(), chained=False) for number in range(profile.racing_brokers)]
+    brokers += [Broker(world, f"older-broker-{number}", own(), chained=True, known=OLDER) for number in range(profile.older_brokers)]
     watchers = [Watcher(world, f"watcher-{number}", own()) for number in range(profile.watchers)]
     watching = [asyncio.create_task(watcher.run()) for watcher in watchers]
     async with asyncio.TaskGroup() as group:
@@ -111,11 +110,11 @@ async def _live(profile: Profile, chance: random.Random) -> World:
             group.create_task(BatchWriter(world, f"batcher-{number}", own()).run(max(1, profile.updates // 3)))
         for number in range(profile.readers):
             group.create_task(Reader(world, f"reader-{number}", own()).run(profile.updates))
-        for broker in (*chained, *racing):
+        for broker in brokers:
             group.create_task(broker.run(profile.updates))
         group.create_task(Nemesis(world, own()).run(profile.steps))
         if profile.delayed:
-            group.create_task(Delays(world, own(), (*chained, *racing)).run(profile.delays))
+            group.create_task(Delays(world, own(), brokers).run(profile.delays))
             group.create_task(Passerby(world, "passer-by", own()).run(2 * profile.updates if profile.writers else 0))
     world.heal()
     await _load(world, world.all_sidecars)
@@ -128,7 +127,7 @@ async def _live(profile: Profile, chance: random.Random) -> World:
     await asyncio.sleep(_REPAIRED_SECONDS)
     if profile.delayed:
         await _look(world, Client(world, "last-inspector", own()))
-    for broker in (*chained, *racing):
+    for broker in brokers:
         broker.final()
     for sidecar in world.all_sidecars:
         await sidecar.stop()
@@ -148,14 +147,15 @@ def _finish_history(world: World) -> None:
     counts["requests applied without their client being told"] = len(applied - acknowledged)
     if world.profile.delayed:
         counts["runs with joins between a late repair and a compaction"] = counts["joins between a late repair and a compaction"] > 0
-        world.broken += knowledge.acknowledged_is_there(history, world.acknowledged)
-        world.broken += knowledge.all_agree(knowledge.leave_out_orphans(history, world.orphans, counts))
+        world.broken += promises.acknowledged_is_there(history, world.acknowledged)
+        world.broken += promises.all_agree(promises.leave_out_orphans(history, world.orphans, counts))
+    world.broken += promises.calls_are_there(history, world.calls)
     if world.profile.exclusive:
         entries = [placed for _, placed in world.journal.entries]
-        counts.update(terms.counts_of(history, entries))
-        world.broken += terms.written_in_turns(entries)
-        world.broken += terms.nothing_is_stale(world.journal.stale)
-        world.broken += terms.turned_away_leave_no_trace(history)
+        counts.update(promises.counts_of(history, entries))
+        world.broken += promises.written_in_turns(entries)
+        world.broken += promises.nothing_is_stale(world.journal.stale)
+        world.broken += promises.turned_away_leave_no_trace(history)
 
 
 async def _be_led(world: World, chance: random.Random) -> None:
@@ -167,7 +167,7 @@ async def _be_led(world: World, chance: random.Random) -> None:
         while not isinstance(answer, Answer) and world.now() < until:
             answer = await client.insist(wish)
         if not isinstance(answer, Answer):
-            world.broken.append(terms.Unled(f"asked through {sidecar.name} first: {answer}"))
+            world.broken.append(promises.Unled(f"asked through {sidecar.name} first: {answer}"))
     await asyncio.sleep(3.0)  # for the followers, and for their bookmarks
 
 

@@ -20,12 +20,12 @@ from topicpolicies_server.core.chains import sequencer
 from topicpolicies_server.core.chains.request import Outcome, Request, Result
 from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.fold import fold, joining, keystate
+from topicpolicies_server.core.fold import fold, inference, joining, keystate, operation
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.core.policies.events import Event, Placed, Position
+from topicpolicies_server.core.policies.documents import Settings, differing, family
+from topicpolicies_server.core.policies.events import Event, Placed, Position, Stamp
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
@@ -37,7 +37,7 @@ from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 
-from . import knowledge
+from . import promises, world
 from .run import run
 
 pytestmark = pytest.mark.simulation
@@ -331,6 +331,77 @@ def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionReader, "_follows", lambda self, place: True)
 
 
+# -- bugs of the fold; examples in tests/core/fold find each of them too -------------------------------------------------
+
+
+def whole_fields(patch: pytest.MonkeyPatch) -> None:
+    """Brokers' documents are compared by field, not by setting: what changes one entry of a map changes all."""
+
+    def planted(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[str] | None:
+        changed = {family(name) for name in differing(raw, document) if inference.compares(name, known)}
+        names = sorted({name for each in (raw, document) for name in each or () if family(name) in changed})
+        return names if len(changed) <= 1 else None
+
+    patch.setattr(inference, "one_apart", planted)
+
+
+def newest_base(patch: pytest.MonkeyPatch) -> None:
+    """A broker's document is always taken for a change of the newest one."""
+
+    def planted(document: Settings, live: Settings | None, *_: object) -> inference.Inference:
+        return inference.Inference(differing(live, document), live)
+
+    patch.setattr(fold, "infer", planted)
+
+
+def repairs_are_changes(patch: pytest.MonkeyPatch) -> None:
+    """A repair is applied like an operation, on top of what came before it."""
+
+    def planted(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, _: bool) -> Folded:
+        folded = operation.apply(state, placed, stamp, event.document)
+        state.advance(event.document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
+        state.due = False
+        return folded
+
+    patch.setattr(fold, "_restated", planted)
+
+
+def short_window(patch: pytest.MonkeyPatch) -> None:
+    """W is shorter than brokers are behind."""
+    original = fold.fold
+    for module in (view, world):
+        patch.setattr(module, "fold", lambda state, placed, context: original(state, placed, context._replace(window_ms=20)))
+
+
+def changes_in_place_are_unknown(patch: pytest.MonkeyPatch) -> None:
+    """The documents of brokers that change them in place are read like those of others."""
+    original = fold.fold
+    for module in (view, world):
+        patch.setattr(module, "fold", lambda state, placed, context: original(state, placed, context._replace(in_place=False)))
+
+
+def every_setting_is_compared(patch: pytest.MonkeyPatch) -> None:
+    """A broker's document is compared in settings, too, that its schema does not have."""
+    for module in (fold, inference):
+        patch.setattr(module, "compares", lambda name, known: True)
+
+
+def reads_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """An operation is applied although a setting that it read has changed."""
+    original = operation.judge
+
+    def planted(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
+        return original(state, placed, event, stamp._replace(reads={}))
+
+    patch.setattr(fold, "judge", planted)
+
+
+def lists_are_replaced(patch: pytest.MonkeyPatch) -> None:
+    """A list is taken from the event's document, instead of changing the head's."""
+    original = operation.operated
+    patch.setattr(operation, "operated", lambda head, document, stamp: original(head, document, stamp._replace(operands={})))
+
+
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (whole_documents, "embedded", updates.LostUpdate),
     (acknowledgements_in_any_order, "shared", updates.WrongAnswer),
@@ -355,7 +426,15 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (no_repairs, "brokers", reads.NotConverged),
     (time_makes_knowledge, "late-guards", updates.LostUpdate),
     (nobody_has_seen_more, "late-guards", reads.NotConverged),
-    (no_repairs, "late-orphans", knowledge.Divided),
+    (no_repairs, "late-orphans", promises.Divided),
+    (whole_fields, "guard", updates.LostUpdate),
+    (newest_base, "guard", updates.LostUpdate),
+    (repairs_are_changes, "guard", updates.LostUpdate),
+    (short_window, "guard", updates.LostUpdate),
+    (changes_in_place_are_unknown, "late-in-place", promises.CallUndone),
+    (every_setting_is_compared, "guard", updates.LostUpdate),
+    (reads_are_not_compared, "shared", updates.LostUpdate),
+    (lists_are_replaced, "shared", updates.LostUpdate),
     (gaps_are_empty, "compacted", reads.NotConverged),
     (synced_again_and_again, "embedded", watches.NotSyncedOnce),
     (the_hub_skips, "embedded", watches.Missed),
@@ -367,11 +446,14 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
 
 FOUND_AT = {
     whole_documents: 8,
-    answers_before_the_log: 47,
+    answers_before_the_log: 51,
     ends_of_old_questions: 11,
     no_memory: 9,
-    deletions_forget: 6,
+    deletions_forget: 18,
     tombstones_carry_nothing: 623,
+    changes_in_place_are_unknown: 11,
+    reads_are_not_compared: 10,
+    lists_are_replaced: 19,
 }
 """Seeds that found the bugs which take many seeds. They are tried first, and all seeds after that."""
 
@@ -391,7 +473,7 @@ def test_a_planted_bug_is_found(plant: Plant, profile: str, error: type[Broken],
 
 def test_every_validator_has_a_planted_bug() -> None:
     errors = {error for module in (updates, reads, watches) for error in vars(module).values() if _is_error(error)}
-    assert {error for _, _, error in PLANTS} == {*errors, knowledge.Divided}
+    assert {error for _, _, error in PLANTS} == {*errors, promises.CallUndone, promises.Divided}
     assert len(errors) == len(validators.VALIDATORS)
 
 

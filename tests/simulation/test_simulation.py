@@ -154,6 +154,7 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
         "watches started over",
     ),
     "partitioned": ("attempts OUTCOME_UNKNOWN", "gaps", "watches resumed", "watches started over"),
+    "guard": ("documents without what an older schema lacks",),
     "brokers": ("broker writes behind the log", "watches resumed", "watches started over"),
     "kept": KEPT,
     "kept-compacted": KEPT,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tests.logs.routing import partition_of
 from tests.memory_log import MemoryStorage
 from tests.memory_log.ledgers import LedgeredStorage
-from tests.validators.documents import Document
+from tests.validators.documents import Document, Edit
 from tests.validators.records import Broken, ForgottenDeletion, Head, History, Key
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
@@ -22,9 +22,9 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.leadership import leader_of
 
 from .faults import SimulatedFaults
-from .knowledge import repaired_late
 from .loop import SimulatedLoop
 from .profile import Profile
+from .promises import repaired_late
 from .sidecar import Sidecar
 from .traffic import Traffic, flat
 
@@ -142,8 +142,9 @@ class World:
         self.trace: list[tuple[float, str, str]] = []
         """What happened apart from calls: time, participant, what."""
         self.storage = (LedgeredStorage if profile.ledgers else MemoryStorage)(partitions=profile.partitions, now=loop.milliseconds)
+        self.storage.in_place = profile.in_place
         self.stored = self.storage.namespace(NAMESPACE)
-        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._is_known)
+        self.journal = Journal(FoldContext(WINDOW_MS, sole_writer=profile.sole_writer, in_place=profile.in_place), self._is_known)
         self.stored.followers.append(self.journal)
         self.traffic = Traffic(random.Random(chance.getrandbits(64)), profile.deletes)
         self.keys = [
@@ -152,7 +153,7 @@ class World:
             for scope in ((1, 2) if profile.both_scopes and number == 0 else (1,))
         ]
         partitions = {key: partition_of(policy_key(key), profile.partitions) for key in self.keys}
-        self.history = History(partitions=partitions, led=profile.exclusive)
+        self.history = History(partitions=partitions, led=profile.exclusive, in_place=profile.in_place)
         self.healed = False
         """Whether the faults have ended."""
         self.resting = asyncio.Event()
@@ -161,6 +162,8 @@ class World:
         """Keys of which no live sidecar has seen all events, in a log that was compacted, and since when."""
         self.acknowledged: set[tuple[Key, str]] = set()
         """Changes that newcomers acknowledged, by key and request id."""
+        self.calls: list[tuple[Key, Edit]] = []
+        """What was called for at brokers that change their documents in place, in order."""
         self.once: set[tuple[Key, str]] = set()
         """Requests that no client repeats."""
         self.sidecars = [self._sidecar(f"sidecar-{number}") for number in range(profile.sidecars)]

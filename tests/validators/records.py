@@ -216,6 +216,8 @@ class History:
     """The heads in the log's order."""
     led: bool = False
     """Whether the log has one writer at a time. A leader answers requests that write nothing from its view, even if it is cut off."""
+    in_place: bool = False
+    """Whether a broker changes its documents in place: an event can have the changes of other calls, so that only the end shows a loss."""
     compactions: list[float] = field(default_factory=list)
     """The times of compactions."""
     forgotten: list[tuple[float, Key]] = field(default_factory=list)

@@ -57,9 +57,9 @@ def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]
             if head.previous not in (version, "") and before is not None and not _began_anew(timeline, before, head):
                 yield LostUpdate(f"{key}: version {head.version} follows {head.previous} instead of {version}", head)
             edit = timeline.edit(head)
-            if edit is None:
+            if edit is None and not history.in_place:
                 yield LostUpdate(f"{key}: no update made version {head.version}", head)
-            elif (expected := edit.after(document)) != head.document and not _brought_back(timeline, edit, head):
+            elif edit is not None and (expected := edit.after(document)) != head.document and not _brought_back(timeline, edit, head):
                 yield LostUpdate(
                     f"{key}: version {head.version} is not what the update makes", edit, f"before {document}", head, f"not {expected}"
                 )

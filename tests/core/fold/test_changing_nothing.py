@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.core.fold.model.in_place import InPlace
 from tests.core.fold.script import Script
+from tests.core.fold.storm import Storm
 from topicpolicies_server.core.fold import overlap
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import Superseded
@@ -29,7 +29,7 @@ def runs(**options: Any) -> tuple[int, Counter[str]]:
     """Returns how many changes are lost in many runs, and what was counted."""
     lost, counts = 0, Counter[str]()
     for seed in range(SEEDS):
-        run = InPlace(seed, **{"rounds": ROUNDS, "rests": RESTS, **options}).run()
+        run = Storm(seed, **{"rounds": ROUNDS, "rests": RESTS, **options}).run()
         lost += len(run.lost)
         counts += run.counts
     return lost, counts
@@ -204,7 +204,7 @@ def test_first_calls_at_a_slow_broker_lose_little_because_documents_made_from_no
     slow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost() -> tuple[int, int]:
-        all_runs = [InPlace(seed, rounds=1, removals=0.25, fresh=True, **slow).run() for seed in range(400)]
+        all_runs = [Storm(seed, rounds=1, removals=0.25, fresh=True, **slow).run() for seed in range(400)]
         return sum(len(run.lost) for run in all_runs), sum(run.counts["calls"] for run in all_runs)
 
     with_rule, calls = lost()

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.core.fold.model.exhaustive import Search
+from tests.core.fold.exhaustive import Search
+from topicpolicies_server.core.fold import fold
+from topicpolicies_server.core.fold.inference import Inference
+from topicpolicies_server.core.policies.documents import Settings, differing
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +29,16 @@ def test_every_interleaving_of_three_changes_keeps_the_promises(sidecar: int, br
     assert not search.wrong, search.wrong[0]
     assert counts["states"] > states
     assert counts["stale"] > 0 and counts["repairs"] > 0 and counts["wrong, it changed nothing"] > 0
+
+
+def test_always_taking_the_newest_raw_document_as_the_base_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def newest(document: Settings, live: Settings | None, *_: object) -> Inference:
+        return Inference(differing(live, document), live)
+
+    monkeypatch.setattr(fold, "infer", newest)
+    search = Search(1, 1, chained=True)
+    search.run()
+    assert "nothing acknowledged is undone" in search.wrong[0]
 
 
 LATE = "a newcomer saw a late repair of what compaction had left"

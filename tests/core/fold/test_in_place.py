@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.fold.model.in_place import SETTINGS, InPlace
+from tests.core.fold.storm import SETTINGS, Storm
 from topicpolicies_server.core.fold import fold, inference, overlap
 from topicpolicies_server.core.fold.inference import infer
 from topicpolicies_server.core.fold.keystate import Superseded
@@ -28,7 +28,7 @@ def storm(seeds: Iterable[int] = range(SEEDS), **options: Any) -> tuple[int, Cou
     """Returns how many changes are lost in many runs, and what was counted."""
     lost, counts = 0, Counter[str]()
     for seed in seeds:
-        run = InPlace(seed, rounds=ROUNDS, **options).run()
+        run = Storm(seed, rounds=ROUNDS, **options).run()
         lost += len(run.lost)
         counts += run.counts
     return lost, counts

@@ -618,6 +618,19 @@ def test_a_replicated_event_that_was_computed_from_an_old_base_needs_a_repair_to
     assert script.document == {TTL: b"1", RATE: b"2"} and script.due()
 
 
+def test_a_cluster_to_which_changes_are_replicated_shows_the_same_and_comes_to_rest_by_repairs_of_its_own() -> None:
+    one, other = Script(), Script()
+    one.broker({TTL: b"1"})
+    one.broker({RATE: b"2"}, on={})
+    one.update({SUB_A: b"3"}, on=Seen(None, ""))
+    for placed in list(one.log):
+        assert placed.event is not None
+        other.put(placed.event._replace(replicated=True))
+    for script in (one, other):
+        script.restate()
+        assert not script.due() and script.shown() == script.document == {TTL: b"1", RATE: b"2", SUB_A: b"3"}
+
+
 def test_a_replicated_restatement_changes_no_head() -> None:
     script = Script()
     script.update({TTL: b"1"})

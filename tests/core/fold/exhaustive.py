@@ -1,7 +1,7 @@
 """All interleavings of a small world: one sidecar, one broker, one key, a few changes; optionally a second sidecar that joins.
 
-    python -m tests.core.fold.model.exhaustive 2 2 chained
-    python -m tests.core.fold.model.exhaustive 1 1 joins
+    python -m tests.core.fold.exhaustive 2 2 chained
+    python -m tests.core.fold.exhaustive 1 1 joins
 
 With ``joins``, the log is compacted once, at any point; a second sidecar starts at any point, reads what is left, and repairs; and once, at
 any point, more than 2 W pass. A repair can be late by any time: everything else can happen before it.
@@ -14,22 +14,35 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
 from topicpolicies_server.core.fold.keystate import WINDOW_MS
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Setting, Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
-
-from .intents import Intent
 
 KEY = PolicyKey("persistent://t/n/x", Scope.LOCAL)
 MANY = 25
 """More events than a log gets unless repairs loop."""
 SETTINGS = ("publish_rate", "compaction_threshold")
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A change of a document: it sets and clears settings, or deletes the document."""
+
+    values: Mapping[Setting, bytes | None] = field(default_factory=dict)
+    delete: bool = False
+
+    def apply(self, document: Settings | None) -> Settings | None:
+        """Returns the document after the change."""
+        if self.delete:
+            return None
+        return {name: value for name, value in {**(document or {}), **self.values}.items() if value is not None}
 
 
 class Sent(NamedTuple):
@@ -207,7 +220,7 @@ class Search:
                 known = (*known, Remembered(earlier.event.stamp.request_id, "", "", ""))
         name = f"s{node.sidecar_left}"
         kind = StampKind.DELETE if intent.delete else StampKind.UPDATE
-        stamp = Stamp(name, kind, request_id=name, mask=intent.mask(), base=base, remembered=known)
+        stamp = Stamp(name, kind, request_id=name, mask=tuple(intent.values), base=base, remembered=known)
         event = Event(KEY, Action.UPDATE, intent.apply(document) or {}, stamp)
         return self._number((name, repr(intent), base, known, _frozen(event.document)), Sent(event, intent, document))
 

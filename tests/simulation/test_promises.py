@@ -20,9 +20,9 @@ from topicpolicies_server.core.policies.events import Action, Event, Seen, Stamp
 
 from .broker import MOST_BEHIND
 from .compaction import Compaction
-from .knowledge import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
 from .loop import SimulatedLoop
 from .profile import PROFILES
+from .promises import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
 from .traffic import message_of
 from .world import NAMESPACE, WINDOW_MS, Journal, World
 
