@@ -92,5 +92,5 @@ def test_the_docstrings_of_the_server_name_only_what_exists() -> None:
 
 @pytest.mark.parametrize("name", ["core/chains/gone", "tests/core/gone.py", "View.gone", "GoneClass.take", "GoneClass", "gone_function"])
 def test_a_name_that_exists_nowhere_is_found(name: str) -> None:
-    there = "`core/chains/sequencer`, `tests/core/fold`, `View.take`, `View`, `ActiveKeys`, `a word`"
+    there = "`core/chains/sequencer`, `tests/core/fold`, `View.fold`, `View`, `ActiveKeys`, `a word`"
     assert list(_dead(f"{there}, `{name}`, ``{name}``", words=True)) == [name, name]
