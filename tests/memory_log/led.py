@@ -188,7 +188,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
         seat = self._stored.seats[handle.partition]
         if not wait:
             taken = not seat.take(handle)
-            self._reply(handle, answer, ProducerTaken() if taken else handle)
+            self._reply(handle, answer, ProducerTaken(seat.holder.name if seat.holder is not None else "") if taken else handle)
             return
 
         def give_up() -> None:

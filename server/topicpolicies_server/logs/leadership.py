@@ -28,7 +28,6 @@ import random
 import re
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -47,7 +46,15 @@ _LEADER = re.compile(r"topicpolicies/([^/]+)/[0-9a-f]+/(.+)", re.ASCII)
 
 
 class ProducerTaken(Exception):
-    """Another process has a producer of the partition, exclusive or not."""
+    """Another process has a producer of the partition, exclusive or not.
+
+    Attributes:
+        holder: the name of the exclusive producer; "" if there is none, so that no process leads; None if it is not known.
+    """
+
+    def __init__(self, holder: str | None = None) -> None:
+        super().__init__()
+        self.holder = holder
 
 
 class Producer(Protocol):
@@ -107,6 +114,8 @@ class Candidate(Generic[P]):
         self._address = address
         self._announcer = ""
         """The name of the producers of the last leader that is named in the log; "" if there is none."""
+        self._over = False
+        """Whether that leader's term is known to have ended, though no other leader is known."""
         self._producers: list[P] = []
         self._leads = False
         self._waiting = False
@@ -120,12 +129,12 @@ class Candidate(Generic[P]):
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads. The address of another process is the last one in the log; it is given only while a candidate waits for a producer."""
+        """Who leads. The address of another process is the one that it wrote to the log; it is given only while that process leads."""
         if self._leads:
             return Leadership(True, self._address)
         # If the log names our own address, that is from an earlier term or run of this process: the leader has not announced itself yet.
         announced = leader_of(self._announcer)
-        known = self._waiting and announced != self._address
+        known = self._waiting and not self._over and announced != self._address
         return Leadership(False, announced if known else "", self._problem)
 
     @property
@@ -141,8 +150,8 @@ class Candidate(Generic[P]):
         """Called for each event of partition 0 that was read, with the name of the producer that wrote it."""
         address = leader_of(producer)
         if address and producer != self._announcer and origin_of(producer) == self._cluster:
-            told = address == leader_of(self._announcer)
-            self._announcer = producer
+            told = address == leader_of(self._announcer) and not self._over
+            self._announcer, self._over = producer, False
             if self._waiting and not told:
                 self._leadable.led()
 
@@ -207,8 +216,10 @@ class Candidate(Generic[P]):
 
     async def _lock(self) -> tuple[P, str]:
         name = leader_name(self._cluster, self._address)
-        with suppress(ProducerTaken):
+        try:
             return await self._leadable.open_exclusively(0, name, wait=False), name
+        except ProducerTaken as taken:
+            self._over = taken.holder is not None and taken.holder != self._announcer  # a broker holds it, say
         self._waiting = True
         self._problem = ""
         self._leadable.led()

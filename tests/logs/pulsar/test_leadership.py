@@ -14,9 +14,11 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, leader_name, leader_of, origin_of
+from topicpolicies_server.logs.pulsar.client import holder_of
 from topicpolicies_server.logs.pulsar.writer import OpenProducer
 
 TAKEN = ProducerTaken()
+NOT_YET = ProducerTaken()
 EXCLUSIVE, WAIT_FOR_EXCLUSIVE = False, True
 OURS, THEIRS = "ours:1", "theirs:2"
 
@@ -100,7 +102,7 @@ async def test_a_candidate_leads_a_free_log_only_after_it_has_read_up_to_its_ann
 
 async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_leader(log: FakeLog) -> None:
     log.candidate.note_producer(leader_name("standalone", THEIRS))
-    log.answers = [TAKEN, TAKEN, TAKEN, TAKEN]
+    log.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
     log.candidate.contend()
     await eventually(lambda: "led" in log.reports)
     assert log.candidate.leadership == Leadership(False, THEIRS)
@@ -109,8 +111,46 @@ async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_lead
     assert len(set(log.names)) == 5, "each attempt needs a new name"
 
 
+@pytest.mark.parametrize("holder", ["", leader_name("standalone", "another:3")], ids=["none", "a leader that has not announced itself"])
+async def test_a_leader_whose_term_is_known_to_be_over_is_not_named(holder: str, log: FakeLog) -> None:
+    former = leader_name("standalone", THEIRS)
+    log.candidate.note_producer(former)
+    log.answers = [ProducerTaken(holder), *[NOT_YET] * 10_000]
+    log.candidate.contend()
+    await eventually(lambda: "led" in log.reports)
+    assert log.candidate.leadership == Leadership(False)
+    log.candidate.note_producer(former)  # a late event of the former term
+    assert log.candidate.leadership == Leadership(False)
+    log.candidate.note_producer(leader_name("standalone", THEIRS))
+    assert log.candidate.leadership == Leadership(False, THEIRS), "the same process leads again"
+    assert log.reports == ["led", "led"]
+
+
+async def test_the_leader_that_holds_the_producer_is_named(log: FakeLog) -> None:
+    present = leader_name("standalone", THEIRS)
+    log.candidate.note_producer(present)
+    log.answers = [ProducerTaken(present), *[NOT_YET] * 10_000]
+    log.candidate.contend()
+    await eventually(lambda: "led" in log.reports)
+    assert log.candidate.leadership == Leadership(False, THEIRS)
+
+
+@pytest.mark.parametrize(
+    ("said", "holder"),
+    [
+        ("Topic has an existing exclusive producer: topicpolicies/east/0a/one:1", "topicpolicies/east/0a/one:1"),
+        ("Topic has an existing exclusive producer: null", ""),
+        ("Topic has existing shared producers", ""),
+        ("Producer with name 'x' is already connected to topic", None),
+        ("", None),
+    ],
+)
+def test_who_holds_the_producer_is_read_from_the_brokers_refusal(said: str, holder: str | None) -> None:
+    assert holder_of(said and f"org.apache.pulsar.broker.service.BrokerServiceException$ProducerFencedException: {said}") == holder
+
+
 async def test_a_producer_name_of_another_cluster_or_of_this_process_is_not_reported_as_the_leader(log: FakeLog) -> None:
-    log.answers = [TAKEN, *[TAKEN] * 10_000]
+    log.answers = [TAKEN, *[NOT_YET] * 10_000]
     log.candidate.contend()
     await eventually(lambda: "led" in log.reports)
     for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):

@@ -95,6 +95,9 @@ _MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
 }
 _TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
 """Result codes with which a broker refuses an exclusive producer because there is another producer."""
+_HOLDER = re.compile(r"existing exclusive producer: (.+)")
+_SHARED = "existing shared producers"
+_NOBODY = "null"
 
 
 class Inbox(Generic[_T]):
@@ -200,7 +203,7 @@ class PulsarClient:
 
         def refused(result: Any, message: str = "") -> Exception:
             if access != SHARED and (result in _TAKEN or (access == WAIT_FOR_EXCLUSIVE and result == Result.Timeout)):
-                return ProducerTaken()
+                return ProducerTaken(holder_of(message))
             return refusal("Opening the change log for writing", result, message)
 
         return await self._ask(lambda done: self._client.create_producer_async_v2(topic, configuration, done), refused)
@@ -340,6 +343,16 @@ def _calling(loop: asyncio.AbstractEventLoop, settle: Callable[..., None]) -> Ca
             loop.call_soon_threadsafe(settle, *arguments)
 
     return call
+
+
+def holder_of(message: str) -> str | None:
+    """Returns which exclusive producer a broker names when it refuses another one; None if it does not say.
+
+    It is "" if the message says that there is none, because other producers are there, or others wait for their end.
+    """
+    if (match := _HOLDER.search(message)) is not None:
+        return "" if match[1] == _NOBODY else match[1]
+    return "" if _SHARED in message else None
 
 
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
