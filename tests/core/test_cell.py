@@ -62,8 +62,8 @@ def states(draw: st.DrawFn) -> KeyState:
     state.document = draw(st.none() | DOCUMENTS)
     state.raw = draw(st.sampled_from([None, state.document, dict(state.document or {})]) | DOCUMENTS)
     state.version = draw(POSITIONS)
-    state.newest = draw(st.none() | st.just("") | IDS)
-    state.head_event = draw(st.sampled_from([state.version, state.newest or "", ""]) | IDS)
+    state.newest_event = draw(st.none() | st.just("") | IDS)
+    state.head_event = draw(st.sampled_from([state.version, state.newest_event or "", ""]) | IDS)
     state.remembered = draw(requests())
     state.since, state.upto = draw(POSITIONS), draw(st.sampled_from([state.version, ""]) | POSITIONS)
     state.due, state.contradictions = draw(st.booleans()), draw(st.integers(0, 5))
@@ -198,10 +198,10 @@ def settled(requests: int, make_id: Any = lambda: uuid.uuid4().hex) -> Cell:
     state.document = state.raw = {"max_producer_per_topic": b"\x80\x01\x05", "message_ttl_in_seconds": b"\x10\x3c"}
     places = [f"5{0x1A2B0 + number:x}" for number in range(requests + 1)]
     state.remembered = tuple(Remembered(make_id(), f"{number:016x}", places[number + 1], places[number]) for number in range(requests))
-    state.version, state.newest = places[-1], uuid.uuid4().hex
-    state.head_event = state.newest
+    state.version, state.newest_event = places[-1], uuid.uuid4().hex
+    state.head_event = state.newest_event
     last = state.remembered[-1]
-    stamp = Stamp(state.newest, StampKind.UPDATE, last.request_id, last.digest, "ci", "", ("max_producer_per_topic",), "base", "etag")
+    stamp = Stamp(state.newest_event, StampKind.UPDATE, last.request_id, last.digest, "ci", "", ("max_producer_per_topic",), "base", "etag")
     placed = Placed(0, state.version, Event(KEY, Action.UPDATE, state.document, stamp), 1_790_000_000_000)
     cell = Cell(KEY, NAME, 0, state)
     cell.head = Head(KEY, state.document, state.version, places[-2], placed, 77, 0, documents.size(state.document or {}))

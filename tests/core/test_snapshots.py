@@ -197,7 +197,7 @@ def test_from_the_place_of_a_watcher_another_goes_on_without_missing_anything(se
             for _ in range(chance.choice([1, 10])):
                 world.change()
             reader.take(chance.randint(1, 6))
-            place = reader.watcher.place
+            place = reader.watcher.resume_from
             assert place is not None and reader.watcher.token in (place, None)
             if chance.random() < 0.5:
                 world.hub.unsubscribe(reader.watcher)

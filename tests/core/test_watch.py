@@ -334,9 +334,9 @@ def test_when_a_view_is_replaced_its_watchers_keep_their_places_unless_it_may_ha
     assert bench.wakings == [watcher]
     with pytest.raises(Lagged):
         watcher.take(1)
-    assert watcher.place == Token(LOG, ("0001",))
+    assert watcher.resume_from == Token(LOG, ("0001",))
     bench.hub.replace(Lagged, trusted=False)
-    assert watcher.place is None
+    assert watcher.resume_from is None
 
 
 def guessed(bench: Bench, partition: int = 0) -> Head:

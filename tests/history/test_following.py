@@ -26,7 +26,7 @@ async def everything(history: History, place: Token = BEGINNING, most: int = 100
     while True:
         stretch = await stretch_after(history, place, most)
         pieces += map(label_of, stretch.pieces)
-        place = stretch.place
+        place = stretch.token
         if not stretch.more:
             return pieces, place
 
@@ -65,16 +65,16 @@ async def test_an_event_that_is_recorded_late_with_an_early_time_is_not_missed(h
     reader.read(update(1, 1, at=BEGIN + 5_000))
     before = await stretch_after(history)
     reader.read(update(1, 2, name="late", at=BEGIN + 1_000, partition=1), update(2, 3, at=BEGIN + 6_000))
-    after = await stretch_after(history, before.place)
-    assert list(map(label_of, before.pieces)) == rows(1) and before.place == Token("log", (position(1),))
+    after = await stretch_after(history, before.token)
+    assert list(map(label_of, before.pieces)) == rows(1) and before.token == Token("log", (position(1),))
     entries = [piece for piece in after.pieces if isinstance(piece, Recorded)]
     met = [(each.token.positions, each.entry.topic.rpartition("/")[2]) for each in entries]
     assert met == [
         (tuple(rows(1, 1)), "late"),
         (tuple(rows(2, 1)), "orders"),
     ]
-    assert after.place == Token("log", (position(2), position(1))) and after.whole and not after.more
-    assert not (await stretch_after(history, after.place)).pieces
+    assert after.token == Token("log", (position(2), position(1))) and after.whole and not after.more
+    assert not (await stretch_after(history, after.token)).pieces
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])

@@ -140,7 +140,8 @@ def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
         view.fold(placed)
     view.loaded()
     return {
-        key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest) for key, state in states_of(view)
+        key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest_event)
+        for key, state in states_of(view)
     }
 
 

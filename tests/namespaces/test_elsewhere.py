@@ -181,7 +181,7 @@ class Reader:
             if self.token is None:
                 self.fresh = set()  # the snapshot was not complete
             else:
-                self.token = self._watcher.place
+                self.token = self._watcher.resume_from
                 if self.token is None:
                     self.resets, self.fresh = self.resets + 1, set()
             self._begin()

@@ -65,7 +65,7 @@ def test_a_watch_continues_in_more_partitions(mode: Mode, begun: str) -> None:
         watcher = await bench.namespace.watch(Selection(None), mode, token, lambda: None)
         watcher.take(100)
         await _reopened(bench, 3)
-        place = watcher.place  # the view is another one, so the watch is begun again from there
+        place = watcher.resume_from  # the view is another one, so the watch is begun again from there
         assert place is not None
         watcher = await bench.namespace.watch(Selection(None), mode, place, lambda: None)
         keys = [_key_of(bench, partition) for partition in range(3)]

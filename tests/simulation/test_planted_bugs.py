@@ -314,7 +314,7 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
     original = fold.fold
 
     def planted(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
-        if state.newest is not None and state.all_seen(placed.published_at, context.window_ms):
+        if state.newest_event is not None and state.all_seen(placed.published_at, context.window_ms):
             state.since = ""
         return original(state, placed, context)
 

@@ -206,7 +206,7 @@ class HistoryFile:
                 elif isinstance(piece, Recorded):
                     entry = HistoryEntry.FromString(histories.entry_message(piece.entry))
                     yield resume_tokens.write_position(piece.entry.id, piece.token), entry
-            place, more = stretch.place, stretch.more
+            place, more = stretch.token, stretch.more
         if until <= behind or not int(until[:16], 16):  # there is no entry to be read
             yield until, None
 

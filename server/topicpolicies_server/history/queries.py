@@ -262,10 +262,10 @@ class Stretch(NamedTuple):
 
     pieces: list[Piece]
     """Entries and gaps, in order. A gap comes before the first event behind it."""
-    place: Token
+    token: Token
     """The place behind the last piece, from which the next stretch begins."""
     more: bool
-    """Whether the history already has more behind ``place``."""
+    """Whether the history already has more behind ``token``."""
     whole: bool
     """Whether it is certain that no event is missing between the two places."""
 

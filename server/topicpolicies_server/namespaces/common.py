@@ -31,8 +31,9 @@ that two documents are kept.
 class Common:
     """The settings and services that every namespace of a server is given, and the memory that all of them take.
 
-    Where there is no room, idle namespaces are closed, the idlest first. If that is not enough, no namespace is loaded for the first time,
-    and no update makes a key; loaded namespaces go on being served, and take what others write, so more may be kept than allowed.
+    Where there is no room, idle namespaces are closed, first those that were asked for the longest time ago. If that is not enough, no
+    namespace is loaded for the first time, and no update makes a key; loaded namespaces go on being served, and take what others write, so
+    more may be kept than allowed.
     """
 
     log: ChangeLog

@@ -299,7 +299,7 @@ class Namespace:
 
         An attempt to load goes on.
         """
-        self._answer(error)
+        self._end_waits(error)
         self.updates.turn_away(error)
 
     def forget(self) -> None:
@@ -317,7 +317,7 @@ class Namespace:
             return
         error = error or unavailable(self.name, Reason.LOG_UNAVAILABLE, "The namespace is being closed: try again.")
         self.phase, self.error = Phase.CLOSED, error
-        self._answer(error)
+        self._end_waits(error)
         self._notify()
         self.updates.end(error)
         try:
@@ -408,7 +408,7 @@ class Namespace:
                 failure = LogError(Reason.INTERNAL, sentence, kind=Kind.INTERNAL)
             self._losses += 1
             if failure.state is not LogState.LOST or self._losses >= _LOSSES:
-                self._miss(failure)
+                self._attempt_failed(failure)
             # else it was compacted or moved: waiting callers need not know
 
     async def _load(self) -> None:
@@ -451,7 +451,7 @@ class Namespace:
                 if follower is not self.served:
                     self._check(follower)
         except BaseException as failure:
-            self._abandon(follower, start, failure)
+            self._end_opening(follower, start, failure)
             raise
 
     @contextlib.asynccontextmanager
@@ -539,7 +539,7 @@ class Namespace:
         if older is not None:
             older.let_go()
         self._notify()
-        self._answer()
+        self._end_waits()
         self.hub.wake_all()
         self._progress.serve(log, follower.positions, opened_at)
         if self._watching:
@@ -596,17 +596,17 @@ class Namespace:
         self.updates.pause()
         self._wake()
 
-    def _miss(self, error: LogError) -> None:
+    def _attempt_failed(self, error: LogError) -> None:
         """Answers the waiting requests with the error of an attempt to load that has failed."""
         self._failed, self.phase, self.error = True, Phase.FAILED, error
-        self._answer(error)
+        self._end_waits(error)
         self._common.activity.load_failed(self.name, error)
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self.updates.abandon(error)
         self.updates.turn_away(error)
         self._wake()
 
-    def _abandon(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
+    def _end_opening(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
         """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
         if start is not None:
             timed_out = isinstance(failure, LogError) and failure.state is LogState.LOAD_TIMEOUT
@@ -639,7 +639,7 @@ class Namespace:
         if self.hub is not None:
             self.hub.wake_all()
 
-    def _answer(self, error: PolicyError | None = None) -> None:
+    def _end_waits(self, error: PolicyError | None = None) -> None:
         """Ends the wait of the callers that wait for the view to answer; with an error if there is one."""
         ready, self._ready = self._ready, None
         if ready is None or ready.done():

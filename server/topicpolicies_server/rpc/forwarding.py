@@ -40,7 +40,7 @@ from ..logs.change_log import NotLeader
 from . import errors
 from .calls import Call
 from .listening import read_pem
-from .requests import Change
+from .requests import ChangeMessage
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"
@@ -91,7 +91,7 @@ class Forwarding:
         """Ends all connections."""
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
 
-    async def change(self, call: Call, request: Change, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def change(self, call: Call, request: ChangeMessage, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
         """Returns the serialized answer to a change that was refused because another sidecar leads.
 
         ``request`` gets its request id, if it has none. ``again`` tries the change here again.

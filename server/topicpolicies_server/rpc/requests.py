@@ -13,8 +13,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..access import NOBODY, Caller
 from ..core.chains.request import Request
-from ..core.changes.change import Change as CompiledChange
-from ..core.changes.change import compile_change
+from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError
 from ..core.policies import documents
 from ..core.reasons import ViolationReason
@@ -25,11 +24,11 @@ _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
 _VERSION = "precondition.version"
 _NO_OPERATIONS: Mapping[str, int] = {}
-Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
+ChangeMessage: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
 """The message of an update or a deletion."""
 
 
-def read_change(message: Change, caller: Caller = NOBODY, trace: TraceContext = NO_TRACE, at: str = "") -> tuple[str, Request]:
+def read_change(message: ChangeMessage, caller: Caller = NOBODY, trace: TraceContext = NO_TRACE, at: str = "") -> tuple[str, Request]:
     """Reads an update or a deletion. Returns its namespace, and the request for the namespace's sequencer.
 
     ``at``: the prefix of its fields' names in violations, if it is a change of a batch.
@@ -79,7 +78,7 @@ def read_change(message: Change, caller: Caller = NOBODY, trace: TraceContext = 
     )
 
 
-def _compiled(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> CompiledChange | None:
+def _compiled(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
     policies = message.policies if message.HasField("policies") else None
     if policies is not None and (size := policies.ByteSize()) > documents.MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
@@ -135,7 +134,7 @@ def _fresh_ids() -> Iterator[str]:
 _IDS = _fresh_ids()
 
 
-def _digest(message: Change) -> str:
+def _digest(message: ChangeMessage) -> str:
     """Returns a digest of everything in a request but its id. A deletion and an update never have the same."""
     request_id = message.request_id
     message.request_id = ""

@@ -35,7 +35,7 @@ from . import answers, histories, reads, requests
 from .batches import ChangeBatch
 from .calls import CHANGES, Call, Calls, Method
 from .forwarding import Forwarding
-from .requests import Change
+from .requests import ChangeMessage
 from .watching.history_part import HistoryPart
 from .watching.policy_part import PolicyPart
 from .watching.requests import read_history_watch, read_watch
@@ -158,7 +158,7 @@ class Servicer:
             return not_reached(namespace, at_least)
         return _within(Reason.TIMEOUT, "What the call waited for has not happened.", Kind.DEADLINE_EXCEEDED)
 
-    async def change(self, message: Change, call: Call) -> bytes:
+    async def change(self, message: ChangeMessage, call: Call) -> bytes:
         """Serves UpdatePolicy and DeletePolicy: makes the change here, or at the leader of the namespace."""
         call.target = message.topic
         try:
@@ -168,7 +168,7 @@ class Servicer:
                 raise
             return await self._forwarding.change(call, message, refused, lambda: self._change_here(message, call))
 
-    async def _change_here(self, message: Change, call: Call) -> bytes:
+    async def _change_here(self, message: ChangeMessage, call: Call) -> bytes:
         name, request = requests.read_change(message, call.caller, call.trace_context())
         granted = await call.permit(self._grants, name, Permission.CHANGE)
         self._constrain(request, granted)

@@ -34,7 +34,7 @@ from ..policies.events import ABSENT, Action, Event, Remembered, Stamp, StampKin
 from .request import Request
 
 
-class State(enum.Enum):
+class AppendState(enum.Enum):
     """The state of a link's event; ``TRANSITIONS`` says how it changes."""
 
     __hash__ = object.__hash__  # Enum's own hashes the name: too slow for a lookup with every event
@@ -60,31 +60,31 @@ class EventReport(enum.Enum):
     APPENDED_AGAIN = enum.auto()
 
 
-TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
-    State.UNDER_WAY: {
-        EventReport.PASSED: State.OVERTAKEN,
-        EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
-        EventReport.NOT_THERE: State.REFUSED,
+TRANSITIONS: Mapping[AppendState, Mapping[EventReport, AppendState]] = {
+    AppendState.UNDER_WAY: {
+        EventReport.PASSED: AppendState.OVERTAKEN,
+        EventReport.NOT_ACKNOWLEDGED: AppendState.DOUBTFUL,
+        EventReport.NOT_THERE: AppendState.REFUSED,
     },
-    State.OVERTAKEN: {
-        EventReport.PASSED: State.OVERTAKEN,
-        EventReport.NOT_ACKNOWLEDGED: State.LOST,
-        EventReport.NOT_THERE: State.LOST,
+    AppendState.OVERTAKEN: {
+        EventReport.PASSED: AppendState.OVERTAKEN,
+        EventReport.NOT_ACKNOWLEDGED: AppendState.LOST,
+        EventReport.NOT_THERE: AppendState.LOST,
     },
-    State.DOUBTFUL: {
-        EventReport.PASSED: State.LOST,
-        EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
-        EventReport.NOT_THERE: State.UNKNOWN,
-        EventReport.APPENDED_AGAIN: State.AGAIN,
+    AppendState.DOUBTFUL: {
+        EventReport.PASSED: AppendState.LOST,
+        EventReport.NOT_ACKNOWLEDGED: AppendState.DOUBTFUL,
+        EventReport.NOT_THERE: AppendState.UNKNOWN,
+        EventReport.APPENDED_AGAIN: AppendState.AGAIN,
     },
-    State.AGAIN: {
-        EventReport.PASSED: State.LOST,
-        EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
-        EventReport.NOT_THERE: State.UNKNOWN,
+    AppendState.AGAIN: {
+        EventReport.PASSED: AppendState.LOST,
+        EventReport.NOT_ACKNOWLEDGED: AppendState.DOUBTFUL,
+        EventReport.NOT_THERE: AppendState.UNKNOWN,
     },
 }
 
-OUTSTANDING = frozenset({State.UNDER_WAY, State.OVERTAKEN, State.AGAIN})
+OUTSTANDING = frozenset({AppendState.UNDER_WAY, AppendState.OVERTAKEN, AppendState.AGAIN})
 """The outcome of an append is outstanding, which will decide about this event, and about all before it."""
 
 
@@ -97,9 +97,9 @@ class Link:
     event_id: str
     carried: Remembered
     """The request as later events carry it (``Stamp.remembered``) while its version is not known."""
-    state: State = State.UNDER_WAY
+    state: AppendState = AppendState.UNDER_WAY
 
-    def on(self, report: EventReport) -> State:
+    def on(self, report: EventReport) -> AppendState:
         """Applies a report about the event. Returns the state after it."""
         self.state = TRANSITIONS[self.state][report]
         return self.state
@@ -156,7 +156,7 @@ def on_their_way(in_flight: dict[str, Link]) -> list[Link]:
 
     Overtaken events are not in the log: nothing that is computed now may rest on them. They stand before all others.
     """
-    links = takewhile(lambda link: link.state is not State.OVERTAKEN, reversed(in_flight.values()))
+    links = takewhile(lambda link: link.state is not AppendState.OVERTAKEN, reversed(in_flight.values()))
     return list(islice(links, REMEMBERED_REQUESTS))[::-1]
 
 

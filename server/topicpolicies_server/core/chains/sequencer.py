@@ -50,7 +50,7 @@ from .answers import (
     reused,
     too_many,
 )
-from .link import OUTSTANDING, EventReport, Link, State, event_of
+from .link import OUTSTANDING, AppendState, EventReport, Link, event_of
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
@@ -131,7 +131,7 @@ class Sequencer:
             first.repeats.append(request)
         elif first is not None:
             self.effects.append(Settled(request, reused(request)))
-        elif (remembered := self.known(request, state)) is not None:
+        elif (remembered := self.applied_before(request, state)) is not None:
             self.effects.append(Settled(request, repeated(request, state, remembered)))
         elif chain is not None and chain.waiting >= self.most_waiting:
             self.effects.append(Settled(request, too_many(request, self.most_waiting)))
@@ -210,7 +210,7 @@ class Sequencer:
         """Returns the fold's state of a key; None: nothing is known of the key."""
         return self.view.state(key) if self.view is not None else None
 
-    def known(self, request: Request, state: KeyState | None) -> Remembered | None:
+    def applied_before(self, request: Request, state: KeyState | None) -> Remembered | None:
         """Returns the record of an applied request with the same id; None: none is known, or the request is a dry run."""
         if request.validate_only:
             return None
@@ -270,7 +270,7 @@ class Chain:
 
     @property
     def in_flight(self) -> int:
-        """How many events of this chain are appended and not yet read back."""
+        """How many events of this chain are appended and not yet folded."""
         return len(self._in_flight)
 
     @property
@@ -299,13 +299,13 @@ class Chain:
         self._remove(first)
         return True
 
-    def newest(self, head: Settings | None) -> Settings | None:
+    def expected(self, head: Settings | None) -> Settings | None:
         """Returns the head with all events applied to it that are on their way: the document that the next request is computed on."""
         if not self._newest_valid:
             document = head
             for link in self._in_flight.values():
                 change = link.request.change
-                if link.state is not State.OVERTAKEN:
+                if link.state is not AppendState.OVERTAKEN:
                     with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
                         document = change.apply(document) if change is not None else None
             self._newest, self._newest_valid = document, True
@@ -336,12 +336,12 @@ class Chain:
             return
         self._newest_valid = False
         state = link.on(EventReport.NOT_ACKNOWLEDGED if outcome_unknown else EventReport.NOT_THERE)
-        if state is not State.DOUBTFUL:
+        if state is not AppendState.DOUBTFUL:
             del self._in_flight[event_id]
-        if state is State.LOST:
+        if state is AppendState.LOST:
             self._again(link.request, not_appended(link.request))
-        elif state is not State.DOUBTFUL:
-            self._settle(link.request, outcome_not_known(link.request) if state is State.UNKNOWN else error)
+        elif state is not AppendState.DOUBTFUL:
+            self._settle(link.request, outcome_not_known(link.request) if state is AppendState.UNKNOWN else error)
         self._probe()
         self.advance(self._sequencer.state(self._key))
 
@@ -351,12 +351,12 @@ class Chain:
         state = self._sequencer.state(self._key)
         lost: list[Request] = []
         for link in list(self._in_flight.values()):
-            remembered = self._sequencer.known(link.request, state)
+            remembered = self._sequencer.applied_before(link.request, state)
             if remembered is not None:
-                self._pass(link)
+                self._settle_overtaken(link)
                 del self._in_flight[link.event_id]
                 self._settle(link.request, repeated(link.request, state, remembered))
-            elif link.on(EventReport.NOT_ACKNOWLEDGED) is State.LOST or not self._sequencer.shared():
+            elif link.on(EventReport.NOT_ACKNOWLEDGED) is AppendState.LOST or not self._sequencer.shared():
                 del self._in_flight[link.event_id]
                 lost.append(link.request)
         for request in reversed(lost):
@@ -401,13 +401,13 @@ class Chain:
         """Settles a request or appends its event. Returns False if it has to wait instead, since its answer writes nothing."""
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if version != request.submitted_version and (remembered := self._sequencer.known(request, state)) is not None:
+        if version != request.submitted_version and (remembered := self._sequencer.applied_before(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
         if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
-        before = self.newest(head) if self._in_flight else head
+        before = self.expected(head) if self._in_flight else head
         answer, after = judge_request(request, before, version)
         if answer is None and request.validate_only:
             answer = Result(Outcome.WOULD_APPLY, after, version, version, before=before)
@@ -450,7 +450,7 @@ class Chain:
     def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not next(iter(self._in_flight.values())):
-            self._pass(link)
+            self._settle_overtaken(link)
         del self._in_flight[link.event_id]
         request, sequencer = link.request, self._sequencer
         if result.status is Status.APPLIED:
@@ -460,7 +460,7 @@ class Chain:
             return
         version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
         if result.status is Status.DUPLICATE:
-            remembered = sequencer.known(request, state)  # None: the event was read while the log was opened, and did not count
+            remembered = sequencer.applied_before(request, state)  # None: the event was read while the log was opened, and did not count
             self._settle(request, outcome_not_known(request) if remembered is None else repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
             skipped = Result(Outcome.SKIPPED, None, result.version, result.version)
@@ -470,11 +470,11 @@ class Chain:
         else:
             self._settle(request, conflict(request, version))
 
-    def _pass(self, folded: Link) -> None:
+    def _settle_overtaken(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
         for link in reversed(list(takewhile(lambda link: link is not folded, self._in_flight.values()))):
-            self._newest_valid = self._newest_valid and link.state is State.OVERTAKEN
-            if link.on(EventReport.PASSED) is State.LOST:
+            self._newest_valid = self._newest_valid and link.state is AppendState.OVERTAKEN
+            if link.on(EventReport.PASSED) is AppendState.LOST:
                 del self._in_flight[link.event_id]
                 self._again(link.request, not_appended(link.request))
 

@@ -92,7 +92,7 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
         return Folded(Status.IGNORED, state.version, state.version)
     stamp = event.stamp
     first = False
-    if state.newest is None:
+    if state.newest_event is None:
         first = (context.joining and (stamp is not None or event.action is not Action.NONE)) or (
             context.joined_at is not None and _goes_on(stamp)
         )
@@ -124,7 +124,7 @@ def _goes_on(stamp: Stamp | None) -> bool:
 def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
     document = event.document
     sure = False
-    if stamp.event_id == state.newest or (state.superseded_ids is not None and stamp.event_id in state.superseded_ids):
+    if stamp.event_id == state.newest_event or (state.superseded_ids is not None and stamp.event_id in state.superseded_ids):
         request = state.remembers(stamp.request_id)
         folded = Folded(Status.DUPLICATE, request.version if request else "", request.previous if request else "")
     else:
@@ -202,7 +202,7 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
     elif first or state.joined is ALONE:  # its writer had seen more than we have
         believe(state, claimed, stamp)
         version = "" if first else version
-    elif state.newest is not None:
+    elif state.newest_event is not None:
         learn_from_restatement(state, claimed, stamp)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=not first)
     if state.document is None:
@@ -255,7 +255,7 @@ def _inferred(state: KeyState, placed: Placed, known: frozenset[str] | None, doc
     if not context.in_place:
         return infer(document, state.raw, older, state.document, known, oldest)
     owed = 0 if state.owed is None or state.owed.until < placed.published_at else state.owed.events
-    newest = Superseded(state.raw, placed.published_at, state.newest or "")
+    newest = Superseded(state.raw, placed.published_at, state.newest_event or "")
     inferred = infer_overlapping(document, newest, older, state.document, known, oldest, owed)
     owed = max(owed + len(inferred.changed) - 1, 0)
     state.owed = Owed(owed, placed.published_at + OWED_MS) if owed else None

@@ -92,7 +92,7 @@ class KeyState:
     """The last ``REMEMBERED_REQUESTS`` requests that were applied, newest last."""
     raw: Settings | None = None
     """The raw document: what a broker that has read this far shows."""
-    newest: str | None = None
+    newest_event: str | None = None
     """The id of the newest event, empty if a broker wrote it; None: no event of the key was seen."""
     older: list[Superseded] | None = None
     """Superseded events, oldest first: those within W, and some more; None if there are none, or the log has one writer."""
@@ -156,7 +156,7 @@ class KeyState:
 
         ``knows_before``: whether the raw document until now is known; it is not if there was one before the first event that was seen.
         """
-        before = self.newest
+        before = self.newest_event
         if before:
             seen = self.superseded_ids
             if seen is None:
@@ -173,7 +173,7 @@ class KeyState:
                 self._drop(older, at - window_ms)
         head = self.document
         self.raw = head if raw is not head and raw == head else raw  # equal documents are kept once
-        self.newest = event_id
+        self.newest_event = event_id
 
     def _drop(self, older: list[Superseded], oldest: int) -> None:
         """Drops superseded events, the oldest first; the last one was superseded just now and always stays."""

@@ -92,7 +92,7 @@ def _follows_what_was_seen(state: KeyState, stamp: Stamp) -> bool:
     if seen is not None and seen.since <= state.since <= seen.upto:
         return True
     return (
-        base == state.newest
+        base == state.newest_event
         or (base == state.version and base != "")
         or (state.superseded_ids is not None and base in state.superseded_ids)
     )

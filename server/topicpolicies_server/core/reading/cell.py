@@ -80,7 +80,7 @@ class Head:
 
     @property
     def position(self) -> Position:
-        """The position of the event that made this head; of an absence without an event, where the view stood that found it."""
+        """The position of the event that made this head; of an absence without an event, its version."""
         return self.placed.position if self.placed is not None else self.version
 
     def forget_before(self) -> None:
@@ -215,7 +215,7 @@ def to_bytes(cell: Cell) -> bytes:
         _index(state.raw, found),
         same(state.version, state.version),
         same(state.head_event, state.head_event),
-        None if state.newest is None else same(state.newest, state.newest),
+        None if state.newest_event is None else same(state.newest_event, state.newest_event),
         same(state.since, state.since),
         same(state.upto, state.upto),
         state.contradictions,
@@ -336,7 +336,7 @@ def from_bytes(name: str, data: bytes) -> Cell:
             found += map(_document, more)
             _restore_leftovers(state, parts, key, found)
         state.document, state.raw = _at(found, first), _at(found, live)
-        state.version, state.head_event, state.newest, state.since, state.upto = version, head_event, newest, since, upto
+        state.version, state.head_event, state.newest_event, state.since, state.upto = version, head_event, newest, since, upto
         state.contradictions = contradictions
         state.due = bool(header.flags & _DUE)
         if requests is not None:

@@ -331,10 +331,10 @@ class Watcher(ABC):
     @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while that can't be said by a token: it takes heads in another order than that of the log."""
-        return None if self._scans and not self.has_all and self._ended is None else self.place
+        return None if self._scans and not self.has_all and self._ended is None else self.resume_from
 
     @property
-    def place(self) -> Token | None:
+    def resume_from(self) -> Token | None:
         """Where another watcher can go on for the same reader, perhaps taking some changes again; None: only with a snapshot."""
         if self.has_all:
             return self._stands
@@ -366,7 +366,7 @@ class Watcher(ABC):
         """Returns the next changes, at most ``most``.
 
         Raises:
-            Lagged: the watcher can't go on; ``place`` says where it stands.
+            Lagged: the watcher can't go on; ``resume_from`` says from where.
             Replaced: the log is another one than when the watcher began.
         """
         if self._ended is not None:

@@ -108,7 +108,7 @@ class HistoryPart(Part):
                 self._wake()
             self._add_all(stretch, gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
-            place = stretch.place
+            place = stretch.token
             if not stretch.more and ready:
                 self._complete_as_of_ms = confirmed
                 if not self._synced:

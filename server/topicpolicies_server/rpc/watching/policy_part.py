@@ -181,11 +181,11 @@ class PolicyPart(Part):
                 return str(error)
             if not stretch.whole:
                 return "events between it and now are gone, and the history does not have them"
-            if stretch.place.log == place.log:  # if not, the namespace is about to follow another log
+            if stretch.token.log == place.log:  # if not, the namespace is about to follow another log
                 for piece in stretch.pieces:
                     if isinstance(piece, Recorded):  # there are no gaps
                         self._add_recorded(piece)
-                place = self._resume_from = stretch.place
+                place = self._resume_from = stretch.token
                 await self._all_taken()
                 if stretch.more:
                     continue
@@ -220,7 +220,7 @@ class PolicyPart(Part):
     def _leave(self) -> None:
         """Gives back the watcher, if there is one, and notes where it stood."""
         if self._watcher is not None and self._namespace is not None:
-            self._taken_ms, self._resume_from = self._complete_as_of_ms(), self._marked(self._watcher.place)
+            self._taken_ms, self._resume_from = self._complete_as_of_ms(), self._marked(self._watcher.resume_from)
             watcher, self._watcher = self._watcher, None
             self._namespace.unwatch(watcher)
 
