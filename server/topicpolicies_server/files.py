@@ -138,7 +138,7 @@ class Reloader:
         self.failures = 0
         """How often a line in the log said that a source's files can't be used."""
 
-    def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
+    def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> None:
         """Adds a source, which is read anew from now on.
 
         Args:
@@ -148,15 +148,11 @@ class Reloader:
                 ``OSError`` or ``ValueError`` with a message that contains no secret.
             take: puts another value in force, on the event loop; it may raise the same errors as ``read``.
             present: the value that is in force.
-
-        Returns:
-            A function that removes the source.
         """
         source = _Source(name, tuple(files), read, take, present)
         self._sources.append(source)
         if self._loop is not None:
             self._begin(source, self._loop)
-        return lambda: self._forget(source)
 
     @property
     def problems(self) -> dict[str, str]:
@@ -178,17 +174,13 @@ class Reloader:
 
     async def close(self) -> None:
         """Stops checking the files, and removes all sources."""
-        for source in list(self._sources):
-            self._forget(source)
+        for source in self._sources:
+            source.removed = True
+            source.asked.set()
+        self._sources.clear()
 
     def _begin(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
         threading.Thread(target=self._follow, args=(source, loop), name=f"reloading {source.name}", daemon=True).start()
-
-    def _forget(self, source: _Source) -> None:
-        if not source.removed:
-            self._sources.remove(source)
-        source.removed = True
-        source.asked.set()
 
     def _follow(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
         """Reads a source whenever its files have changed, on its thread, until it is removed."""

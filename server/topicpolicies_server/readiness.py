@@ -130,6 +130,7 @@ class Readiness:
             _LOG.warning("ready: the change log can be reached again, after %.1f s", seconds, extra={"fields": fields})
             self._go(State.READY)
         elif self.state is State.STARTING:
+            _LOG.debug("ready: the change log can be reached", extra={"fields": {"event": "log_reached"}})
             self._go(State.READY)
 
     def failed(self, problem: PolicyError, asked: float, now: float) -> None:

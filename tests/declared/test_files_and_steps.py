@@ -276,7 +276,7 @@ def test_what_breaks_a_constraint_is_told_with_units_and_with_the_pattern() -> N
         "{retention_policies.retention_size_in_mb: {max: 10G}, message_ttl_in_seconds: {min: 1h}, replication_clusters: {allowed: [a]}}"
     )
     size, time, clusters = parse(f"version: 1\nconstraints:\n  - {{pattern: public/a/*, fields: {fields}}}\n", "file.yaml").constraints
-    this = "a constraint of the declared policies of this server, for persistent://public/a/*,"
+    this = "a constraint of the declared policies, for persistent://public/a/*,"
     assert size.problem(20_480) == (
         f"retention_policies.retention_size_in_mb is 20G, and {this} allows at most 10G: give no more than that."
     )

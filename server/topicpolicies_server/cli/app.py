@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
@@ -17,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .exits import INTERRUPTED, ExitCode, report_other, report_problems, writing
+from .exits import INTERRUPTED, ExitCode, report_other, report_problems, terminated, writing
 from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
@@ -96,7 +98,9 @@ class Application(TyperGroup):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command and exits."""
+        """Runs a command and exits. SIGTERM ends it as Ctrl-C does, even as the first process of a container."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, terminated)
         takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
         first, others = globals_first(sys.argv[1:] if args is None else args, takes_value)
         output = output_of(first)

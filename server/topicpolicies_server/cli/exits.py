@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 import typer
 
@@ -210,6 +210,11 @@ def _discard_output() -> None:
             os.dup2(nowhere.fileno(), stream.fileno())
 
 
+def terminated(_number: int, _frame: object) -> NoReturn:
+    """Ends the process with the exit code of SIGTERM, after what has to be cleaned up."""
+    sys.exit(TERMINATED)
+
+
 @contextmanager
 def deferring(first: Callable[[], object]) -> Iterator[Callable[[], int]]:
     """Calls ``first`` in the handler of the first SIGINT or SIGTERM; the body goes on. A second one ends the body, in case it is stuck.
@@ -231,7 +236,7 @@ def deferring(first: Callable[[], object]) -> Iterator[Callable[[], int]]:
     usual = {}
     if threading.current_thread() is threading.main_thread():
         present = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, signal.SIG_DFL)}
+        usual = {number: each for number, each in present.items() if each in (signal.default_int_handler, signal.SIG_DFL, terminated)}
     for number in usual:
         signal.signal(number, handle)
     try:

@@ -60,10 +60,9 @@ def history(  # noqa: PLR0913 - options
         if topics:
             raise typer.BadParameter("It shows every event of a namespace: name a namespace.", param_hint="--follow")
         limited = getattr(context.get_parameter_source("limit"), "name", "") != "DEFAULT"
-        if since or until or by is not None or oldest_first or limited or scope is not ScopeNames.BOTH or chosen.output is Output.NAME:
-            raise typer.BadParameter(
-                "It shows every event of a namespace: leave out what chooses some, --limit and -o name too.", param_hint="--follow"
-            )
+        if since or until or by is not None or oldest_first or limited or scope is not ScopeNames.BOTH:
+            problem = "It shows every event of a namespace: leave out what chooses some, and --limit."
+            raise typer.BadParameter(problem, param_hint="--follow")
         _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
         return
     if resume_file is not None or until_synced:
@@ -160,7 +159,8 @@ def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced
         if chosen.for_programs:
             chosen.show(forms.of_message(event))
         elif event.HasField("entry"):
-            show_entry(event.entry, wide=wide)
+            if not chosen.show_names([event.entry.document.topic]):
+                show_entry(event.entry, wide=wide)
         elif (said := line(event)) is not None:
             show_folded(said, wide=wide)
 

@@ -167,21 +167,22 @@ class Cluster:
         """
         return frozenset([str(parse_topic(name)) for name in await self._source.topics(namespace)])
 
-    async def disabled_of(self, namespace: str, topics: frozenset[str] | None) -> Disabled:
+    async def disabled_of(self, namespace: str, topics: frozenset[str] | None, *, stale: bool = False) -> Disabled:
         """Returns what is disabled of a selection that is watched (``topics`` None: the namespace).
 
         Where brokers do not answer, old facts are used; a topic of which there are none counts as having no property of its own.
+        ``stale``: whether they are used at once, while new ones are asked for.
 
         Raises:
             PolicyError: what the namespace's property says is not known, and can't be found out.
         """
-        around = await _latest(self._namespaces, namespace)
+        around = await _latest(self._namespaces, namespace, stale=stale)
         if topics is None:
             return Disabled([namespace] if disabled(around.properties) else [])
         names, found = list(topics), []
         for begin in range(0, len(names), _TOPICS_AT_ONCE):
             some = names[begin : begin + _TOPICS_AT_ONCE]
-            owns = await asyncio.gather(*(_latest(self._topics, topic) for topic in some), return_exceptions=True)
+            owns = await asyncio.gather(*(_latest(self._topics, topic, stale=stale) for topic in some), return_exceptions=True)
             known = [own if isinstance(own, TopicFacts) else TopicFacts(None, {}) for own in owns]
             found += [topic for topic, own in zip(some, known, strict=True) if _disabled(around, own)]
         return Disabled(found)
@@ -240,10 +241,11 @@ def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 
-async def _latest(cache: Cache[str, _Facts], key: str) -> _Facts:
-    """Returns a fresh fact; if there is none to be had, the last one."""
-    with contextlib.suppress(PolicyError):
-        return await cache.get(key)
+async def _latest(cache: Cache[str, _Facts], key: str, *, stale: bool) -> _Facts:
+    """Returns a fresh fact; if there is none to be had, or ``stale``, the last one."""
+    if not stale:
+        with contextlib.suppress(PolicyError):
+            return await cache.get(key)
     return await cache.get(key, stale=True)
 
 

@@ -227,6 +227,7 @@ class Drift:
             reason=f"as {self._path} declares",
             version=step.document.version,
             owner=self._declared[number].owner,
+            constraints=self.constraints_of(key.topic),
         )
         if self._cluster is not None and (waiting := self._cluster.admit(namespace, request)) is not None:
             await waiting

@@ -42,7 +42,7 @@ _TELL_SECONDS = 60.0
 """How often to log that there are no answers, or no room."""
 _RARELY_SECONDS = 60.0
 """How often to ask what is also known in another way, or was refused."""
-_AGAIN_SECONDS = 5.0
+_AGAIN_SECONDS = 10.0
 """How often to ask which brokers there are, and whether a namespace that a pattern names still has its log; and when to try again what has
 failed: to load a namespace, to ask what brokers have loaded, or to find namespaces at all."""
 _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0

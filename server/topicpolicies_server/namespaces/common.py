@@ -57,6 +57,8 @@ class Common:
     """The policy keys that are in use, as objects; all others rest as bytes."""
     bytes: int = 0
     """Bytes of memory that keys and documents take, by estimate."""
+    in_vain_upto: int = 0
+    """Up to so many bytes no idle namespace is looked for; 0: one is looked for."""
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by who asks for the ends of watched logs, and for some time before (``progress``)."""
 
@@ -75,6 +77,18 @@ class Common:
             if not self.evict(spared):
                 return False
         return True
+
+    def relieved(self, spared: str) -> bool:
+        """Returns whether no more is kept than allowed. Idle namespaces are closed for it, except the spared one, which has grown.
+
+        After an attempt in vain, the next one comes when a thousandth more is kept: it looks at many namespaces.
+        """
+        most = self.limits.max_loaded_document_bytes
+        if self.bytes <= most:
+            self.in_vain_upto = 0
+        elif self.bytes > self.in_vain_upto and not self.has_room(spared):
+            self.in_vain_upto = self.bytes + most // 1_000
+        return self.bytes <= most
 
     def no_room(self, what: str) -> LogError:
         """Makes the RESOURCE_EXHAUSTED error: there is no room for ``what``."""

@@ -71,8 +71,8 @@ class Follower:
         """The keys of this view, and the bytes of their documents, as ``Common`` counts them; None: it does not any more."""
         self.size = 0
         """Bytes of the view's documents."""
-        self.unsaved = 0
-        """How many events came since the last checkpoint of the view."""
+        self._came = self._saved = 0
+        """How many events came, and how many of them are in the last checkpoint of the view."""
         self._last: dict[int, Placed] = {}
         self._anchors: dict[int, tuple[Position, str]] = {}
         """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
@@ -275,14 +275,19 @@ class Follower:
             return None
         return Checkpoint(self._namespace, place, view.context, tuple(view.complete), self.size, self.unreadable, view.copy())
 
+    @property
+    def unsaved(self) -> int:
+        """How many events came since the last checkpoint of the view."""
+        return self._came - self._saved
+
     async def save(self, checkpoints: Checkpoints, seconds: float) -> None:
         """Writes a checkpoint, unless the log's reader has not read what was taken by proof of it within so many seconds."""
-        loop, events, checkpoint = asyncio.get_running_loop(), self.unsaved, self.checkpoint()
+        loop, events, checkpoint = asyncio.get_running_loop(), self._came, self.checkpoint()
         until = loop.time() + seconds
         while checkpoint is not None and self.trusted:
             if self.is_read_back(checkpoint.place.start.positions):
                 if await checkpoints.write(checkpoint):
-                    self.unsaved -= events
+                    self._saved = max(self._saved, events)
                 return
             if loop.time() >= until:
                 return
@@ -308,7 +313,8 @@ class Follower:
         self.readback = ReadBack(log.partitions, log.follows, older.positions)
         self.size = older.size
         self.counted, older.counted = older.counted, (0, 0)
-        self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
+        self._came, self._saved = older._came, older._saved
+        self._last, self._anchors, self._events = older._last, older._anchors, older._events
 
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         self.view = restored.view
@@ -327,7 +333,7 @@ class Follower:
         finally:
             if self._folded:
                 self._note()
-            self.unsaved += len(events)
+            self._came += len(events)
             for placed in events:
                 self._last[placed.partition] = placed
                 if placed.event is not None or placed.problem:
@@ -383,9 +389,7 @@ class Follower:
         common, (keys, size) = self._common, self.counted
         self.counted = len(self.view), self.size
         common.count(self.counted[0] - keys, self.counted[1] - size)
-        if not common.over_capacity or common.has_room(spared=self._namespace):
-            return
-        if self._is_first and not self._caught_up:
+        if not common.relieved(self._namespace) and self._is_first and not self._caught_up:
             self.lost(common.no_room(self._namespace))
 
     def _note(self) -> None:

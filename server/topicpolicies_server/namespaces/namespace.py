@@ -106,6 +106,7 @@ class Namespace:
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self._failed = False
+        self._waiters = 0
         self._ready: asyncio.Future[None] | None = None
         """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
         waits."""
@@ -270,7 +271,7 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        updates, used = self.updates, self._watching or self._holders or self._ready is not None or self._progress.waits
+        updates, used = self.updates, self._watching or self._holders or self._waiters or self._progress.waits
         return bool(used or updates.open or updates.sequencer.chains or updates.repairs.due or self._loading)
 
     def idle_since(self) -> float:
@@ -339,6 +340,8 @@ class Namespace:
     async def save(self, events: float, seconds: float) -> None:
         """Writes a checkpoint if so many events came since the last one (``Follower.save``)."""
         checkpoints, served = self._common.checkpoints, self.served
+        if self.reading is not None and self.reading.continues:
+            return  # the view that serves is further than the places of its follower
         if checkpoints is not None and served is not None and served.unsaved >= events:
             await served.save(checkpoints, seconds)
 
@@ -362,7 +365,11 @@ class Namespace:
                 raise error
             if self._ready is None:
                 self._ready = self._loop.create_future()
-            await asyncio.shield(self._ready)
+            self._waiters += 1
+            try:
+                await asyncio.shield(self._ready)
+            finally:
+                self._waiters -= 1
         self.updates.last_used = self._loop.time()
         assert self.view is not None and self.hub is not None, "it serves"
         return self.view, self.hub

@@ -35,6 +35,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..errors import PolicyError
 from ..fold.fold import Folded, KeyState, Status, restatement
+from ..fold.operation import conditional
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
@@ -186,8 +187,9 @@ class Sequencer:
     def reopened(self) -> None:
         """Handles a log that was opened anew and read to its end.
 
-        A request that is not among the applied ones then is computed again if only this process writes the log; else its event may still
-        come, and is appended again, under its id.
+        A request that is not among the applied ones then is computed again if only this process writes the log. Others are appended again,
+        under their ids: where others write too, the event may still come; that an event with conditions was applied may not be known; and
+        the changes of a batch keep their order.
         """
         for key, chain in list(self._chains.items()):
             chain.reopened()
@@ -351,14 +353,17 @@ class Chain:
         state = self._sequencer.state(self._key)
         lost: list[Request] = []
         for link in list(self._in_flight.values()):
-            remembered = self._sequencer.applied_before(link.request, state)
+            request, stamp = link.request, link.event.stamp
+            remembered = self._sequencer.applied_before(request, state)
+            unsure = state is not None and state.joining and stamp is not None and conditional(stamp)
+            alone = not self._sequencer.shared() and request.batch is None and not unsure
             if remembered is not None:
                 self._settle_overtaken(link)
                 del self._in_flight[link.event_id]
-                self._settle(link.request, repeated(link.request, state, remembered))
-            elif link.on(EventReport.NOT_ACKNOWLEDGED) is AppendState.LOST or not self._sequencer.shared():
+                self._settle(request, repeated(request, state, remembered))
+            elif link.on(EventReport.NOT_ACKNOWLEDGED) is AppendState.LOST or alone:
                 del self._in_flight[link.event_id]
-                lost.append(link.request)
+                lost.append(request)
         for request in reversed(lost):
             self._again(request, not_appended(request))
         for link in list(self._in_flight.values()):

@@ -38,7 +38,7 @@ class Constraint(NamedTuple):
     def problem(self, value: Any) -> str:
         """Returns what is wrong with a value, and what to do; empty: nothing."""
         name, field = format_path(self.path), self.path[-1]
-        this = f"a constraint of the declared policies of this server, for {self.topics},"
+        this = f"a constraint of the declared policies, for {self.topics},"
         if self.least is not None and value < self.least:
             least = self.with_unit(self.least, field)
             return f"{name} is {self.with_unit(value, field)}, and {this} wants at least {least}: give no less than that."

@@ -356,9 +356,8 @@ class View:
 
     def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed) -> Head:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        self.number += 1
         size = documents.size(document) if document is not None else 0
-        head = Head(cell.key, document, version, previous, placed, self.number, placed.partition, size)
+        head = Head(cell.key, document, version, previous, placed, self.number + 1, placed.partition, size)
         there, was_there = head.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
@@ -373,6 +372,7 @@ class View:
             self._heads += 1
         cell.head = head
         self._cells.move_to_end(cell.name)
+        self.number = head.number
         return head
 
     def _remember(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:

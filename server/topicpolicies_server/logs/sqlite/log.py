@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -165,7 +166,8 @@ class SqliteNamespaceLog:
         except BaseException as error:
             self._leave()
             if entries is not None:
-                entries.connection.close()
+                with suppress(RuntimeError):  # the threads have ended, and so has the process's use of the file
+                    readers.submit(entries.connection.close)
             if isinstance(error, ERRORS):
                 raise file.unreadable(f"The change log of {self._namespace.name}", error) from error
             raise

@@ -213,7 +213,7 @@ class PolicyPart(Part):
                     async with asyncio.timeout(cluster.poll_seconds):
                         await self._begin_anew.wait()
                 with contextlib.suppress(PolicyError):
-                    self._disabled = await cluster.disabled_of(self.name, self._selection.topics)
+                    self._disabled = await cluster.disabled_of(self.name, self._selection.topics, stale=True)
         finally:
             cluster.polled -= 1
 
