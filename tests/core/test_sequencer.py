@@ -477,6 +477,17 @@ def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_n
     assert not bench.wanted
 
 
+def test_after_a_reopening_the_changes_of_a_batch_that_are_not_in_the_log_are_made_in_their_order(bench: Bench) -> None:
+    batch: dict[PolicyKey, int] = {}
+    first, second = bench.set(1, batch=batch), bench.set(2, batch=batch)
+    bench.wanted.clear()
+    bench.sequencer.reopened()
+    bench.perform()
+    bench.land_all()
+    assert [bench.result(each).version for each in (first, second)] == ["0001", "0002"]
+    assert bench.document() == TopicPolicies(max_producer_per_topic=2)
+
+
 def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_after_it(bench: Bench) -> None:
     batch: dict[PolicyKey, int] = {}
     lost, there = bench.set(1, batch=batch), bench.set(2, batch=batch)

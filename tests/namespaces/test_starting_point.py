@@ -21,7 +21,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.follower import Follower
-from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.namespace import Namespace, Phase
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 
@@ -100,6 +100,34 @@ def test_a_log_that_was_lost_is_read_from_the_place_of_the_view() -> None:
         assert await bench.value() == 10
         await loaded_anew(bench)
         assert resumed(bench) and await bench.value() == 10
+
+    kept(scenario)
+
+
+def test_no_checkpoint_is_written_while_the_log_is_read_anew_behind_the_view_that_served() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.set(1)
+        await lost(bench)
+        bench.elsewhere(9)
+        saving: list[Follower] = []
+
+        async def save(follower: Follower, *_: object) -> None:
+            saving.append(follower)
+
+        async def long(*_: object) -> None:
+            await asyncio.sleep(1)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Follower, "save", save)
+            patched.setattr(Namespace, "_until_all_seen", long)
+            await asyncio.sleep(0.7)
+            older, reading = served(bench), bench.namespace.reading
+            assert reading is not None and reading.view is older.view and reading.positions != older.positions
+            await bench.namespace.save(0, 0.0)
+            assert saving == [], "its places are not those of its view any more"
+            await bench.namespace.ready()
+            await bench.namespace.save(0, 0.0)
+        assert set(saving) == {reading}
 
     kept(scenario)
 
