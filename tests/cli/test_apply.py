@@ -401,7 +401,7 @@ def test_what_another_owner_declared_is_not_changed_unless_forced(recorded: Term
         (refused,) = error["refused"]
         assert refused["error"]["reason"] == "OWNED_BY_OTHER"
         assert [each["field"] for each in refused["error"]["violations"]] == ["max_producer_per_topic"]
-        assert "payments declared max_producer_per_topic; --force" in recorded.run("apply", other).stderr
+        assert "payments declared max_producer_per_topic; apply --force" in recorded.run("apply", other).stderr
         assert "message_ttl_in_seconds" not in recorded.json("get", ORDERS)["policies"], "a part was applied"
     assert recorded.run("apply", declare("platform", "message_ttl_in_seconds: 60")).exit_code == 0, "this is nobody's"
     assert recorded.run("apply", declare("platform", "max_producer_per_topic: 7"), "--force").exit_code == 0

@@ -64,13 +64,20 @@ def test_explain_has_type_unit_special_values_example_and_pulsar_admins_command(
     assert (told["0"], told["-1"], told["unset"]) == ("never", "is refused", "as the namespace or broker says")
     assert "set-message-ttl [-t | --ttl] TOPIC" in told["pulsar-admin"] and told["example"].endswith("=3h")
     assert terminal.json("explain", "set-message-ttl") == terminal.json("explain", "message-ttl") == told
-    assert terminal.json("explain", "ttl") == told and "dispatch_rate, publish_rate" in terminal.run("explain", "rate").stderr
+    assert terminal.json("explain", "ttl") == told
+    rates = terminal.run("explain", "rate")
+    assert rates.exit_code == 0 and len(rates.stdout.splitlines()) == 5 and "\npublish_rate " in rates.stdout
+    assert len(terminal.json("explain", "dedup")["fields"]) == 2
+    assert terminal.json("explain", "cluster")["field"] == "replication_clusters"
+    assert terminal.json("explain", "limit_size") == terminal.json("explain", "backlog-quota")
+    assert "topicpolicies update --help" in terminal.run("explain", "update").stderr
     rate = terminal.json("explain", "dispatch_rate.dispatch_throttling_rate_in_msg")
     assert (rate["0"], rate["-1"]) == ("no limit", "no limit")
     assert "back_log_quota_map.KEY.limit_size" in terminal.json("explain", "backlog-quota")["fields"]
     assert len(terminal.run("explain").stdout.splitlines()) == len(FIELDS)
     assert terminal.failing("explain", "no_such")[0] == 2
     assert "topicpolicies explain" in terminal.run("update", TOPIC, "no_such=1").stderr
+    assert "Is message_ttl_in_seconds meant?" in terminal.run("update", TOPIC, "ttl=3h").stderr
 
 
 SETS = {
@@ -94,7 +101,7 @@ def test_every_command_of_pulsar_admin_sets_gets_and_removes(terminal: Terminal)
     assert {name for name in VERBS if name.startswith("set-")} == SETS.keys()
     refused = {"set-replication-clusters", "set-entry-filters-per-topic"}  # they need facts about a cluster
     for name, flags in SETS.items():
-        ended = terminal.run(name, *flags, TOPIC)
+        ended = terminal.run(name, *flags, TOPIC, "-o", "json")
         if name in refused and ended.exit_code:
             continue
         assert (ended.exit_code, ended.stdout) == (0, ""), (name, ended.output)
@@ -156,6 +163,8 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
     editor.write_text('#!/bin/sh\necho "max_producer: 3" >> "$1"\n')
     ended = terminal.run("edit", TOPIC)  # an editor that never corrects the text is not started for ever
     assert ended.exit_code == 2 and "max_producer" in ended.stderr
+    monkeypatch.setenv("EDITOR", "false")
+    assert terminal.run("edit", TOPIC).stderr == "Error: The editor false ended with 1: nothing was changed.\n"
     kept = Path(ended.stderr.splitlines()[0].removeprefix("What you wrote is kept in ").removesuffix("."))
     assert kept.read_text().endswith("max_producer: 3\n")
     shutil.rmtree(kept.parent)

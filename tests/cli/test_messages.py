@@ -79,6 +79,23 @@ def test_why_no_server_can_be_reached_is_told_without_grpcs_words(terminal: Term
         assert f"No server can be reached at {terminal.address} ({said}). Name it" in terminal.run("get", TOPIC).stderr
 
 
+def test_what_listens_without_tls_or_without_grpc_is_told_whichever_address_of_the_host_failed_last(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "UNKNOWN: ipv6:%5B::1%5D:1: Failed to connect to remote host: Connection refused"
+    for words, option, said in (
+        (refused, "--tls", "does not use TLS. Say --no-tls"),
+        (refused, "--no-tls", "it may require TLS (--tls), or it is not a gRPC server"),
+        ("UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2 (Expected SETTINGS)", "--no-tls", "is not a gRPC server"),
+    ):
+
+        def silent(*_: object, why: str = words, **_extra: object) -> None:
+            raise Unavailable(f"failed to connect to all addresses; last error: {why}", code=StatusCode.UNAVAILABLE)
+
+        monkeypatch.setattr("topicpolicies.Client.get", silent)
+        assert said in terminal.run("get", TOPIC, option).stderr
+
+
 @pytest.mark.parametrize("address", ["http://me:fish@host:1", "me:fish@host:1", "me:fish@host"])
 @pytest.mark.parametrize("command", [("get", TOPIC), ("health",), ("doctor",)])
 def test_a_password_in_the_address_of_a_server_is_refused_and_not_told(terminal: Terminal, command: tuple[str, ...], address: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import pytest
 from google.protobuf.message import Message
 from hypothesis import given
@@ -118,9 +120,11 @@ def test_a_row_that_is_too_long_for_the_columns_of_the_others_does_not_fold_them
 
 def test_a_long_line_is_folded_on_a_terminal_and_only_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     line = "  12:00  " + "words " * 30 + "end"
-    for room, wide, folded in ((0, False, False), (80, True, False), (80, False, True)):
-        monkeypatch.setattr(rendering, "terminal_width", lambda room=room: room)
-        rendering.show_folded(line, wide=wide)
+    monkeypatch.setenv("COLUMNS", "80")
+    for terminal, wide, folded in ((False, False, False), (True, True, False), (True, False, True)):
+        monkeypatch.setattr("sys.stdout.isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setattr(rendering, "WIDE", ContextVar("WIDE", default=wide))
+        rendering.show_folded(line)
         shown = capsys.readouterr().out.splitlines()
         assert (len(shown) > 1, max(map(len, shown)) <= 80) == (folded, folded)
         assert " ".join(" ".join(shown).split()) == " ".join(line.split()) and shown[0].startswith("  12:00  words")

@@ -165,7 +165,7 @@ def test_export_as_json_declares_the_same_as_yaml(recorded: Terminal, tmp_path: 
         "policies"
     ]
     file = tmp_path / "policies.json"
-    assert recorded.run("export", A, "--output", "json", "-f", str(file)).exit_code == 0
+    assert json.loads(recorded.run("export", A, "--output", "json", "-f", str(file)).stderr)["note"] == f"wrote {file}: 2 documents"
     assert json.loads(file.read_text()) == exported
     for form in ((), ("--output", "json")):
         file.write_text(recorded.run("export", A, *form).stdout)

@@ -18,6 +18,7 @@ class FakeSource:
 
     def __init__(self) -> None:
         self.facts = ClusterFacts("here", BrokerFacts(TopicPolicies(), max_message_size=1000))
+        self.name = self.facts.name
         self.properties: dict[str, dict[str, str]] = {}
         self.missing: set[str] = set()
         self.asked: Counter[str] = Counter()

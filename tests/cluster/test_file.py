@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
 async def test_a_file_answers_with_the_facts_that_brokers_would_have(path: Path) -> None:
     source = FileSource(path, Reloader())
     cluster = await source.cluster()
-    assert cluster.name == "us"
+    assert cluster.name == source.name == "us"
     assert cluster.broker is not None
     assert (cluster.broker.max_message_size, cluster.broker.max_ensemble) == (1000, 5)
     assert cluster.broker.entry_filters == frozenset({"by-region"})

@@ -267,7 +267,7 @@ def test_what_declares_a_value_that_a_constraint_of_another_file_forbids_is_refu
         if not refused:
             load([tmp_path])
             continue
-        with pytest.raises(InvalidArgument, match=r"max_producer_per_topic is 10, and a constraint .* allows at most 9"):
+        with pytest.raises(InvalidArgument, match=r"^one\.yaml:4: max_producer_per_topic is 10, and a constraint .* allows at most 9"):
             load([tmp_path])
 
 
@@ -281,4 +281,4 @@ def test_what_breaks_a_constraint_is_told_with_units_and_with_the_pattern() -> N
         f"retention_policies.retention_size_in_mb is 20G, and {this} allows at most 10G: give no more than that."
     )
     assert time.problem(60) == f"message_ttl_in_seconds is 1m, and {this} wants at least 1h: give no less than that."
-    assert clusters.problem(["b"]) == f"replication_clusters has a value that {this} does not allow: choose of a."
+    assert clusters.problem(["a", "b"]) == f"replication_clusters: b is not allowed by {this.rstrip(',')}; allowed: a."

@@ -97,6 +97,7 @@ async def test_drift_is_put_back_but_never_what_another_owner_has_declared(servi
         await becomes(api, ORDERS, max_producer_per_topic=5, compaction_threshold=10, message_ttl_in_seconds=60)
         *_, last = await api.history(topic=ORDERS)
         assert (last.actor, last.owner) == ("declared", "payments")
+        assert server.printed.count(f"{ORDERS} (LOCAL) was put back as payments declares") == 1
         await api.delete(OTHERS)
         await becomes(api, OTHERS, **others)
         mine = declare(tmp_path / "platform.yaml", "platform", f"{{topic: {ORDERS}, set: {{max_producer_per_topic: 9}}}}")

@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
 from .exits import INTERRUPTED, ExitCode, report_other, report_problems, terminated, writing
-from .settings import Output, Settings, TlsFlags, WrongUsage, with_port
+from .settings import WIDE, Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -108,9 +108,9 @@ class Application(TyperGroup):
         with writing(json=json, utf_8=json or output == "yaml"):
             try:
                 code = super().main(_arranged(first, others), *rest, **(extra | {"standalone_mode": False}))
-            except typer.Abort:
-                typer.echo("Nothing was changed.", err=True)
-                code = ExitCode.ERROR
+            except typer.Abort as error:  # at a prompt: Ctrl-C or Ctrl-D, both in the line of the question, or the answer was no
+                typer.echo("\nNothing was changed." if error.__context__ else "Nothing was changed.", err=True)
+                code = INTERRUPTED if isinstance(error.__context__, KeyboardInterrupt) else ExitCode.ERROR
             except ModuleNotFoundError as error:
                 name = (error.name or "").partition(".")[0]
                 if name.startswith("topicpolicies"):
@@ -159,7 +159,7 @@ def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple
         argument = args[at]
         long = argument.startswith("--")
         name, together, _ = argument.partition("=") if long else (argument[:2], argument[2:], "")
-        if name in takes_value and (long or _command(others) not in VERBS):
+        if name in takes_value and (long or argument == "-o" or _command(others) not in VERBS):
             end = at + 1 + (takes_value[name] and not together)
             first += args[at:end]
         else:
@@ -196,7 +196,7 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     if others[:1] == ["--version"]:
         return [*first, "version", *others[1:]]
     if command in VERBS:
-        if "-o" in others or output:
+        if output and command.startswith("get-"):
             told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
             raise WrongUsage(told)
         return [*first, *others]
@@ -263,6 +263,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
     if context.invoked_subcommand in {*SERVERS, "config"}:  # the environment says how clients call: these have options of a server
         sources = {each.name: context.get_parameter_source(each.name) for each in fields(flags)}
         flags = replace(flags, **{name: None for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"})
+    WIDE.set(output is Output.WIDE)
     context.obj = Settings(
         server=with_port(server),
         output=output,

@@ -287,9 +287,12 @@ def export_(
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        if not documents:
+            chosen.note(f"There are no documents in {', '.join(namespaces)}.")
         text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
+            chosen.note(f"wrote {file}: {_documents(len(documents))}")
             return
     typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
@@ -367,7 +370,7 @@ def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], own
         if step.error is None and others:
             violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
             told = ", ".join(f"{other} declared {path}" for path, other in others.items())
-            message = f"{told}; --force changes it all the same."
+            message = f"{told}; apply --force changes it all the same."
             step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
     for why in unknown.values():
         chosen.note(f"{why}, so it is not known what other owners have declared.")

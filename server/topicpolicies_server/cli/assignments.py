@@ -21,6 +21,7 @@ from topicpolicies.v1.service_pb2 import LIST_OPERATION_REPLACE
 from topicpolicies.values import Target, ValueProblem, assign
 
 from ..declared.values import canonical, find, is_number, number, structured
+from .fields import meant
 
 _ASSIGNMENT = re.compile(r"((?:`[^`]*`|[^`=])*?)([+-]?)=(.*)", re.DOTALL)
 """A ``=`` between backticks belongs to the path."""
@@ -60,7 +61,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[
             violations.append(Violation(text, problem.reason, str(problem)))
     for text in unset:
         try:
-            path = format_path(find(text).path)
+            path = format_path(_find(text).path)
             if path in result.values:
                 raise ValueProblem("OVERLAPPING_PATHS", f'"{text}" is both set and unset.')
         except ValueProblem as problem:
@@ -80,7 +81,7 @@ def _add(result: Assignments, text: str, units: Mapping[str, str]) -> None:
         raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is not an assignment: write path=value, or --unset {text} to clear it.')
     name, operator, text = found.groups()
     operation = _OPERATORS[operator]
-    target = find(name)
+    target = _find(name)
     path = format_path(target.path)
     value = _value(target, text, units.get(path, ""))
     if operation != LIST_OPERATION_REPLACE:
@@ -96,6 +97,16 @@ def _add(result: Assignments, text: str, units: Mapping[str, str]) -> None:
     elif path in result.values:
         raise ValueProblem("OVERLAPPING_PATHS", f'"{path}" is given twice.')
     result.values[path] = value
+
+
+def _find(text: str) -> Target:
+    """Returns what a path names; if it is a word of names of fields, the error says which may be meant."""
+    try:
+        return find(text)
+    except ValueProblem as problem:
+        if names := meant(text.lower()):
+            raise ValueProblem(problem.reason, f'"{text}" is not a path. Is {" or ".join(names)} meant?') from None
+        raise
 
 
 def _value(target: Target, text: str, bare: str) -> Any:

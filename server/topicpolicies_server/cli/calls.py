@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from topicpolicies.addresses import is_local, places_of
 
 from ..escaping import printable
 from . import forms
-from .exits import reporting
+from .exits import accepts, reporting
 from .settings import Settings
 
 SILENT_SECONDS = 3.0
@@ -39,7 +38,7 @@ def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
 
     ``listening``: whether a server has to listen, if its address is of this machine.
     """
-    with reporting(chosen.output, chosen.server):
+    with reporting(chosen.output, chosen):
         check(chosen)
         token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
         with Client(chosen.server, tls=chosen.tls_flags.of_client(), token=token, timeout=chosen.timeout_seconds) as client:
@@ -116,15 +115,10 @@ def check(chosen: Settings) -> None:
 
 def _check_listening(server: str, seconds: float) -> None:
     """Waits until a server listens, if its address is of this machine: a client would go on trying until its timeout."""
-    places = [place for place in places_of(server) if not place.path] if is_local(server) else []
+    if not is_local(server) or places_of(server)[0].path:
+        return
     end = time.monotonic() + seconds
-    while places:
-        for place in places:
-            try:
-                socket.create_connection((place.host, place.port), timeout=max(0.1, end - time.monotonic())).close()
-            except OSError:
-                continue
-            return
+    while not accepts(server, max(0.1, end - time.monotonic())):
         if time.monotonic() + 0.1 > end:
             told = f"No server listens at {server}. Start one on this machine with topicpolicies serve, or name another with --server."
             raise TopicPoliciesError(told, code=StatusCode.UNAVAILABLE)

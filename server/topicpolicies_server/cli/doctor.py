@@ -176,7 +176,7 @@ class Doctor:
 def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequence[str], scratch: str) -> None:
     """Checks a running server as its client. ``scratch``: the namespace or topic of which a change is checked; empty: none is."""
     run.check("address", lambda: connected(places_of(chosen.server)))
-    run.check("server.service", lambda: _service(client, chosen.server))
+    run.check("server.service", lambda: _service(client, chosen))
     run.check("server.readiness", lambda: _ready(chosen))
     for namespace in namespaces:
         run.check("server.namespace", lambda name: _namespace(client, name), namespace)
@@ -201,15 +201,15 @@ def connected(places: Sequence[Place]) -> str:
     return ", ".join(map(str, places))
 
 
-def _service(client: Client, server: str) -> str:
+def _service(client: Client, chosen: Settings) -> str:
     try:
         info = client.server_info(timeout=_SECONDS)
     except TopicPoliciesError as error:
         if error.code is StatusCode.UNIMPLEMENTED:
             raise Problem(f"it is another gRPC service ({error.message})") from None
         if error.code is StatusCode.UNAUTHENTICATED:
-            raise Problem(message_of(error, server), "Give it a token that the server accepts: --token-file FILE.") from None
-        raise Problem("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, server)) from None
+            raise Problem(message_of(error, chosen), "Give it a token that the server accepts: --token-file FILE.") from None
+        raise Problem("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, chosen)) from None
     log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
     return f"version {info.version}, log {log.lower()}, writers {writers.lower()}"
 

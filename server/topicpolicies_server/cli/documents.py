@@ -21,7 +21,7 @@ from .exits import ExitCode, reporting
 from .fields import complete
 from .moments import parse_moment, read_at
 from .rendering import show_columns, show_differences
-from .settings import Output, ScopeName, ScopeNames, Settings, Topic, WrongUsage, full_namespace, settings
+from .settings import ScopeName, ScopeNames, Settings, Topic, WrongUsage, full_namespace, settings
 
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")]
 Scopes = Annotated[ScopeNames, typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")]
@@ -223,7 +223,7 @@ def list_(
         chosen.show(forms.of_documents(documents) | {"resume_token": pages[0].resume_token})
     elif not chosen.show_names(document.topic for document in documents):
         rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
-        show_columns(rows, wide=chosen.output is Output.WIDE)
+        show_columns(rows)
         typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 

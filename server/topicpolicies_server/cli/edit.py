@@ -19,7 +19,7 @@ from ..declared.steps import Step, steps
 from . import forms
 from .calls import calling
 from .documents import OneScope, ValidateOnly, options_of_change, show_change
-from .settings import ScopeName, Topic, WrongUsage, settings
+from .settings import ScopeName, Topic, settings
 
 _MOST_ATTEMPTS = 10
 """How often a text that is wrong is edited again: an editor that is a program would go on for ever."""
@@ -99,7 +99,7 @@ def _in_editor(text: str, file: Path) -> str:
     try:
         ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
     except OSError as error:
-        raise WrongUsage(f"The editor {editor} can't be run ({error.strerror}): set EDITOR.") from None
+        raise OSError(error.errno, f"{error.strerror}: set EDITOR.", f"The editor {editor} can't be run") from None
     if ended:
-        raise WrongUsage(f"The editor {editor} ended with {ended}; nothing was changed.")
+        raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {ended}")
     return file.read_text(encoding="utf-8")

@@ -37,8 +37,8 @@ _STATES = {
 _CHANGED = (HistoryOutcome.HISTORY_OUTCOME_APPLIED, HistoryOutcome.HISTORY_OUTCOME_RESTATED)
 
 
-def show_entry(entry: HistoryEntry, *, wide: bool) -> None:
-    """Prints an event of the history in two or three lines, on a terminal folded to its width unless ``wide``."""
+def show_entry(entry: HistoryEntry) -> None:
+    """Prints an event of the history in two or three lines, on a terminal folded to its width."""
     what = enum_name(HistoryKind.DESCRIPTOR, entry.kind).lower()
     restated = _RESTATED.get(entry.kind) if entry.outcome == HistoryOutcome.HISTORY_OUTCOME_RESTATED else None
     if entry.outcome not in _CHANGED:
@@ -47,9 +47,9 @@ def show_entry(entry: HistoryEntry, *, wide: bool) -> None:
     if entry.HasField("document"):
         where = f"{printable(entry.document.topic)}  {scope_name(entry.document)}  version {entry.document.version}"
     typer.secho(f"{_stamp(entry.time)}  {where}", bold=True)
-    show_folded(f"  {restated or f'{what}  by {_who(entry)}'}", wide=wide)
+    show_folded(f"  {restated or f'{what}  by {_who(entry)}'}")
     if change := _change(entry):
-        show_folded(f"    {change}", wide=wide)
+        show_folded(f"    {change}")
 
 
 def gap_line(gap: HistoryGap) -> str:

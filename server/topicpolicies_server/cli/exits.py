@@ -8,6 +8,7 @@ import json as json_module
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 import typer
 
 from ..escaping import printable
-from .settings import Output
+from .settings import Output, Settings
 
 if TYPE_CHECKING:
     from topicpolicies import TopicPoliciesError
@@ -58,14 +59,16 @@ _CODES = {
     "DEADLINE_EXCEEDED": ExitCode.UNAVAILABLE,
 }
 _CLOSED = "The server at {} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."
+_PLAIN = "The server at {} does not use TLS. Say --no-tls if the network to it is safe."
 _CONNECTING = {
     "CERTIFICATE_VERIFY_FAILED": "The server at {} is not trusted: no authority that this client knows has signed its certificate. "
     "Say --tls-ca FILE.",
     "Hostname Verification Check failed": "The certificate of the server at {} is for another name. "
     "Say --tls-server-name NAME if that is intended.",
-    "WRONG_VERSION_NUMBER": "The server at {} does not use TLS. Say --no-tls if the network to it is safe.",
+    "WRONG_VERSION_NUMBER": _PLAIN,
     "Failed to create security handshaker": "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and "
     "--tls-key is the certificate's key.",
+    "Failed parsing HTTP/2": "The server at {} is not a gRPC server: name the port that serve says it listens on, 6680 by default.",
     "recvmsg:Connection reset": _CLOSED,
     "Socket closed": _CLOSED,
 }
@@ -100,14 +103,14 @@ def exit_codes(*, detailed: bool) -> Iterator[None]:
 
 
 @contextmanager
-def reporting(output: Output, server: str = "") -> Iterator[None]:
-    """Reports an error of the body on standard error, and ends the command with its exit code."""
+def reporting(output: Output, called: Settings | None = None) -> Iterator[None]:
+    """Reports an error of the body on standard error, and ends the command with its exit code. ``called``: how a server was called."""
     from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
     try:
         yield
     except TopicPoliciesError as error:
-        report(error, output, server)
+        report(error, output, called)
         raise typer.Exit(exit_code(error)) from None
     except OSError as error:
         if error.filename is None:  # an error of the output, which ``writing`` reports
@@ -123,9 +126,9 @@ def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:
     return told | {name: value for name, value in more.items() if value}
 
 
-def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
+def report(error: TopicPoliciesError, output: Output, called: Settings | None = None) -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
-    message = message_of(error, server)
+    message = message_of(error, called)
     if output is Output.JSON:
         typer.echo(json_module.dumps({"error": error_json(error, message)}), err=True)
     elif len(error.violations) < 2:
@@ -137,17 +140,19 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
             typer.echo(printable(f"  - {violation.field}: {told}"), err=True)
 
 
-def message_of(error: TopicPoliciesError, server: str) -> str:
+def message_of(error: TopicPoliciesError, called: Settings | None) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
     from topicpolicies import OutcomeUnknown  # noqa: PLC0415
+    from topicpolicies.channels import credentials_for  # noqa: PLC0415
 
     message = error.message
     if isinstance(error, OutcomeUnknown):
         return f"{message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
     if error.reason == "CREDENTIALS_MISSING":
         return f"{message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
-    if error.reason or not server:
+    if error.reason or called is None:
         return message
+    server = called.server
     unresolved = "errors resolving " in message  # as gRPC says it
     if unresolved or "failed to connect to all addresses" in message:
         last = _LAST.search(message)
@@ -155,10 +160,23 @@ def message_of(error: TopicPoliciesError, server: str) -> str:
         for words, meaning in _CONNECTING.items():
             if words in message:
                 return meaning.format(server)
+        if detail == "Connection refused" and accepts(server):  # it is the error of another address of the host
+            return (_PLAIN if credentials_for(server, called.tls_flags.of_client()) else _CLOSED).format(server)
         return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
     if error.code.name == "DEADLINE_EXCEEDED":
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
     return message
+
+
+def accepts(server: str, seconds: float = 1.0) -> bool:
+    """Whether connections to an address are accepted, by one of the places that it names. ``seconds``: how long to wait for each."""
+    from topicpolicies.addresses import places_of  # noqa: PLC0415
+
+    for place in places_of(server):
+        with suppress(OSError):
+            socket.create_connection((place.host, place.port), seconds).close()
+            return True
+    return False
 
 
 def report_other(reason: str, message: str, *, json: bool, code: str = "UNKNOWN") -> None:

@@ -14,8 +14,9 @@ from topicpolicies.values import ValueProblem, kind_name, map_value
 
 from ..declared.definition import comment_of, meanings, unit_of
 from ..declared.values import find
+from .app import COMMANDS
 from .exits import reporting
-from .fields import FIELDS, Row, complete, paths
+from .fields import FIELDS, Row, complete, meant, paths
 from .rendering import show_columns
 from .settings import settings
 from .verbs import VERBS
@@ -26,7 +27,7 @@ def explain(
     field: Annotated[
         str,
         typer.Argument(
-            metavar="FIELD", help="A field, a word of its name, or pulsar-admin's command; default: all.", autocompletion=complete
+            metavar="FIELD", help="A field, a word of fields' names, or pulsar-admin's command; default: all.", autocompletion=complete
         ),
     ] = "",
 ) -> None:
@@ -40,22 +41,24 @@ def explain(
       topicpolicies explain messageTTLInSeconds -o json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    if not field:
-        every = TopicPolicies.DESCRIPTOR.fields_by_name
-        if chosen.for_programs:
-            chosen.show({"fields": [explanation(name, every[name]) for name in FIELDS]})
-        else:
-            show_columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in FIELDS)
-        return
+    names = list(FIELDS)
     with reporting(chosen.output):
         try:
-            target = find(VERBS.get(field) or VERBS.get(f"set-{field}", field))
+            names = names if not field else [VERBS.get(field) or VERBS.get(f"set-{field}", field)]
+            target = find(names[0])
         except ValueProblem as problem:
-            meant = [name for name, row in FIELDS.items() if field.lower() in (*name.split("_"), *row.verb.split("-"))]
-            if len(meant) != 1:
-                several = f'Fields with the word "{field}": {", ".join(meant)}.'
-                raise invalid(Violation(field, problem.reason, several if meant else str(problem))) from None
-            target = find(meant[0])
+            names = meant(field.lower())
+            if not names:
+                a_command = f"That is a command: topicpolicies {field} --help"
+                raise invalid(Violation(field, problem.reason, a_command if field in COMMANDS else str(problem))) from None
+            target = find(names[0])
+    if len(names) > 1:
+        every = TopicPolicies.DESCRIPTOR.fields_by_name
+        if chosen.for_programs:
+            chosen.show({"fields": [explanation(name, every[name]) for name in names]})
+        else:
+            show_columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in names)
+        return
     told = explanation(format_path(target.path), target.value if target.entry else target.field)
     if chosen.for_programs:
         chosen.show(told)

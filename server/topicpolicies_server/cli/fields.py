@@ -238,6 +238,21 @@ def paths(descriptor: Descriptor, above: str = "") -> Iterator[str]:
             yield from paths(field.message_type, f"{above}{field.name}.")
 
 
+def meant(word: str) -> list[str]:
+    """Returns the fields with a word, in the name or in pulsar-admin's command, that begins so, or with a part that has this name."""
+    from topicpolicies import TopicPolicies  # noqa: PLC0415
+    from topicpolicies.values import map_value  # noqa: PLC0415
+
+    found = []
+    for name, row in FIELDS.items():
+        field = TopicPolicies.DESCRIPTOR.fields_by_name[name]
+        message = (map_value(field) or field).message_type
+        leaves = [path.rpartition(".")[2] for path in paths(message)] if message is not None else []
+        if word in leaves or (word and any(each.startswith(word) for each in (*name.split("_"), *row.verb.split("-")))):
+            found.append(name)
+    return found
+
+
 def complete(incomplete: str) -> list[str]:
     """Returns the paths that begin with a text, for shells."""
     from topicpolicies import TopicPolicies  # noqa: PLC0415

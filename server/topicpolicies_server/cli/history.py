@@ -18,7 +18,7 @@ from .events import gap_line, line, show_entry
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
-from .settings import Output, ScopeName, ScopeNames, Settings, Topic, settings
+from .settings import ScopeName, ScopeNames, Settings, Topic, settings
 from .watch import ResumeFile, ResumeOption, UntilSynced, follow, sort_targets
 
 
@@ -92,7 +92,7 @@ def history(  # noqa: PLR0913 - options
                 if chosen.for_programs:
                     chosen.show({"entry": forms.of_message(entry)})
                 elif not chosen.show_names({entry.document.topic} - {"", *named}):
-                    show_entry(entry, wide=chosen.output is Output.WIDE)
+                    show_entry(entry)
                 named.add(entry.document.topic)
             if shown == limit:
                 break
@@ -108,7 +108,8 @@ def history(  # noqa: PLR0913 - options
             err=True,
         )
     more = "; there may be more: --limit" if shown == limit else ""
-    typer.echo(f"{shown} event{'' if shown == 1 else 's'}{more}", err=True)
+    of = "" if shown else f" of {printable(''.join([*topics, *namespaces]))}"
+    typer.echo(f"{shown} event{'' if shown == 1 else 's'}{of}{more}", err=True)
 
 
 def diff(
@@ -153,16 +154,14 @@ def diff(
 
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
-    wide = chosen.output is Output.WIDE
-
     def show_event(event: WatchHistoryEvent) -> None:
         if chosen.for_programs:
             chosen.show(forms.of_message(event))
         elif event.HasField("entry"):
             if not chosen.show_names([event.entry.document.topic]):
-                show_entry(event.entry, wide=wide)
+                show_entry(event.entry)
         elif (said := line(event)) is not None:
-            show_folded(said, wide=wide)
+            show_folded(said)
 
     with calling(chosen) as client:
         watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)

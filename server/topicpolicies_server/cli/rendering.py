@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import typer
 
 from ..declared.rendering import UNSET, Difference, printable_path
+from .settings import WIDE
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
@@ -41,21 +42,21 @@ def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
         yield f"\n{margin}".join([first.rstrip(), *folded] if below else [(first + "".join(folded[:1])).rstrip(), *folded[1:]])
 
 
-def show_columns(rows: Iterable[Sequence[str]], *, wide: bool = False) -> None:
-    """Prints rows in columns, on a terminal folded to its width unless ``wide``."""
-    for line in columns(rows, 0 if wide else terminal_width()):
+def show_columns(rows: Iterable[Sequence[str]]) -> None:
+    """Prints rows in columns, on a terminal folded to its width."""
+    for line in columns(rows, terminal_width()):
         typer.echo(line)
 
 
-def show_folded(line: str, *, wide: bool) -> None:
-    """Prints a line, on a terminal folded to its width unless ``wide``; the lines below the first are indented."""
-    room = 0 if wide else terminal_width()
+def show_folded(line: str) -> None:
+    """Prints a line, on a terminal folded to its width; the lines below the first are indented."""
+    room = terminal_width()
     typer.echo(textwrap.fill(line, room, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False) if room else line)
 
 
 def terminal_width() -> int:
-    """Returns the width of the terminal to which text is printed; 0: it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    """Returns the width of the terminal to which text is printed; 0: it is none, or nothing is to be folded."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not WIDE.get() else 0
 
 
 def _width(text: str) -> int:

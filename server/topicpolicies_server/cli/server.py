@@ -74,7 +74,7 @@ def health(
       topicpolicies health --service liveness
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server):
+    with reporting(chosen.output, chosen):
         status = status_of(chosen, service)
     if chosen.for_programs:
         chosen.show({"status": status})

@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +41,10 @@ class Output(enum.Enum):
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
     """The names of topics, for commands whose results have them; for others, if the environment says so, as TABLE."""
+
+
+WIDE = ContextVar("WIDE", default=False)
+"""Whether the form of the running command's results is ``Output.WIDE``."""
 
 
 class ScopeName(enum.Enum):

@@ -23,7 +23,7 @@ from .documents import Scopes
 from .events import line
 from .exits import deferring
 from .rendering import show_folded
-from .settings import Output, ScopeNames, settings
+from .settings import ScopeNames, settings
 
 
 class ModeName(enum.Enum):
@@ -75,7 +75,7 @@ def watch(
                     told["change"]["snapshot"] = snapshot
                 chosen.show(told)
             elif (said := line(event, snapshot=snapshot)) is not None:
-                show_folded(said, wide=chosen.output is Output.WIDE)
+                show_folded(said)
             if event.bookmark.synced:
                 synced.add(event.namespace)
             elif event.HasField("reset"):

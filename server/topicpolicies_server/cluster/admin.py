@@ -66,7 +66,8 @@ class AdminSource:
         self._admin = admin
         self._service_url = service_url
         self._refuses = refuses
-        self._name = ""
+        self.name = ""
+        """The local cluster's name, once it was asked for; it stays."""
         self._missing_topics = missing_topics
         self._unanswered: Counter[str] = Counter()
         """How many requests for topics of a namespace have no answer."""
@@ -76,16 +77,16 @@ class AdminSource:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
         if (refusal := self._refuses()) is not None:
             raise refusal
-        self._name = (await learn(self._admin, self._service_url)).name
+        self.name = (await learn(self._admin, self._service_url)).name
         try:
             settings = await self._ask("brokers", "configuration", "runtime")
         except LogError as error:
             if error.state is not LogState.ADMIN_REFUSED:
                 raise
             problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
-            return ClusterFacts(self._name, refused=problem)
+            return ClusterFacts(self.name, refused=problem)
         try:
-            return cluster_facts(self._name, settings)
+            return cluster_facts(self.name, settings)
         except (ValueError, TypeError, AttributeError) as error:
             raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
 
@@ -104,12 +105,12 @@ class AdminSource:
     @understood
     async def namespace(self, namespace: str) -> NamespaceFacts:
         """Returns the facts of a namespace (see ``source.ClusterSource.namespace``)."""
-        if not self._name:
+        if not self.name:
             await self.cluster()
         policies = await self._ask("namespaces", *namespace.split("/"))
         if policies is None or policies.get("deleted"):
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
-        return NamespaceFacts(namespace_level(policies, self._name), _properties(policies))
+        return NamespaceFacts(namespace_level(policies, self.name), _properties(policies))
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""

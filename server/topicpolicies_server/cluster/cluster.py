@@ -109,9 +109,8 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """The cluster's name, if it was looked up lately; else ""."""
-        known = self._cluster.peek(_HERE)
-        return known.name or "" if known is not None else ""
+        """The cluster's name; "": it is not known, or not yet."""
+        return self._source.name
 
     def admit(self, namespace: str, request: Request) -> Awaitable[None] | None:
         """Admits a request, and sets the facts that it needs. Returns None if all of them are known, else an awaitable that admits it.

@@ -53,6 +53,11 @@ class FileSource:
             raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{path}" can\'t be used: {error}.') from error
         reloader.add("cluster file", (path,), read, self._take, self._contents)
 
+    @property
+    def name(self) -> str:
+        """The local cluster's name."""
+        return self._contents.cluster.name
+
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers."""
         return self._contents.cluster

@@ -53,6 +53,10 @@ class TopicFacts(NamedTuple):
 class ClusterSource(Protocol):
     """A source of facts. Every method raises ``LogError`` (UNAVAILABLE) if the source can't be reached in time."""
 
+    @property
+    def name(self) -> str:
+        """The local cluster's name, as the source knows it without asking; "": it does not."""
+
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers."""
 

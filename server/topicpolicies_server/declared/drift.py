@@ -170,7 +170,7 @@ class Drift:
     def _note(self, number: int, key: PolicyKey, head: Head | None, step: Step | None) -> None:
         """Takes note of a document that was compared, and says so if it is not as declared, or is so again."""
         name = f"{key.topic} ({key.scope.name})"
-        declarer = self._declared[number].owner or str(self._path)
+        declarer = self._declarer(number)
         if step is None:
             if self._drifted.pop((number, key), None) is not None:
                 _LOG.info("%s is as %s declares again", name, declarer)
@@ -181,6 +181,9 @@ class Drift:
         placed = head.placed if head is not None else None
         last = f"; changed last by {writer_in_words(placed)}" if placed is not None and placed.event is not None else ""
         _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)
+
+    def _declarer(self, number: int) -> str:
+        return self._declared[number].owner or str(self._path)
 
     async def _put_back(self) -> None:
         changed: set[PolicyKey] = set()
@@ -195,6 +198,8 @@ class Drift:
                 if step is not None:
                     await self._update(number, key, step)
                     self.outcomes["applied"] += 1
+                    self._drifted.pop((number, key), None)
+                    _LOG.info("%s (%s) was put back as %s declares", key.topic, key.scope.name, self._declarer(number))
             except NotLeader:  # the sidecar that leads puts it back
                 continue
             except PolicyError as error:

@@ -73,6 +73,8 @@ class Declaration(NamedTuple):
     """The values that are declared."""
     paths: tuple[Path, ...]
     """The leaves of the values, and the paths that are declared to be unset."""
+    place: str = ""
+    """The file and the line, for problems."""
 
     def covers(self, topic: str) -> bool:
         """Whether the entry applies to a topic, by its full name."""
@@ -134,7 +136,7 @@ def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
         found[one.owner] = Declared(namespaces, (*known.declarations, *one.declarations), one.owner, (*known.constraints, *one.constraints))
     for each in (declaration for declared in found.values() for declaration in declared.declarations):
         broken = violations(constraints_of(each.topic, found.values()), None, split(each.values))
-        problems += [Violation(each.topic, "CONSTRAINT", violation.description) for violation in broken]
+        problems += [Violation(each.place, "CONSTRAINT", violation.description) for violation in broken]
     if problems:
         raise wrong(*problems)
     return [found[owner] for owner in sorted(found)]
@@ -193,10 +195,13 @@ class _Parser:
 
     def _wrong(self, node: Any, key: object, reason: str, sentence: str) -> None:
         """Adds a problem at a key of a node, with its line."""
+        self._problems.append(Violation(self._place(node, key), reason, sentence))
+
+    def _place(self, node: Any, key: object) -> str:
         position = getattr(node, "lc", None)
         where = None if position is None else (position.data or {}).get(key)
         line = 0 if position is None else int(where[0] if where is not None else position.line or 0)
-        self._problems.append(Violation(f"{self._name}:{line + 1}", reason, sentence))
+        return f"{self._name}:{line + 1}"
 
     def file(self, root: Any) -> Declared:
         if not isinstance(root, Mapping):
@@ -230,7 +235,7 @@ class _Parser:
             self._wrong(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
         values, paths = self.policies(entry.get("set"), entry, "set")
         if scope is not None:
-            yield Declaration(topic, pattern, scope, values, paths)
+            yield Declaration(topic, pattern, scope, values, paths, self._place(entry, key))
 
     def _constraints(self, entry: Any, entries: Any, index: int) -> Iterator[Constraint]:
         if not isinstance(entry, Mapping):

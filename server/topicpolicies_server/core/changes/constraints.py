@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.values import enum_name, locate
 
 from ..errors import Violation
 from ..policies.documents import Settings, differing, family, join
@@ -45,9 +46,13 @@ class Constraint(NamedTuple):
         if self.most is not None and (value > self.most or value < 0):
             most = self.with_unit(self.most, field)
             return f"{name} is {self.with_unit(value, field)}, and {this} allows at most {most}: give no more than that."
-        if self.allowed is not None and not self.allowed.issuperset([value] if isinstance(value, (str, int)) else value):
-            return f"{name} has a value that {this} does not allow: choose of {self.choice}."
-        return ""
+        values: list[Any] = [] if self.allowed is None else [value] if isinstance(value, (str, int)) else value
+        wrong = [each for each in values if each not in (self.allowed or ())]
+        if not wrong:
+            return ""
+        kind = locate(TopicPolicies.DESCRIPTOR, name).value.enum_type
+        named = ", ".join(each if kind is None else enum_name(kind, each).lower() for each in wrong)
+        return f"{name}: {named} is not allowed by {this.rstrip(',')}; allowed: {self.choice}."
 
 
 def violations(constraints: Sequence[Constraint], before: Settings | None, after: Settings) -> Iterator[Violation]:
