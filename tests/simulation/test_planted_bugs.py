@@ -124,7 +124,7 @@ def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
 def no_memory(patch: pytest.MonkeyPatch) -> None:
     """No request is remembered."""
     patch.setattr(KeyState, "remembers", lambda self, request_id: None)
-    patch.setattr(Sequencer, "known", lambda self, request, state: None)
+    patch.setattr(Sequencer, "applied_before", lambda self, request, state: None)
 
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def deletions_forget(patch: pytest.MonkeyPatch) -> None:
     """The requests of a deleted key are not remembered, although the log still has them."""
     original = KeyState.remembers
     patch.setattr(KeyState, "remembers", lambda self, request_id: None if self.document is None else original(self, request_id))
-    patch.setattr(Sequencer, "known", lambda self, request, state: None)
+    patch.setattr(Sequencer, "applied_before", lambda self, request, state: None)
 
 
 def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
