@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.values import enum_name, locate
 
 from ..errors import Violation
 from ..policies.documents import Settings, differing, family, join
@@ -50,8 +49,7 @@ class Constraint(NamedTuple):
         wrong = [each for each in values if each not in (self.allowed or ())]
         if not wrong:
             return ""
-        kind = locate(TopicPolicies.DESCRIPTOR, name).value.enum_type
-        named = ", ".join(each if kind is None else enum_name(kind, each).lower() for each in wrong)
+        named = ", ".join(each for each in wrong if isinstance(each, str)) or "its value"
         return f"{name}: {named} is not allowed by {this.rstrip(',')}; allowed: {self.choice}."
 
 
