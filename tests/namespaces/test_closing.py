@@ -101,7 +101,7 @@ def test_an_update_of_a_namespace_that_closes_always_returns(demanded: str, mome
         async with asyncio.timeout(0.5):
             error = await error_of(namespace.update(bench.request(3, version=demanded)))
         assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_UNAVAILABLE")
-        assert (namespace.watchers == 0 and not namespace.busy) or moment == "while it closes"
+        assert (not namespace._watching and not namespace.busy) or moment == "while it closes"
         await closing
 
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)

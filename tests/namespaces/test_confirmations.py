@@ -113,7 +113,9 @@ def test_a_document_created_at_another_sidecar_is_not_answered_as_absent() -> No
 def test_dry_runs_and_conflicts_are_answered_from_the_log_as_of_their_arrival() -> None:
     async def scenario(both: Pair) -> None:
         await both.theirs.set(1)
-        await both.mine.namespace.get(KEY, both.theirs.namespace.version(KEY))
+        theirs = both.theirs.namespace.view
+        assert theirs is not None, "it serves"
+        await both.mine.namespace.get(KEY, theirs.version(KEY))
         both.hold()
         deleted = await both.theirs.namespace.update(Request(KEY, None, "deletion", "delete"))
         dry = both.mine.setting(1, validate_only=True)

@@ -45,7 +45,7 @@ class NamedLog:
 
 
 def _follower(context: FoldContext, older: Follower | None = None) -> Follower:
-    common: Any = SimpleNamespace(in_use=CellsInUse(), count=lambda *_: None, over_capacity=False, activity=Activity())
+    common: Any = SimpleNamespace(in_use=CellsInUse(), count=lambda *_: None, relieved=lambda _: True, activity=Activity())
     updates: Any = SimpleNamespace(progress=None)
     return Follower("a/b", common, context, updates, older)
 

@@ -77,7 +77,8 @@ async def test_for_a_day_the_requests_and_the_version_of_a_deleted_key_are_known
         for request_id, value, first in (("made", 1, made), ("deleted", None, deleted)):
             again = await ask(registry, request_id, value=value)
             assert (again.replayed, again.version) == (True, first.version)
-        assert registry.get(NAMESPACE).version(KEY) == deleted.version
+        view = registry.get(NAMESPACE).view
+        assert view is not None and view.version(KEY) == deleted.version
         anew = await ask(registry, "anew", value=2, version=deleted.version)
         assert anew.outcome is Outcome.APPLIED
 

@@ -25,7 +25,7 @@ from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings, differing, family
-from topicpolicies_server.core.policies.events import Event, Placed, Position, Stamp
+from topicpolicies_server.core.policies.events import ABSENT, Event, Placed, Position, Stamp
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
@@ -100,7 +100,8 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         await asyncio.wait((task,), timeout=0.001)
-        return Result(Outcome.APPLIED, None, self.version(request.key), self.version(request.key))
+        version = self.view.version(request.key) if self.view is not None else ABSENT
+        return Result(Outcome.APPLIED, None, version, version)
 
     patch.setattr(Namespace, "update", planted)
 

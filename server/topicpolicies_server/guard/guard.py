@@ -106,7 +106,7 @@ class Guard:
         self._let_go(set(self._held))
 
     async def _follow(self) -> None:
-        """Guards what the discovery has found, whenever that changes; what could not be loaded is tried again from time to time."""
+        """Guards what was found, whenever that changes; what could not be loaded is tried again from time to time."""
         while True:
             self.changed.clear()
             self._let_go(self._held.keys() - self.found)

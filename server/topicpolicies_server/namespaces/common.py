@@ -83,12 +83,11 @@ class Common:
 
         After an attempt in vain, the next one comes when a thousandth more is kept: it looks at many namespaces.
         """
-        most = self.limits.max_loaded_document_bytes
-        if self.bytes <= most:
+        if not self.over_capacity:
             self.in_vain_upto = 0
         elif self.bytes > self.in_vain_upto and not self.has_room(spared):
-            self.in_vain_upto = self.bytes + most // 1_000
-        return self.bytes <= most
+            self.in_vain_upto = self.bytes + self.limits.max_loaded_document_bytes // 1_000
+        return not self.over_capacity
 
     def no_room(self, what: str) -> LogError:
         """Makes the RESOURCE_EXHAUSTED error: there is no room for ``what``."""
@@ -104,8 +103,11 @@ class Serving:
 
     log: NamespaceLog | None = None
     """The log that serves; None: none does now."""
-    leads: bool = False
-    """Whether this process may append to it."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process may append to a log that serves."""
+        return self.log is not None and self.log.leadership.leads
 
 
 def unavailable(namespace: str, why: Reason | LogState, sentence: str) -> LogError:

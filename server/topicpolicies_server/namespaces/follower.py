@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..checkpoints import Checkpoint, Checkpoints, Place, Restored
+from ..checkpoints import Checkpoint, Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
@@ -220,7 +220,7 @@ class Follower:
         log = self.log
         assert log is not None, "open"
         try:
-            self.passed([end or "" for end in _complete_after(log)])
+            self.readback.passed([end or "" for end in _complete_after(log)])
             self.view.loaded()
             if self._recorder is not None:
                 self._record(self._recorder.caught_up)
@@ -280,27 +280,19 @@ class Follower:
         """How many events came since the last checkpoint of the view."""
         return self._came - self._saved
 
-    async def save(self, checkpoints: Checkpoints, seconds: float) -> None:
+    async def save(self, seconds: float) -> None:
         """Writes a checkpoint, unless the log's reader has not read what was taken by proof of it within so many seconds."""
+        checkpoints = self._common.checkpoints
         loop, events, checkpoint = asyncio.get_running_loop(), self._came, self.checkpoint()
         until = loop.time() + seconds
-        while checkpoint is not None and self.trusted:
-            if self.is_read_back(checkpoint.place.start.positions):
+        while checkpoints is not None and checkpoint is not None and self.trusted:
+            if self.readback is not None and self.readback.is_read(checkpoint.place.start.positions):
                 if await checkpoints.write(checkpoint):
                     self._saved = max(self._saved, events)
                 return
             if loop.time() >= until:
                 return
             await asyncio.sleep(_LOOKS_SECONDS)
-
-    def is_read_back(self, positions: Sequence[Position]) -> bool:
-        """Whether the log's reader has delivered every event up to these positions, by partition, that was taken by proof."""
-        return self.readback is not None and self.readback.is_read(positions)
-
-    def passed(self, positions: Sequence[Position]) -> None:
-        """Notes that everything up to these positions of the log, by partition, is known or superseded (``ReadBack.passed``)."""
-        assert self.readback is not None, "open"
-        self.readback.passed(positions)
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
         """Returns whether a new opening of the log may continue this view: nothing that the view has not seen was compacted away."""
@@ -311,6 +303,7 @@ class Follower:
     def _continue(self, older: Follower, log: NamespaceLog) -> None:
         self.continues, self.view, self.hub = True, older.view, older.hub
         self.readback = ReadBack(log.partitions, log.follows, older.positions)
+        older.readback = None  # its places are not those of the view any more
         self.size = older.size
         self.counted, older.counted = older.counted, (0, 0)
         self._came, self._saved = older._came, older._saved
@@ -417,10 +410,10 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
     The former one's watchers then resume from where they stand, if they can (``WatchHub.replace``).
     """
     log = follower.log
-    assert log is not None, "open"
+    assert log is not None and follower.readback is not None, "open"
     same_log = hub is not None and hub.token.log == log.identity and len(hub.token.positions) <= log.partitions
     if hub is not None and same_log:
-        follower.passed(hub.token.widened(log.partitions).positions)
+        follower.readback.passed(hub.token.widened(log.partitions).positions)
     token = Token(log.identity, tuple(follower.positions))
     if hub is not None and follower.continues:
         hub.token = token

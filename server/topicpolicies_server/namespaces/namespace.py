@@ -21,7 +21,7 @@ from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
-from ..core.policies.events import ABSENT, Position
+from ..core.policies.events import Position
 from ..core.reading.cell import Head, key_of
 from ..core.reading.tokens import Mode, Selection, Token
 from ..core.reading.view import View
@@ -106,10 +106,8 @@ class Namespace:
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self._failed = False
-        self._waiters = 0
-        self._ready: asyncio.Future[None] | None = None
-        """What callers await while the namespace can't answer: ends when the view answers, or with the error that they get. None: no caller
-        waits."""
+        self._waiters: dict[asyncio.Future[PolicyError | None], None] = {}
+        """What callers await while the namespace can't answer, in order: ends when the view answers, or with an error for them."""
         self._asked = asyncio.Event()
         self._longest_pause = common.limits.load_retry_seconds
         self._pause_seconds = self._longest_pause * _FIRST_PAUSE
@@ -138,8 +136,7 @@ class Namespace:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
-            self._asked.set()
+        self.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled))
         try:
             settled = await answer
         except asyncio.CancelledError:
@@ -248,19 +245,10 @@ class Namespace:
         """The time as of which the view is known to have all that was written, in milliseconds since 1970; 0: it is not known."""
         return self._progress.complete_as_of_ms
 
-    def version(self, key: PolicyKey) -> Position:
-        """Returns the version of a key in the current view, which may be that of a log that was lost or closed."""
-        return self.view.version(key) if self.view is not None else ABSENT
-
     @property
     def documents(self) -> int:
         """How many policy keys the view has, absent documents included."""
         return len(self.view) if self.view is not None else 0
-
-    @property
-    def watchers(self) -> int:
-        """How many watchers and observers there are."""
-        return len(self._watching)
 
     @property
     def repairs_due(self) -> int:
@@ -339,11 +327,8 @@ class Namespace:
 
     async def save(self, events: float, seconds: float) -> None:
         """Writes a checkpoint if so many events came since the last one (``Follower.save``)."""
-        checkpoints, served = self._common.checkpoints, self.served
-        if self.reading is not None and self.reading.continues:
-            return  # the view that serves is further than the places of its follower
-        if checkpoints is not None and served is not None and served.unsaved >= events:
-            await served.save(checkpoints, seconds)
+        if self.served is not None and self.served.unsaved >= events:
+            await self.served.save(seconds)
 
     async def _save_last(self, events: int) -> None:
         try:
@@ -363,13 +348,13 @@ class Namespace:
             self._asked.set()
             if (error := self._common.readiness.refuses_waiting()) is not None:
                 raise error
-            if self._ready is None:
-                self._ready = self._loop.create_future()
-            self._waiters += 1
+            waiter: asyncio.Future[PolicyError | None] = self._loop.create_future()
+            self._waiters[waiter] = None
             try:
-                await asyncio.shield(self._ready)
+                if (failed := await waiter) is not None:
+                    raise failed
             finally:
-                self._waiters -= 1
+                del self._waiters[waiter]
         self.updates.last_used = self._loop.time()
         assert self.view is not None and self.hub is not None, "it serves"
         return self.view, self.hub
@@ -597,7 +582,7 @@ class Namespace:
         """Stops what needs the log, which can't be followed any more and is opened anew."""
         if error.reason is not _LASTING:
             _LOG.warning("%s: the change log was lost: %s", self.name, error.message)
-        self._doubted |= error.reason is Reason.LOG_FILE_UNUSABLE  # all of a damaged file has to be read
+        self._doubted |= error.reason is _LASTING  # all of a damaged file has to be read
         self.phase, self.error = Phase.LOADING, error
         self._common.activity.losses[error.reason] += 1
         self.updates.pause()
@@ -648,14 +633,9 @@ class Namespace:
 
     def _end_waits(self, error: PolicyError | None = None) -> None:
         """Ends the wait of the callers that wait for the view to answer; with an error if there is one."""
-        ready, self._ready = self._ready, None
-        if ready is None or ready.done():
-            return
-        if error is None:
-            ready.set_result(None)
-        else:
-            ready.set_exception(error)
-            ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(error)
 
 
 async def close_quietly(name: str, log: NamespaceLog | None) -> None:

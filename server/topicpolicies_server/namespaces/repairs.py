@@ -125,7 +125,7 @@ class Repairs:
 
         ``cause``: the event, if it is known. The first one since the raw document was right is the cause of the repair.
         """
-        if state is None or not self._serving.leads:
+        if state is None:
             return
         known = self.due.get(key) if self.due else None
         if not state.due:
@@ -133,13 +133,14 @@ class Repairs:
                 self.due.pop(key).stop()
                 self._common.activity.repairs["cancelled"] += 1
             return
+        if not self._serving.leads:
+            return
         now = self._loop.time()
         if known is None:
             known = self.due[key] = _Due(now, cause)
         elif known.timer is None:
-            return  # its wait is over, or no log serves
-        if self._serving.log is not None:
-            self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
+            return  # its wait is over
+        self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
     def serve(self) -> None:
         """Goes on with the log that serves from now on."""

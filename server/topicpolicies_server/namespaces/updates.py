@@ -86,8 +86,7 @@ class Updates:
         for request in requests:
             request.began, request.on_answer = now, on_answer
             self.open[request] = over_at
-        readiness, read_only = self._common.readiness, self._common.read_only
-        error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
+        read_only, error = self._common.read_only, self._common.readiness.refuses_changes() or self._closed
         for request in requests:
             if error is not None:
                 self._settle(request, error)
@@ -138,7 +137,7 @@ class Updates:
 
     def end(self, error: PolicyError) -> None:
         """Refuses all requests from now on, and those that have only arrived. Events that are still read make no repair due."""
-        self._closed, self.serving.leads = error, False
+        self._closed = error
         self.pause()
         self.turn_away(error)
         self.repairs.forget()
@@ -174,7 +173,6 @@ class Updates:
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and passes the requests on that have arrived."""
         self.serving.log, self.sequencer.view = log, view
-        self.serving.leads = log.leadership.leads
         self.sequencer.reopened()
         self._perform()
         self._pass_on_arrivals()
@@ -189,7 +187,6 @@ class Updates:
     def led(self) -> None:
         """Notes that the writer of the log may have changed, and passes the requests on that have arrived."""
         if self.serving.log is not None:
-            self.serving.leads = self.serving.log.leadership.leads
             self._pass_on_arrivals()
             self.repairs.led()
 

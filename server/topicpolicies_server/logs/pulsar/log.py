@@ -269,8 +269,9 @@ class PulsarLog:
             raise LogError(LogState.UNREACHABLE, problem)
         try:
             async with asyncio.timeout(min(_ANSWER_SECONDS, deadline - time.monotonic())):
-                await asyncio.gather(*(log.check() for log in [*connected][:_ASKED]))
-                if not any(log.out_of_reach for log in [*connected][:_ASKED]):
+                some = [*connected][:_ASKED]
+                await asyncio.gather(*(log.check() for log in some))
+                if not any(log.out_of_reach for log in some):
                     return
         except TimeoutError:
             pass

@@ -85,8 +85,6 @@ class PulsarNamespaceLog:
         self._existed = False
         self._creating = asyncio.Lock()
         self._reading: list[asyncio.Task[None]] = []
-        self._behind = 0
-        """How many partitions have not been read to the end that they had at the opening."""
         self._told_caught_up = False
         self.checked = self._connected = time.monotonic()
         """``_connected``: when the log was last seen connected."""
@@ -284,8 +282,8 @@ class PulsarNamespaceLog:
         candidate.read_up_to(partition, events[-1].position)
 
     def caught_up(self) -> None:
-        """Reports the end of the initial replay, once. If the log names an earlier leader, stands for leadership."""
-        if not self._told_caught_up:
+        """Reports that all partitions are caught up, once. If the log names an earlier leader, stands for leadership."""
+        if not self._told_caught_up and all(reader.caught_up for reader in self._readers):
             self._told_caught_up = True
             self._sink.caught_up()
             if self._candidate is not None and self._candidate.ever_led:
@@ -507,7 +505,6 @@ class PulsarNamespaceLog:
                 begin_closing(reader.handle)
             raise
         self.layout, self._readers, self._creations = layout, readers, connected_to
-        self._behind = len(readers)
         self.checked = self._connected = time.monotonic()
         self._reading = [self._tasks.begin(self._run(reader), "reading it") for reader in readers]
         self._reading.append(self._tasks.begin(self._log_slow_rates(), "asking for rates"))
@@ -522,13 +519,8 @@ class PulsarNamespaceLog:
         return PartitionReader(self._brokers, topic, entries, self._replaced)
 
     async def _run(self, reader: PartitionReader) -> None:
-        def caught_up() -> None:
-            self._behind -= 1
-            if self._behind == 0:
-                self.caught_up()
-
         try:
-            await reader.run(self.read, caught_up)
+            await reader.run(self.read, self.caught_up)
         except LogError as error:
             self.lost(error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not

@@ -207,7 +207,8 @@ class PartitionReader:
         """The first entry of the second phase, after a first one: the reader begins one earlier."""
         self._end = NOWHERE
         """The furthest end of the partition that was reported."""
-        self._caught_up = False
+        self.caught_up = False
+        """Whether the initial replay has ended: all was read that the partition had at the opening."""
         self._covered = -1
         """The newest compacted ledger of which it is known that it covers nothing that was not read."""
         self._skipped: MessageId | None = None
@@ -264,18 +265,18 @@ class PartitionReader:
                 await self._hand_over(batch)
                 continue
             behind = self.complete_upto < self._end
-            if not behind and not self._caught_up:
-                self._caught_up = True
+            if not behind and not self.caught_up:
+                self.caught_up = True
                 caught_up()
             pause = _LOOK_SECONDS
             if behind:
-                pause = _OVERDUE_SECONDS if self._caught_up or self._asked else _QUIET_SECONDS
+                pause = _OVERDUE_SECONDS if self.caught_up or self._asked else _QUIET_SECONDS
             if not await self._receiver.wait(pause) and behind and await self._has_sent(end := self._end):
                 await self._reach(end)
 
     def end(self, last: MessageId) -> Position:
         """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
-        if last > self.complete_upto or not self._caught_up:
+        if last > self.complete_upto or not self.caught_up:
             self._expect(last)
             return border_of(last)
         last = min(last, self.entries.last)  # after that entry there is nothing to read, as is known already
@@ -287,7 +288,7 @@ class PartitionReader:
         Raises:
             LogError: the broker gave no answer.
         """
-        if not self._caught_up:
+        if not self.caught_up:
             return
         state = await self._state()
         if state.last <= self.complete_upto:
@@ -331,7 +332,7 @@ class PartitionReader:
             # A message that was on its way between two threads when the answer was given has come after this wait.
             return not await self._receiver.wait(_QUIET_SECONDS) and self.connected
         most = self._brokers.limits.stuck_seconds
-        if not self._caught_up and not self._receiver.has_some and self._loop.time() - self._heard > most:
+        if not self.caught_up and not self._receiver.has_some and self._loop.time() - self._heard > most:
             raise LogError(
                 LogState.STUCK, f"Nothing arrived for {most:g} s, although the change log continues to {last.ledger}:{last.entry}."
             )
@@ -355,7 +356,7 @@ class PartitionReader:
 
     def _expect(self, last: MessageId) -> None:
         """Notes that the partition goes on up to ``last``: either that entry comes, or it is found out what stood there."""
-        if self._caught_up and self.complete_upto >= self._end:
+        if self.caught_up and self.complete_upto >= self._end:
             self._heard = self._loop.time()
             self._receiver.interrupt()
         self._end = max(self._end, last)
