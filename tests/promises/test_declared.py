@@ -14,6 +14,7 @@ import pytest
 from tests.access.signing import SECRET, token
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
+from tests.cli.programs import Ended
 from tests.ports import free_port
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -110,6 +111,67 @@ async def test_drift_is_put_back_but_never_what_another_owner_has_declared(servi
         assert "max_producer_per_topic is left as it is, because platform declared it" in server.printed
 
 
+def with_roles(folder: Path) -> list[str]:
+    """Returns the options of a server on which two roles may change policies, one of them beyond constraints."""
+    roles, key = folder / "roles.toml", folder / "secret.key"
+    rights = {"team": ["read", "change", "history"], "operator": ["read", "change", "override"]}
+    grants = [f'[[grants]]\nroles = ["{role}"]\nnamespaces = ["*"]\npermissions = {json.dumps(each)}\n' for role, each in rights.items()]
+    roles.write_text("".join(grants))
+    key.write_bytes(SECRET)
+    return ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
+
+
+def caller(address: str, role: str) -> Api:
+    return Api(address, metadata=[("authorization", f"Bearer {token(sub=role)}")])
+
+
+@pytest.mark.broker
+async def test_owners_constraints_and_reverts_hold_beside_a_broker(serving: Serving, tmp_path: Path, broker: Broker, admin: Admin) -> None:
+    namespace = await asyncio.to_thread(admin.create_namespace, "declared")
+    await asyncio.to_thread(admin.create_topic, f"{namespace}/orders")
+    orders, week, key = f"persistent://{namespace}/orders", 7 * 86_400, tmp_path / "team.token"
+    key.write_text(token(sub="team"))
+
+    def admin_api(method: str, policy: str, value: object = None) -> object:
+        return admin.call(method, f"persistent/{namespace}/orders/{policy}", value)
+
+    async def shown(policy: str, value: object) -> None:
+        over = time.monotonic() + _SECONDS
+        while (found := await asyncio.to_thread(admin_api, "GET", policy)) != value:
+            assert time.monotonic() < over, (policy, found)
+            await asyncio.sleep(0.2)
+
+    def command(*arguments: str) -> Ended:
+        return run(*arguments, "--server", server.address, "--token-file", str(key))
+
+    declared = declare(tmp_path / "declared.yaml", "payments", f"{{topic: {orders}, set: {{max_producer_per_topic: 5}}}}")
+    constraint = f"constraints: [{{pattern: {namespace}/*, fields: {{message_ttl_in_seconds: {{max: 7d}}}}}}]\n"
+    (tmp_path / "declared.yaml").write_text((tmp_path / "declared.yaml").read_text() + constraint)
+    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--history", str(tmp_path / "history.db")]
+    server = await serving(*log, *with_roles(tmp_path), "--declared", declared, "--enforce")
+    async with caller(server.address, "team") as team, caller(server.address, "operator") as operator:
+        await shown("maxProducers", 5)
+        await asyncio.to_thread(admin_api, "POST", "maxProducers", 6)
+        await shown("maxProducers", 5)
+        mine = declare(tmp_path / "platform.yaml", "platform", f"{{topic: {orders}, set: {{max_producer_per_topic: 9}}}}")
+        refused = await asyncio.to_thread(command, "apply", mine)
+        assert refused.returncode == 3 and "payments" in refused.stderr
+        assert (await asyncio.to_thread(command, "apply", mine, "--force")).returncode == 0
+        await shown("maxProducers", 9)
+        before = (await team.get(orders)).version
+        with pytest.raises(Refused) as beyond:
+            await team.update(orders, {"message_ttl_in_seconds": week + 1})
+        assert [each.reason for each in beyond.value.violations] == ["CONSTRAINT"]
+        await operator.update(orders, {"message_ttl_in_seconds": week + 1})
+        await shown("messageTTL", week + 1)
+        reverted = await asyncio.to_thread(command, "revert", orders, "--to", before, "--yes")
+        assert reverted.returncode == 0, reverted.stderr
+        await shown("messageTTL", None)
+        left = "max_producer_per_topic is left as it is, because platform declared it"
+        await until(lambda: left in server.printed, "the server has compared the topic since")
+        await shown("maxProducers", 9)
+
+
 @pytest.mark.broker
 async def test_a_pattern_reaches_topics_that_are_created_beside_a_broker(
     serving: Serving, tmp_path: Path, broker: Broker, admin: Admin
@@ -125,7 +187,7 @@ async def test_a_pattern_reaches_topics_that_are_created_beside_a_broker(
 
 
 async def test_what_constraints_forbid_is_refused_unless_the_role_may_override_them(serving: Serving, tmp_path: Path) -> None:
-    declared, roles, key = tmp_path / "declared.yaml", tmp_path / "roles.toml", tmp_path / "secret.key"
+    declared = tmp_path / "declared.yaml"
     declared.write_text(f"""
 version: 1
 constraints:
@@ -136,17 +198,8 @@ constraints:
       schema_compatibility_strategy: {{allowed: [full, backward]}}
 """)
     (tmp_path / "cluster.toml").write_text('cluster = "standalone"\n')
-    rights = {"team": ["change"], "operator": ["change", "override"]}
-    grants = [f'[[grants]]\nroles = ["{role}"]\nnamespaces = ["*"]\npermissions = {json.dumps(each)}\n' for role, each in rights.items()]
-    roles.write_text("".join(grants))
-    key.write_bytes(SECRET)
-    options = ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
-    server = await serving(*options, "--declared", str(declared), "--cluster-file", str(tmp_path / "cluster.toml"))
-
-    def caller(role: str) -> Api:
-        return Api(server.address, metadata=[("authorization", f"Bearer {token(sub=role)}")])
-
-    async with caller("team") as team, caller("operator") as operator:
+    server = await serving(*with_roles(tmp_path), "--declared", str(declared), "--cluster-file", str(tmp_path / "cluster.toml"))
+    async with caller(server.address, "team") as team, caller(server.address, "operator") as operator:
         week = 7 * 86_400
         await team.update(ORDERS, {"message_ttl_in_seconds": week, "replication_clusters": ["standalone"]})
         wrong = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from .policy_cases import CASES
 from .test_every_field import SHOWN_AS_FALSE
 
 _METADATA_STORE = {"topicPoliciesServiceClassName": "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService"}
+_THOUSAND = 1_000
 _TOGETHER = 6
 """How many policies a topic has in each scope."""
 NAMESPACE, REPLICATED = f"public/moved-{uuid.uuid4().hex[:8]}", f"moved-{uuid.uuid4().hex[:8]}/replicated"
@@ -114,6 +116,50 @@ def test_policies_move_between_brokers_and_sidecars(broker: Broker, admin: Admin
     finally:
         sidecar.kill()
         admin.call("POST", f"namespaces/{REPLICATED}/replication", [HERE])
+
+
+@pytest.mark.evidence
+@pytest.mark.not_in_4_0_0("policies in the metadata store")
+@pytest.mark.timeout(900)
+def test_a_thousand_topics_move_both_ways_and_are_equal(broker: Broker, admin: Admin, make_broker: MakeBroker, tmp_path: Path) -> None:
+    namespace = f"public/thousand-{uuid.uuid4().hex[:8]}"
+    cases = [
+        case.in_namespace(namespace) for case in CASES if case.settable and case.need is Need.NOTHING and case.setting not in SHOWN_AS_FALSE
+    ]
+    other = make_broker(settings=_METADATA_STORE)
+    other.start()
+    with other.admin() as its_admin:
+        for each in (admin, its_admin):
+            each.call("PUT", f"namespaces/{namespace}", {"replication_clusters": [HERE]})
+            for number in range(_THOUSAND):
+                each.create_topic(f"{namespace}/t{number}")
+    for number in range(_THOUSAND):
+        case = cases[number % len(cases)]
+        scope = case.scopes[number % len(case.scopes)]
+        case.setting_call(case.examples[0], scope).on(admin, f"{namespace}/t{number}")
+    sidecar = ServerProcess(["--data", str(tmp_path / "policies.db")], tmp_path / "log")
+    asyncio.run(sidecar.start())
+    at: dict[str, tuple[str, str]] = {
+        "system topic": ("--admin-url", broker.admin_url),
+        "sidecar": ("--server", sidecar.address),
+        "metadata store": ("--admin-url", other.admin_url),
+    }
+    file, nothing = tmp_path / "policies.yaml", tmp_path / "nothing.yaml"
+    nothing.write_text(f"version: 1\nnamespaces: [{namespace}]\npolicies: []\n")
+    try:
+        everything = declared(run("export", namespace, *at["system topic"]).stdout)
+        assert len(everything) == _THOUSAND
+        way = ("system topic", "sidecar", "metadata store", "sidecar", "system topic")
+        for here, there in itertools.pairwise(way):
+            assert run("export", namespace, "-f", str(file), *at[here]).returncode == 0
+            file.write_text(file.read_text().replace("'********'", "moved"))
+            assert run("apply", "-f", str(nothing), "--prune", "--yes", *at[there]).returncode == 0
+            done = run("apply", "-f", str(file), "--yes", *at[there])
+            assert done.returncode == 0, (there, done.stderr[-2_000:])
+            assert declared(run("export", namespace, *at[there]).stdout) == everything, (here, there)
+            assert run("plan", "-f", str(file), *at[there]).returncode == 0
+    finally:
+        sidecar.kill()
 
 
 def without_secrets(policies: TopicPolicies) -> TopicPolicies:
