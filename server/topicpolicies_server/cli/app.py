@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
@@ -98,9 +97,7 @@ class Application(TyperGroup):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command and exits. SIGTERM ends it as Ctrl-C does, even as the first process of a container."""
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, terminated)
+        """Runs a command and exits."""
         takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
         first, others = globals_first(sys.argv[1:] if args is None else args, takes_value)
         output = output_of(first)
@@ -276,5 +273,10 @@ def options(  # noqa: PLR0913, PLR0917 - options
 
 
 def main() -> None:
-    """Runs the program, under the name ``topicpolicies`` however it was started."""
+    """Runs the program, under the name ``topicpolicies`` however it was started.
+
+    SIGTERM ends it as Ctrl-C does, even as the first process of a container, which the signal's default effect does not end.
+    """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, terminated)
     app(prog_name="topicpolicies")

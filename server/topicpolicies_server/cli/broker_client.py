@@ -46,7 +46,7 @@ from ..core.policies.facts import Facts
 from ..core.reasons import LogState, Reason, ViolationReason
 from ..declared.files import Declaration
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import NO_ENDPOINT, Admin, admin_api, names_of, understood
+from ..logs.pulsar.admin import NO_ENDPOINT, Admin, admin_api, names_of, segments_of, understood
 from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import read_change
@@ -210,7 +210,7 @@ class BrokerClient:
 
     @understood
     async def _read(self, topic: str) -> None:
-        place = _place(topic)
+        place = segments_of(topic)
         declared = (path for each in self._declarations if each.covers(topic) for path in each.paths)
         keys = {path[1] for path in declared if path[0] == "subscription_policies" and len(path) > 1}
         try:
@@ -273,7 +273,7 @@ class BrokerClient:
                 made = request(setting, policies)
                 query = {**made.query, **_query(key.scope)}
                 try:
-                    await self._admin.change(made.method, *_place(key.topic), *made.path, query=query, body=made.body)
+                    await self._admin.change(made.method, *segments_of(key.topic), *made.path, query=query, body=made.body)
                 except PolicyError as error:
                     if isinstance(error, LogError):
                         raise
@@ -339,12 +339,6 @@ def _document(topic: str, scope: Scope.ValueType, settings: Document | None) -> 
 
 def _key(topic: str, scope: int) -> PolicyKey:
     return PolicyKey(topic, CoreScope(scope))
-
-
-def _place(topic: str) -> tuple[str, ...]:
-    """Returns the segments of a topic's path in the admin API."""
-    domain, _, rest = topic.partition("://")
-    return domain, *rest.split("/", 2)
 
 
 def _query(scope: int) -> dict[str, str]:

@@ -49,8 +49,8 @@ class ExitCode(enum.IntEnum):
     UNWELL = 10, "a check failed (doctor)"
 
 
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-"""The exit codes of commands that Ctrl-C and SIGTERM have ended, by the convention of shells."""
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code of commands that Ctrl-C has ended, by the convention of shells."""
 _CODES = {
     "INVALID_ARGUMENT": ExitCode.USAGE,
     "ABORTED": ExitCode.CONFLICT,
@@ -228,9 +228,9 @@ def _discard_output() -> None:
             os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def terminated(_number: int, _frame: object) -> NoReturn:
-    """Ends the process with the exit code of SIGTERM, after what has to be cleaned up."""
-    sys.exit(TERMINATED)
+def terminated(number: int, _frame: object) -> NoReturn:
+    """Handles a signal: ends the process, after what has to be cleaned up, with its exit code by the convention of shells."""
+    sys.exit(128 + number)
 
 
 @contextmanager

@@ -89,11 +89,12 @@ def history(  # noqa: PLR0913 - options
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries[: limit - shown]:
                 shown += 1
+                topic = entry.document.topic
                 if chosen.for_programs:
                     chosen.show({"entry": forms.of_message(entry)})
-                elif not chosen.show_names({entry.document.topic} - {"", *named}):
+                elif not chosen.show_names(() if topic in named else (topic,)):
                     show_entry(entry)
-                named.add(entry.document.topic)
+                named.add(topic)
             if shown == limit:
                 break
     if chosen.for_programs:

@@ -155,7 +155,7 @@ class Settings:
     def show_names(self, topics: Iterable[str]) -> bool:
         """Prints each topic once if names are what is to be printed; returns whether they are."""
         if self.output is Output.NAME:
-            for topic in dict.fromkeys(topics):
+            for topic in dict.fromkeys(filter(None, topics)):
                 typer.echo(printable(topic))
         return self.output is Output.NAME
 

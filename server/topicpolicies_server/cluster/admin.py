@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from topicpolicies.names import namespace_of
+
 from ..core.errors import Kind, PolicyError
 from ..core.names import PERSISTENT
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
-from ..logs.pulsar.admin import Admin, names_of, understood
+from ..logs.pulsar.admin import Admin, names_of, segments_of, understood
 from ..logs.pulsar.facts import learn
 from .brokers import cluster_facts
 from .cache import Cache
@@ -114,7 +116,7 @@ class AdminSource:
 
     async def topic(self, topic: str) -> TopicFacts:
         """Returns the facts of a topic. Only its metadata is read, which loads no topic; many requests at once are answered from lists."""
-        namespace = topic.partition("://")[2].rpartition("/")[0]
+        namespace = namespace_of(topic)
         lists = await self._cached_lists.get(namespace) if self._unanswered[namespace] >= _MANY else self._cached_lists.peek(namespace)
         facts = self._listed(topic, lists) if lists is not None else None
         if facts is not None:
@@ -139,8 +141,7 @@ class AdminSource:
 
     @understood
     async def _one(self, topic: str) -> TopicFacts:
-        domain, _, rest = topic.partition("://")
-        answer = await self._ask(domain, *rest.split("/", 2), "partitions")
+        answer = await self._ask(*segments_of(topic), "partitions")
         return TopicFacts(answer is not None, _properties(answer or {}))
 
     def _listed(self, topic: str, lists: Lists) -> TopicFacts | None:

@@ -67,6 +67,11 @@ class Cache(Generic[_Key, _Value]):
             self._refresh(key)
         return answer
 
+    def last(self, key: _Key) -> _Value | None:
+        """Returns the last answer, however old; None: there is none."""
+        known = self._answers.get(key)
+        return known[0] if known is not None else None
+
     async def get(self, key: _Key, *, stale: bool = False, within: float | None = None) -> _Value:
         """Returns an answer, which is requested if there is none that is fresh (``peek``).
 

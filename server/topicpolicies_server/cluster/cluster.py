@@ -7,7 +7,6 @@ answers are cached, so that most requests pass at once. Updates need fresh facts
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -242,10 +241,12 @@ def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
 
 async def _latest(cache: Cache[str, _Facts], key: str, *, stale: bool) -> _Facts:
     """Returns a fresh fact; if there is none to be had, or ``stale``, the last one."""
-    if not stale:
-        with contextlib.suppress(PolicyError):
-            return await cache.get(key)
-    return await cache.get(key, stale=True)
+    try:
+        return await cache.get(key, stale=stale)
+    except PolicyError:
+        if (last := cache.last(key)) is None:
+            raise
+        return last
 
 
 def _no_topic(topic: str) -> PolicyError:

@@ -53,16 +53,12 @@ class AccessLog:
         of_caller = _caller(call.caller)
         for change in call.results:
             answer = change.answer
-            if isinstance(answer, PolicyError):
-                fields = _fields(call.method, change.seconds, answer, None)
-            else:
-                fields = _fields(call.method, change.seconds, None, Outcome(answer.outcome) if answer is not None else None)
-            if answer is None:
-                fields["outcome"] = "GIVEN_UP"
+            ended = "GIVEN_UP" if answer is None else answer if isinstance(answer, PolicyError) else Outcome(answer.outcome).name
+            fields = _fields(call.method, change.seconds, ended)
             self._note("change", fields | of_caller | (_change(change.request, call.caller) if change.request is not None else {}))
-        fields = _fields(call.method, perf_counter() - call.started, call.error, call.outcome)
-        if call.error is None and (call.code or call.given_up):
-            fields["outcome"] = call.code or "GIVEN_UP"
+        done = call.outcome.name if call.outcome is not None else "OK"
+        ended = call.error or call.code or ("GIVEN_UP" if call.given_up else done)
+        fields = _fields(call.method, perf_counter() - call.started, ended)
         fields |= of_caller
         if call.request is not None:
             fields |= _change(call.request, call.caller)
@@ -123,11 +119,11 @@ class _File(WatchedFileHandler):
         return os.fdopen(file, "a", encoding=self.encoding, errors=self.errors)
 
 
-def _fields(method: str, seconds: float, error: PolicyError | None, outcome: Outcome | None) -> dict[str, object]:
+def _fields(method: str, seconds: float, ended: PolicyError | str) -> dict[str, object]:
     found: dict[str, object] = {"call": method, "ms": round(seconds * 1000, 1)}
-    if error is not None:
-        return found | {"outcome": error.kind.value, "reason": error.reason}
-    return found | {"outcome": outcome.name if outcome is not None else "OK"}
+    if isinstance(ended, PolicyError):
+        return found | {"outcome": ended.kind.value, "reason": ended.reason}
+    return found | {"outcome": ended}
 
 
 def _caller(caller: Caller) -> dict[str, object]:

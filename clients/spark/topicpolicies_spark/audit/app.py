@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
-from topicpolicies_server.cli.exits import INTERRUPTED, TERMINATED, ExitCode
+from topicpolicies_server.cli.exits import INTERRUPTED, ExitCode, terminated
 from topicpolicies_server.cli.moments import parse_time
 from topicpolicies_server.cli.settings import Output
 from topicpolicies_server.escaping import printable
@@ -316,7 +316,7 @@ def run_compact(archive: Archive) -> None:
 def main() -> None:
     """Runs a command. An error is one sentence on standard error; the exit code is 2 if the command was wrong, and 1 if Spark failed."""
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it would print errors a second time, as JSON
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that the sidecar of an ingest is stopped, too
+    signal.signal(signal.SIGTERM, terminated)  # so that the sidecar of an ingest is stopped, too
     try:
         app()
     except KeyboardInterrupt:

@@ -450,6 +450,12 @@ def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, 
     return asking
 
 
+def segments_of(topic: str) -> tuple[str, ...]:
+    """Returns the segments of the path of a topic, by its full name."""
+    domain, _, rest = topic.partition("://")
+    return domain, *rest.split("/", 2)
+
+
 def names_of(answer: Any) -> list[str]:
     """Returns a list of names; an empty one for None.
 
