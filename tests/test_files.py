@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from topicpolicies_server import files
 from topicpolicies_server.access import roles_file
 from topicpolicies_server.config import TlsConfig
@@ -19,13 +20,6 @@ from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_
 from topicpolicies_server.rpc.listening import read_pem
 
 _SECONDS = 20
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Waits until a condition holds."""
-    async with asyncio.timeout(_SECONDS):
-        while not holds():  # noqa: ASYNC110 (there is no event for it)
-            await asyncio.sleep(0.01)
 
 
 class Number:
@@ -62,10 +56,10 @@ async def test_a_changed_value_is_put_in_force_and_logged(reloader: Reloader, nu
     number.add(reloader)
     reloader.start()
     number.path.write_text("2")
-    await until(lambda: number.taken == [2])
+    await eventually(lambda: number.taken == [2])
     number.path.write_text(" 2 ")  # the same value
     number.path.write_text("3")
-    await until(lambda: number.taken == [2, 3])
+    await eventually(lambda: number.taken == [2, 3])
     assert [record.message for record in caplog.records] == [f"the number: read again from {number.path}, and in force"] * 2
 
 
@@ -81,7 +75,7 @@ async def test_a_part_of_a_file_that_is_still_being_written_is_not_put_in_force(
     reloader.add("the number", [number.path], read, number.taken.append, 7)
     reloader.start()
     number.path.write_text(begins)
-    await until(lambda: bool(number.taken))
+    await eventually(lambda: bool(number.taken))
     assert number.taken == [123]
 
 
@@ -92,13 +86,13 @@ async def test_a_file_that_was_replaced_by_one_with_the_same_times_is_read(reloa
     other.write_text("2")
     os.utime(other, ns=(number.path.stat().st_atime_ns, number.path.stat().st_mtime_ns))
     other.replace(number.path)
-    await until(lambda: number.taken == [2])
+    await eventually(lambda: number.taken == [2])
 
 
 async def test_a_file_that_does_not_change_is_not_read_again(reloader: Reloader, number: Number) -> None:
     number.add(reloader)
     reloader.start()
-    await until(lambda: number.reads == 2)
+    await eventually(lambda: number.reads == 2)
     await asyncio.sleep(0.3)
     assert number.reads == 2
 
@@ -109,14 +103,14 @@ async def test_a_broken_file_leaves_the_former_value_in_force_and_is_logged_once
     number.add(reloader)
     reloader.start()
     number.path.write_text("no number")
-    await until(lambda: bool(reloader.problems))
+    await eventually(lambda: bool(reloader.problems))
     reads = number.reads
-    await until(lambda: number.reads > reads + 5)
+    await eventually(lambda: number.reads > reads + 5)
     assert number.taken == []
     (line,) = (record.message for record in caplog.records)
     assert f"the number: {number.path}: " in line and "no number" in line and "the former content stays in force" in line
     number.path.write_text("1")
-    await until(lambda: not reloader.problems)
+    await eventually(lambda: not reloader.problems)
     assert number.taken == []
     assert [record.message for record in caplog.records][1:] == [f"the number: the content of {number.path} is in force already"]
 
@@ -125,9 +119,9 @@ async def test_a_missing_file_leaves_the_former_value_in_force(reloader: Reloade
     number.add(reloader)
     reloader.start()
     number.path.unlink()
-    await until(lambda: bool(reloader.problems))
+    await eventually(lambda: bool(reloader.problems))
     number.path.write_text("2")
-    await until(lambda: number.taken == [2])
+    await eventually(lambda: number.taken == [2])
     assert reloader.problems == {}
 
 
@@ -142,9 +136,9 @@ async def test_a_value_that_can_not_be_put_in_force_is_tried_again(reloader: Rel
     reloader.add("the number", [number.path], number.read, take, 1)
     reloader.start()
     number.path.write_text("2")
-    await until(lambda: reloader.problems == {"the number": "not now"})
+    await eventually(lambda: reloader.problems == {"the number": "not now"})
     refused = False
-    await until(lambda: number.taken == [2])
+    await eventually(lambda: number.taken == [2])
 
 
 async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
@@ -152,14 +146,14 @@ async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Nu
     number.add(reloader)
     reloader.start()
     reloader.reload_now()
-    await until(lambda: bool(caplog.records))
+    await eventually(lambda: bool(caplog.records))
     number.path.write_text("2")
     reloader.reload_now()
-    await until(lambda: number.taken == [2])
+    await eventually(lambda: number.taken == [2])
     number.path.write_text("?")
     for count in (3, 4):
         reloader.reload_now()
-        await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
+        await eventually(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
     await reloader.close()
     lines = [record.message for record in caplog.records]
     assert "is in force already" in lines[0] and "and in force" in lines[1]
@@ -202,4 +196,4 @@ async def test_a_folder_is_read_again_when_a_file_in_it_changes_appears_or_goes(
         ((tmp_path / "a").unlink, "3"),
     ):
         change()
-        await until(lambda expected=expected: taken[-1:] == [expected])  # type: ignore[misc]
+        await eventually(lambda expected=expected: taken[-1:] == [expected])  # type: ignore[misc]

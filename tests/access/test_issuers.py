@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from topicpolicies_server.access import Caller, Way, issuers
 from topicpolicies_server.access.identification import Identification
 from topicpolicies_server.access.issuers import Issuers, KeySet, Unanswered, key_set
@@ -77,13 +78,6 @@ async def world(refresh: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     await made.identification.close()
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Waits until this holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-
-
 def id_token(key: str = "first", /, key_id: str | None = None, **claims: Any) -> str:
     chosen = {"iss": ISSUER, "aud": "topicpolicies", "exp": NOW + 10_000, **claims}
     return token(
@@ -100,7 +94,7 @@ async def test_the_first_token_waits_for_the_keys_and_the_next_ones_do_not(world
 
 async def test_the_keys_of_all_issuers_are_requested_at_the_start(world: World) -> None:
     world.issuers.start()
-    await until(lambda: sorted(world.asked) == [ISSUER, OTHER])
+    await eventually(lambda: sorted(world.asked) == [ISSUER, OTHER])
     await asyncio.sleep(0)
     assert isinstance(world.identification.caller([("authorization", f"Bearer {id_token()}")]), Caller)
 
@@ -166,7 +160,7 @@ async def test_keys_are_refreshed_and_a_withdrawn_one_is_refused_then(world: Wor
     old = id_token()
     await world.ask(old)
     world.keys[ISSUER] = ["second"]
-    await until(lambda: len(world.asked) > 1)
+    await eventually(lambda: len(world.asked) > 1)
     await asyncio.sleep(0)
     assert await world.refused(old) is Reason.CREDENTIALS_INVALID
 
@@ -185,7 +179,7 @@ async def test_a_flood_of_unknown_keys_causes_one_request_in_each_interval(world
 async def test_concurrent_calls_share_one_request_and_a_cancelled_call_does_not_end_it(world: World) -> None:
     world.waiting = asyncio.Event()
     asking = [asyncio.create_task(world.ask(id_token(jti=str(each)))) for each in range(50)]
-    await until(lambda: bool(world.asked))
+    await eventually(lambda: bool(world.asked))
     asking[0].cancel()  # the others still get the answer
     world.waiting.set()
     done = await asyncio.gather(*asking[1:])
@@ -195,10 +189,10 @@ async def test_concurrent_calls_share_one_request_and_a_cancelled_call_does_not_
 async def test_an_issuer_that_is_down_is_logged_once_and_requested_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.down = True
     assert await world.refused(id_token()) is Reason.AUTHORIZATION_UNKNOWN
-    await until(lambda: len(world.asked) == 3)
+    await eventually(lambda: len(world.asked) == 3)
     assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1, "one warning for all failures"
     world.down = False
-    await until(lambda: len(world.asked) == 4)
+    await eventually(lambda: len(world.asked) == 4)
     assert (await world.ask(id_token())).principal == "alice"
 
 
@@ -215,7 +209,7 @@ async def test_keys_of_an_issuer_that_is_down_stay_in_force_for_a_while_and_no_c
             assert isinstance(world.identification.caller([("authorization", f"Bearer {each}")]), Caller)
         await asyncio.sleep(0.02)
     assert len(world.asked) >= 2, "it is requested again in the background"
-    await until(lambda: not world.issuers.keys().oldest_seconds)
+    await eventually(lambda: not world.issuers.keys().oldest_seconds)
     assert await world.refused(shown) is Reason.AUTHORIZATION_UNKNOWN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.eventually import eventually
 from topicpolicies_server.access import Permission
 from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
 from topicpolicies_server.core.errors import PolicyError
@@ -180,14 +181,6 @@ def replace(path: Path, content: str | bytes | None) -> None:
     new.rename(path)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Waits until the condition is true."""
-    over = asyncio.get_running_loop().time() + PATIENCE
-    while not holds():
-        assert asyncio.get_running_loop().time() < over
-        await asyncio.sleep(0.01)
-
-
 async def test_the_number_of_remembered_answers_is_bounded(roles: RolesFile) -> None:
     for number in range(25_000):
         roles.granted("reader", f"acme/n{number}")
@@ -197,10 +190,10 @@ async def test_the_number_of_remembered_answers_is_bounded(roles: RolesFile) -> 
 async def test_a_file_that_changes_is_read_again(roles: RolesFile, path: Path) -> None:
     assert Permission.READ in roles.granted("reader", "acme/stock")
     replace(path, "")
-    await until(lambda: Permission.READ not in roles.granted("reader", "acme/stock"))
+    await eventually(lambda: Permission.READ not in roles.granted("reader", "acme/stock"))
     assert not roles.granted("admin", "acme/stock")
     replace(path, GOOD)
-    await until(lambda: Permission.READ in roles.granted("admin", "acme/orders"))
+    await eventually(lambda: Permission.READ in roles.granted("admin", "acme/orders"))
 
 
 @pytest.mark.parametrize(
@@ -210,13 +203,13 @@ async def test_an_invalid_file_leaves_the_former_roles_in_force_and_is_logged_on
     roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, message: str
 ) -> None:
     replace(path, content)
-    await until(lambda: bool(reloader.problems))
+    await eventually(lambda: bool(reloader.problems))
     await asyncio.sleep(0.1)
     assert Permission.READ in roles.granted("admin", "acme/orders")
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert message in line and "authorization file" in line
     replace(path, GOOD.replace('"admin"', '"root"'))
-    await until(lambda: Permission.READ not in roles.granted("admin", "acme/orders"))
+    await eventually(lambda: Permission.READ not in roles.granted("admin", "acme/orders"))
     assert Permission.READ in roles.granted("root", "acme/orders")
 
 

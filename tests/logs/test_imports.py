@@ -48,7 +48,7 @@ def test_an_embedded_log_in_use_does_not_import_the_pulsar_log_or_its_libraries(
     assert done.stdout.strip() == "[]"
 
 
-def test_leadership_defines_exactly_two_exceptions_and_otherwise_raises_log_errors() -> None:
+def test_leadership_defines_one_exception_and_otherwise_raises_log_errors() -> None:
     found = {name for name, each in vars(leadership).items() if isinstance(each, type) and issubclass(each, Exception)}
     own = {name for name in found if getattr(leadership, name).__module__ == leadership.__name__}
     assert own == {"ProducerTaken"}

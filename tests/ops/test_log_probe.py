@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
 from topicpolicies_server.readiness import STUCK_SECONDS, Readiness, State

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics_core import Metric
 
+from tests.eventually import eventually
 from tests.history.conftest import BOUNDS, reader_of, update
 from tests.history.test_trouble import refuse_commits
 from tests.namespaces.bench import KEY, OTHER, Bench, simulate
@@ -36,12 +37,6 @@ def figures(families: Callable[[], object]) -> dict[str, float]:
         assert isinstance(family, Metric)
         found |= {each.name.removeprefix("topicpolicies_"): each.value for each in family.samples if not each.labels}
     return found
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - a thread causes it without a signal
-            await asyncio.sleep(0.01)
 
 
 def test_held_appends_show_as_in_flight_and_changes_beyond_the_limit_as_waiting() -> None:
@@ -111,12 +106,12 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
         assert show() == [0, 0, 0, 0]
         history._writer._connection.set_authorizer(refuse_commits)
         reader.read(update(1, 1), update(2, 2))
-        await until(lambda: show()[3] == 1)
+        await eventually(lambda: show()[3] == 1)
         events, size, first, _ = show()
         assert events == 2 and size > 0
-        await until(lambda: show()[2] > first > 0)
+        await eventually(lambda: show()[2] > first > 0)
         history._writer._connection.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
-        await until(lambda: show() == [0, 0, 0, 0])
+        await eventually(lambda: show() == [0, 0, 0, 0])
     finally:
         await history.close()
 

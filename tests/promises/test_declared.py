@@ -234,6 +234,11 @@ def test_a_server_does_not_start_with_a_wrong_file(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "declared.yaml:2" in refused.stderr and "max_producers" in refused.stderr
     assert not (tmp_path / "policies.db").exists()
+    own = f"constraints: [{{pattern: {NAMESPACE}/*, fields: {{max_producer_per_topic: {{max: 4}}}}}}]\n"
+    declared = declare(tmp_path / "own.yaml", "payments", f"{{topic: {ORDERS}, set: {{max_producer_per_topic: 5}}}}")
+    (tmp_path / "own.yaml").write_text((tmp_path / "own.yaml").read_text() + own)
+    broken = run("serve", "--data", str(tmp_path / "policies.db"), "--declared", declared)
+    assert broken.returncode == 2 and "own.yaml:4" in broken.stderr and "allows at most 4" in broken.stderr
     missing = run("serve", "--data", str(tmp_path / "policies.db"), "--declared", str(tmp_path / "missing.yaml"))
     assert missing.returncode == 2
     assert "missing.yaml" in missing.stderr

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from tests.access.signing import SECRET, token
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
@@ -54,13 +54,6 @@ async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
     )
     async with Server(config) as running:
         yield running
-
-
-@pytest.fixture
-async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """Yields a stub of the service."""
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        yield async_stub(channel)
 
 
 def bearer(**claims: object) -> tuple[tuple[str, str], ...]:

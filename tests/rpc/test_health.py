@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest

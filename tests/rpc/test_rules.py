@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-import grpc
 import pytest
 
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
@@ -51,12 +50,6 @@ async def server(cluster: Path) -> AsyncIterator[Server]:
     limits = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
     async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)) as running:
         yield running
-
-
-@pytest.fixture
-async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        yield async_stub(channel)
 
 
 def update(topic: str = TOPIC, **values: object) -> pb.UpdatePolicyRequest:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 
+from tests.eventually import eventually
 from tests.stubs import async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
@@ -66,12 +66,6 @@ async def silent(monkeypatch: pytest.MonkeyPatch) -> Silent:
     return log
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-
-
 def tasks() -> set[str]:
     """Returns the names of this loop's tasks, without the test's own."""
     return {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
@@ -94,7 +88,7 @@ async def test_a_cancelled_start_closes_the_log_and_gives_back_tasks_threads_and
         config(f"127.0.0.1:{port}", metrics_listen=Address("127.0.0.1", 0), access_log=AccessLogConfig(path=tmp_path / "calls"))
     )
     starting = asyncio.create_task(server.start())
-    await until(lambda: silent.asked > 0)
+    await eventually(lambda: silent.asked > 0)
     starting.cancel()
     await asyncio.wait({starting}, timeout=PATIENCE)
     assert starting.cancelled() and silent.closed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.eventually import eventually
 from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import (
@@ -81,12 +82,6 @@ async def stopped(server: Server) -> None:
         await server.stop()
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-
-
 def update(topic: str = TOPIC, value: int = 1) -> UpdatePolicyRequest:
     return UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value))
 
@@ -127,7 +122,7 @@ async def test_changes_that_the_log_has_not_acknowledged_end_with_outcome_unknow
 ) -> None:
     calls = [asyncio.ensure_future(refused(stub.UpdatePolicy(update(f"{TOPIC}-{number}")))) for number in range(20)]
     several = asyncio.ensure_future(stub.BatchUpdatePolicies(batch(*(update(f"{TOPIC}-{number}", 2) for number in range(20, 30)))))
-    await until(lambda: len(silent_log) == 30)
+    await eventually(lambda: len(silent_log) == 30)
     await stopped(server)
     for refusal in await asyncio.gather(*calls):
         assert end_of(refusal) == UNKNOWN
@@ -147,7 +142,7 @@ async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_whe
             stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE)),
         )
     ]
-    await until(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
+    await eventually(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
     await stopped(server)
     assert [end_of(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
     (result,) = (await several).results
@@ -161,7 +156,7 @@ async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_d
         stub = async_stub(channel)
         await stub.UpdatePolicy(update())
         burst: list[Any] = [stub.UpdatePolicy(update(f"{TOPIC}-{number}")) for number in range(60)]
-        await until(lambda: len(patient._servicer.calls) > 0)  # type: ignore[union-attr]
+        await eventually(lambda: len(patient._servicer.calls) > 0)  # type: ignore[union-attr]
         await stopped(patient)
         ends = [(await call.code(), await call.trailing_metadata()) for call in burst]
     assert {code for code, _ in ends} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
@@ -184,7 +179,7 @@ async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(pa
         for watch in watches:
             await watch.read()
         calls = patient._servicer.calls  # type: ignore[union-attr]
-        await until(lambda: sum(call.unread_since() is not None for call in calls._calls) == 3)
+        await eventually(lambda: sum(call.unread_since() is not None for call in calls._calls) == 3)
         await stopped(patient)
         assert len(calls) == 0
     names = {task.get_name() for task in asyncio.all_tasks()}

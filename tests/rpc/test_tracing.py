@@ -72,13 +72,6 @@ async def traced(server: Server, ratio: float) -> AsyncIterator[Traced]:
     made.tracing.close()
 
 
-@pytest.fixture
-async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """Yields a stub of the service."""
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        yield async_stub(channel)
-
-
 def parent_of(span: ReadableSpan) -> str:
     return "" if span.parent is None else f"{span.parent.span_id:016x}"
 

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.eventually import eventually
 from tests.rpc.callers import Metadata, believe, of
 from tests.rpc.conftest import Refusal
 from tests.rpc.watching import HistoryReader, WatchReader, changes, kinds
@@ -221,19 +222,12 @@ async def test_an_authority_that_does_not_answer_for_one_namespace_does_not_dela
     await slow.until_synced()
     await lost.until_synced()
     table.silent_in.add(OTHER)
-    await until(lambda: OTHER in table.asked_in)
+    await eventually(lambda: OTHER in table.asked_in)
     del table.may_["reader", ONE]
     async with asyncio.timeout(PATIENCE):
         _, refusal = await ended(lost)
     assert refusal.info.reason == "PERMISSION_DENIED"
     slow.cancel()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Waits until this holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
 
 
 async def test_a_watch_whose_permission_for_secrets_is_withdrawn_gets_the_next_change_without_secrets(

@@ -24,6 +24,7 @@ from .world import World, policy_key
 
 _ATTEMPTS = 8
 """How often a request is sent before its writer gives up."""
+_STATUSES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}
 
 
 class Client:
@@ -97,8 +98,8 @@ class Client:
 
     async def _call(self, sidecar: Sidecar, wish: Wish) -> Answer:
         if wish.draft.edit.delete:
-            return answer_of(await sidecar.delete(wish.delete()))
-        return answer_of(await sidecar.update(wish.update()))
+            return answer_of(await sidecar.change(wish.delete()))
+        return answer_of(await sidecar.change(wish.update()))
 
     def _count(self, answer: Answer | Failure | None) -> None:
         counts = self.world.counts
@@ -194,14 +195,6 @@ def answer_of(response: service_pb2.ChangeResult) -> Answer:
     return Answer(Outcome(response.outcome), response.version, response.previous_version, document, response.replayed)
 
 
-def grpc_name(code: int) -> str:
-    """Returns the name of a status code."""
-    return _NAMES[code]
-
-
-_NAMES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}
-
-
 class BatchWriter(Client):
     """Sends batches of changes, and repeats in calls of their own the changes that got no answer because the connection broke."""
 
@@ -239,14 +232,14 @@ class BatchWriter(Client):
         attempt: Update = updates[index]
         answer: Answer | Failure
         if result.HasField("error"):
-            answer = failure_of(grpc_name(result.error.code), result.error.details)
+            answer = failure_of(_STATUSES[result.error.code], result.error.details)
             self.heed(answer, leader_in(result.error.details))
         else:
             answer = answer_of(result.success)
         updates[index] = replace(attempt, answered=self.world.now(), answer=answer)
         self._count(updates[index].answer)
 
-    def _wish(self, keys: list) -> Wish:  # type: ignore[type-arg]
+    def _wish(self, keys: list[Key]) -> Wish:
         draft = self.world.traffic.draft()
         skip = not draft.edit.delete and self.chance.random() < 0.05
         return Wish(self.chance.choice(keys), draft, self.request_id(), skip_if_absent=skip)
@@ -282,7 +275,7 @@ class Passerby(Client):
         world.history.updates.append(attempt)
         world.once.add((key, wish.request_id))
         knew = sidecar.knows(policy_key(key))
-        answer = answer_of(await sidecar.update(wish.update()))
+        answer = answer_of(await sidecar.change(wish.update()))
         world.counts[f"attempts through newcomers {answer.outcome.name}"] += 1
         if answer.outcome is Outcome.APPLIED:
             world.acknowledged.add((key, wish.request_id))

@@ -12,6 +12,8 @@ from .profile import Profile
 
 _USUAL = (0.0005, 0.004)
 """The shortest and the longest time of a step without a fault, in seconds."""
+_LATEST = 0.6
+"""The longest time of a late step, in seconds."""
 
 
 class SimulatedFaults(Faults):
@@ -104,5 +106,5 @@ class SimulatedFaults(Faults):
     def _time(self) -> float:
         if not self._healed and self._chance.random() < self._profile.late:
             self._counts["late steps"] += 1
-            return self._chance.uniform(0, self._profile.late_seconds)
+            return self._chance.uniform(0, _LATEST)
         return self._chance.uniform(*_USUAL)

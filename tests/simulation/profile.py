@@ -61,8 +61,7 @@ class Profile:
     restating: float = 0.0
     """Rate of a writer's turns in which it changes a setting and then sets it to what another sidecar shows."""
     late: float = 0.05
-    """Rate of appends, answers and reads that take up to ``late_seconds`` instead of a few milliseconds."""
-    late_seconds: float = 0.6
+    """Rate of appends, answers and reads that take up to 0.6 s instead of a few milliseconds."""
     repairs_vanished: float = 0.0
     repairs_late: float = 0.0
     """Rate of repairs that take up to 2 W to the log."""

@@ -29,6 +29,7 @@ from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.calls import Calls
+from topicpolicies_server.rpc.requests import ChangeMessage
 from topicpolicies_server.rpc.servicer import Servicer
 
 from .calls import BROKEN, Refused, call_of, refused
@@ -284,13 +285,8 @@ class Sidecar:
         if guard is not None:
             await guard.stop()
 
-    async def update(self, message: service_pb2.UpdatePolicyRequest) -> service_pb2.ChangeResult:
-        """UpdatePolicy."""
-        answer = await self._call(lambda: self._servicer.change(message, call_of()))
-        return service_pb2.ChangeResult.FromString(answer)
-
-    async def delete(self, message: service_pb2.DeletePolicyRequest) -> service_pb2.ChangeResult:
-        """DeletePolicy."""
+    async def change(self, message: ChangeMessage) -> service_pb2.ChangeResult:
+        """UpdatePolicy or DeletePolicy."""
         answer = await self._call(lambda: self._servicer.change(message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 

@@ -1,4 +1,4 @@
-"""Checkpoints in random worlds; and the simulation finds one that breaks the promises of sidecars that start from it."""
+"""Checkpoints in random runs; and the simulation finds one that breaks the promises of sidecars that start from it."""
 
 from __future__ import annotations
 

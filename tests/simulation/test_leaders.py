@@ -244,7 +244,7 @@ def setting(topic: str, seconds: int, version: str = "") -> service_pb2.UpdatePo
 async def refusal(sidecar: Sidecar, request: service_pb2.UpdatePolicyRequest) -> tuple[str, str]:
     """Returns the reason why an update is refused, and the leader that the refusal names."""
     with pytest.raises(Refused) as caught:
-        await sidecar.update(request)
+        await sidecar.change(request)
     return caught.value.failure.reason, caught.value.leader
 
 
@@ -253,7 +253,7 @@ async def taken(world: World, request: service_pb2.UpdatePolicyRequest, sidecars
     while True:
         for sidecar in sidecars:
             try:
-                return await sidecar.update(request)
+                return await sidecar.change(request)
             except Refused:
                 await world.pause(0.05)
 
@@ -273,7 +273,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     for sidecar in world.sidecars:
         sidecar._limits = replace(sidecar._limits, namespace_idle_seconds=60.0)  # no sidecar gives up its seat by itself
         sidecar.start()
-    first = await former.update(setting(topic, 1))
+    first = await former.change(setting(topic, 1))
     for other in others:
         assert await refusal(other, setting(topic, 2)) == ("NOT_LEADER", former.name)
     log, watched = former.led_log(NAMESPACE), former.registry.get(NAMESPACE)
@@ -291,7 +291,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     await asyncio.sleep(10.0)
     assert former.leads(NAMESPACE), "it does not know yet"
     assert watched.complete_as_of_ms <= cut_at, "it has not read what the other leader wrote"
-    stale = await former.update(setting(topic, 1))
+    stale = await former.change(setting(topic, 1))
     assert (stale.outcome, stale.version) == (service_pb2.CHANGE_OUTCOME_UNCHANGED, first.version), "no event is needed"
     assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "it has not read that version"
     assert await refusal(former, setting(topic, 3)) == ("OUTCOME_UNKNOWN", "")

@@ -332,7 +332,7 @@ def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionReader, "_follows", lambda self, place: True)
 
 
-# -- bugs of the fold; examples in tests/core/fold find each of them too -------------------------------------------------
+# -- bugs of the fold ----------------------------------------------------------------------------------------------------
 
 
 def whole_fields(patch: pytest.MonkeyPatch) -> None:

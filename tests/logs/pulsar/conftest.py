@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,18 +60,6 @@ class Following:
     async def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
         """Sends one request to the admin API."""
         return await asyncio.to_thread(self.admin.call, method, path, body, **query)
-
-
-async def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Waits until something holds that is not reported; ``holds`` may be a coroutine function."""
-    async with asyncio.timeout(seconds):
-        while True:
-            answer = holds()
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-            if answer:
-                return
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.ports import free_port
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import LogState

@@ -10,7 +10,8 @@ import pytest
 from tests.broker.admin import CHANGE_EVENTS
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
-from tests.logs.pulsar.conftest import Following, eventually
+from tests.eventually import eventually
+from tests.logs.pulsar.conftest import Following
 from tests.logs.samples import a_document, a_key, a_tombstone, an_update
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope

@@ -15,7 +15,7 @@ import _pulsar
 import pytest
 
 from tests.broker.pulsar_broker import Broker
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.logs.samples import a_key, a_tombstone, an_update
 from tests.ports import free_port
 from topicpolicies_server.core.names import Scope

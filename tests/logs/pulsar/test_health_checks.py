@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState

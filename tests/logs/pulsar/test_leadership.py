@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.logs.pulsar.fakes import FakeProducer
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import LogState
@@ -18,7 +18,6 @@ from topicpolicies_server.logs.pulsar.client import holder_of
 from topicpolicies_server.logs.pulsar.writer import OpenProducer
 
 TAKEN = ProducerTaken()
-NOT_YET = ProducerTaken()
 EXCLUSIVE, WAIT_FOR_EXCLUSIVE = False, True
 OURS, THEIRS = "ours:1", "theirs:2"
 
@@ -102,7 +101,7 @@ async def test_a_candidate_leads_a_free_log_only_after_it_has_read_up_to_its_ann
 
 async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_leader(log: FakeLog) -> None:
     log.candidate.note_producer(leader_name("standalone", THEIRS))
-    log.answers = [TAKEN, NOT_YET, TAKEN, NOT_YET]
+    log.answers = [TAKEN, TAKEN, TAKEN, TAKEN]
     log.candidate.contend()
     await eventually(lambda: "led" in log.reports)
     assert log.candidate.leadership == Leadership(False, THEIRS)
@@ -115,7 +114,7 @@ async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_lead
 async def test_a_leader_whose_term_is_known_to_be_over_is_not_named(holder: str, log: FakeLog) -> None:
     former = leader_name("standalone", THEIRS)
     log.candidate.note_producer(former)
-    log.answers = [ProducerTaken(holder), *[NOT_YET] * 10_000]
+    log.answers = [ProducerTaken(holder), *[TAKEN] * 10_000]
     log.candidate.contend()
     await eventually(lambda: "led" in log.reports)
     assert log.candidate.leadership == Leadership(False)
@@ -129,7 +128,7 @@ async def test_a_leader_whose_term_is_known_to_be_over_is_not_named(holder: str,
 async def test_the_leader_that_holds_the_producer_is_named(log: FakeLog) -> None:
     present = leader_name("standalone", THEIRS)
     log.candidate.note_producer(present)
-    log.answers = [ProducerTaken(present), *[NOT_YET] * 10_000]
+    log.answers = [ProducerTaken(present), *[TAKEN] * 10_000]
     log.candidate.contend()
     await eventually(lambda: "led" in log.reports)
     assert log.candidate.leadership == Leadership(False, THEIRS)
@@ -150,7 +149,7 @@ def test_who_holds_the_producer_is_read_from_the_brokers_refusal(said: str, hold
 
 
 async def test_a_producer_name_of_another_cluster_or_of_this_process_is_not_reported_as_the_leader(log: FakeLog) -> None:
-    log.answers = [TAKEN, *[NOT_YET] * 10_000]
+    log.answers = [TAKEN, *[TAKEN] * 10_000]
     log.candidate.contend()
     await eventually(lambda: "led" in log.reports)
     for name in ("standalone-0-7", leader_name("elsewhere", THEIRS), leader_name("standalone", OURS)):

@@ -12,7 +12,8 @@ import pytest
 
 from tests.broker.admin import CHANGE_EVENTS
 from tests.broker.pulsar_broker import OwnBroker
-from tests.logs.pulsar.conftest import QUICK, Following, eventually
+from tests.eventually import eventually
+from tests.logs.pulsar.conftest import QUICK, Following
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update
 from topicpolicies_server.core.errors import Kind

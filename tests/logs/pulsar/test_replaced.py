@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader, a_message
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.logs.pulsar.fakes import FakeAdmin
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_tombstone

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.logs.pulsar.conftest import eventually
+from tests.eventually import eventually
 from tests.logs.pulsar.fakes import FakeProducer
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.core.names import Scope
