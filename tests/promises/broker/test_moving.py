@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.broker.admin import Admin
 from tests.broker.fixtures import MakeBroker
 from tests.broker.pulsar_broker import Broker
 from tests.promises.blocking import BlockingApi
-from tests.promises.server_process import ServerProcess, run
+from tests.promises.server_process import COMMAND, ServerProcess, environment, run
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from .policy_case import ELSEWHERE, HERE, SHADOWS, SUBSCRIPTION, Example, Need, Scope, comparable, ensure
@@ -120,12 +120,11 @@ def test_policies_move_between_brokers_and_sidecars(broker: Broker, admin: Admin
 
 @pytest.mark.evidence
 @pytest.mark.not_in_4_0_0("policies in the metadata store")
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3_000)
 def test_a_thousand_topics_move_both_ways_and_are_equal(broker: Broker, admin: Admin, make_broker: MakeBroker, tmp_path: Path) -> None:
     namespace = f"public/thousand-{uuid.uuid4().hex[:8]}"
-    cases = [
-        case.in_namespace(namespace) for case in CASES if case.settable and case.need is Need.NOTHING and case.setting not in SHOWN_AS_FALSE
-    ]
+    simple = (case for case in CASES if case.settable and case.need is Need.NOTHING and case.setting not in SHOWN_AS_FALSE)
+    cases = [case.in_namespace(namespace) for case in simple]
     other = make_broker(settings=_METADATA_STORE)
     other.start()
     with other.admin() as its_admin:
@@ -133,10 +132,10 @@ def test_a_thousand_topics_move_both_ways_and_are_equal(broker: Broker, admin: A
             each.call("PUT", f"namespaces/{namespace}", {"replication_clusters": [HERE]})
             for number in range(_THOUSAND):
                 each.create_topic(f"{namespace}/t{number}")
+                each.call("PUT", f"persistent/{namespace}/t{number}/subscription/{SUBSCRIPTION}")
     for number in range(_THOUSAND):
         case = cases[number % len(cases)]
-        scope = case.scopes[number % len(case.scopes)]
-        case.setting_call(case.examples[0], scope).on(admin, f"{namespace}/t{number}")
+        case.setting_call(case.examples[0], case.scopes[number // len(cases) % len(case.scopes)]).on(admin, f"{namespace}/t{number}")
     sidecar = ServerProcess(["--data", str(tmp_path / "policies.db")], tmp_path / "log")
     asyncio.run(sidecar.start())
     at: dict[str, tuple[str, str]] = {
@@ -146,18 +145,23 @@ def test_a_thousand_topics_move_both_ways_and_are_equal(broker: Broker, admin: A
     }
     file, nothing = tmp_path / "policies.yaml", tmp_path / "nothing.yaml"
     nothing.write_text(f"version: 1\nnamespaces: [{namespace}]\npolicies: []\n")
+
+    def long(*arguments: str) -> str:
+        ended = subprocess.run([*COMMAND, *arguments], env=environment(), capture_output=True, text=True, timeout=600, check=False)
+        assert ended.returncode == 0, (arguments, ended.stderr[-2_000:])
+        return ended.stdout
+
     try:
-        everything = declared(run("export", namespace, *at["system topic"]).stdout)
+        file.write_text(long("export", namespace, *at["system topic"]))
+        everything = declared(file.read_text())
         assert len(everything) == _THOUSAND
-        way = ("system topic", "sidecar", "metadata store", "sidecar", "system topic")
-        for here, there in itertools.pairwise(way):
-            assert run("export", namespace, "-f", str(file), *at[here]).returncode == 0
+        for there in ("sidecar", "metadata store", "sidecar", "system topic"):
             file.write_text(file.read_text().replace("'********'", "moved"))
-            assert run("apply", "-f", str(nothing), "--prune", "--yes", *at[there]).returncode == 0
-            done = run("apply", "-f", str(file), "--yes", *at[there])
-            assert done.returncode == 0, (there, done.stderr[-2_000:])
-            assert declared(run("export", namespace, *at[there]).stdout) == everything, (here, there)
-            assert run("plan", "-f", str(file), *at[there]).returncode == 0
+            long("apply", "-f", str(nothing), "--prune", "--yes", *at[there])
+            long("apply", "-f", str(file), "--yes", *at[there])
+            file.write_text(long("export", namespace, *at[there]))
+            assert declared(file.read_text()) == everything, there
+        assert "moved" not in file.read_text(), "secrets are hidden"
     finally:
         sidecar.kill()
 
