@@ -35,14 +35,13 @@ from typing import Any, Generic, TypeVar
 
 import _pulsar
 
-from ...config import OAuth2Config
 from ...core.errors import Kind
 from ...core.names import SYSTEM_READER
 from ...core.reasons import LogState, Reason
 from ..avro import Encoded
 from ..change_log import LogError
 from ..leadership import ProducerTaken
-from .credentials import Identity, TlsOptions, TokenSource, oauth2_parameters
+from .credentials import TlsOptions, TokenSource
 from .ids import NOWHERE, MessageId
 
 _log = logging.getLogger(__name__)
@@ -138,7 +137,7 @@ class PulsarClient:
     Requests raise ``LogError`` if the brokers refuse or do not answer in time, or if the client is closed.
     """
 
-    def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
+    def __init__(self, service_url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use. The arguments: as those of ``PulsarLog``; without a token, the certificate of ``tls`` authenticates."""
         configuration = _pulsar.ClientConfiguration()
         configuration.operation_timeout_seconds(_OPERATION_SECONDS)
@@ -368,16 +367,14 @@ def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool 
     return LogError(why, f"{what} failed, {meaning} ({said}).", kind=kind, outcome_unknown=outcome_unknown)
 
 
-def secure(configuration: Any, service_url: str, token: Identity | None, tls: TlsOptions) -> None:
+def secure(configuration: Any, service_url: str, token: TokenSource | None, tls: TlsOptions) -> None:
     """Configures authentication and TLS of a client.
 
     The library reads certificates, keys and authorities for each new connection, and requests the token then.
     """
     secured = service_url.startswith("pulsar+ssl")
     certified = tls.certificate is not None and tls.key is not None
-    if isinstance(token, OAuth2Config):
-        configuration.authentication(_pulsar.AuthenticationOauth2.create(oauth2_parameters(token)))
-    elif token is not None:
+    if token is not None:
         configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
     elif secured and certified:
         configuration.authentication(_pulsar.AuthenticationTLS.create(str(tls.certificate), str(tls.key)))

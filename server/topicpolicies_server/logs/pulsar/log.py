@@ -32,7 +32,7 @@ from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .admin import Admin
 from .brokers import Brokers, PulsarLimits
 from .client import PulsarClient
-from .credentials import Identity, TlsOptions, identity_of, tls_of
+from .credentials import TlsOptions, TokenSource, tls_of, token_of
 from .facts import PulsarFacts, learn
 from .namespace_log import PulsarNamespaceLog
 from .topics import Topics
@@ -65,7 +65,7 @@ class PulsarLog:
         service_url: str,
         admin_url: str,
         *,
-        token: Identity | None = None,
+        token: TokenSource | None = None,
         tls: TlsOptions | None = None,
         limits: PulsarLimits | None = None,
         advertised: Callable[[], str] | None = None,
@@ -319,7 +319,7 @@ def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[],
     return PulsarLog(
         config.service_url,
         config.admin_url,
-        token=identity_of(config),
+        token=token_of(config),
         tls=tls_of(config),
         limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
         advertised=advertised if exclusive else None,
