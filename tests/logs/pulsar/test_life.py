@@ -440,7 +440,7 @@ async def test_a_replaced_log_is_noticed_soon_although_its_reader_is_idle(follow
 async def test_events_in_a_recreated_log_are_never_read_as_those_of_the_former_log(
     following: Following, namespace: str, partitions: int, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PulsarNamespaceLog, "due_at", lambda _: float("inf"))  # no check happens in time
+    monkeypatch.setattr(PulsarNamespaceLog, "look", lambda _: False)  # no check happens in time
     change_log, log, recorder = await written_to(following, namespace, partitions)
     former, identity = recorder.ids(), log.identity
     await delete(following, namespace, partitions)
@@ -474,7 +474,7 @@ async def test_a_log_is_lost_and_gets_another_identity_if_only_one_partition_is_
     (key, *_) = hit = [key for key in keys if log.partition_of(key) == 1]
     place = place_in(log, recorder.entries)
     if written != "nothing":
-        monkeypatch.setattr(PulsarNamespaceLog, "due_at", lambda _: float("inf"))  # no check happens in time
+        monkeypatch.setattr(PulsarNamespaceLog, "look", lambda _: False)  # no check happens in time
     await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}-partition-1", force="true")
     event = an_update(key, event_id="later")
     if written == "here":
