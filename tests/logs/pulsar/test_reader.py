@@ -67,7 +67,7 @@ class Reading:
         self.sent = sent
         self.broker_asked = 0
         self.asked_about: list[MessageId] = []
-        self.states = [State(opening, last, first, last.ledger if last.entry < 0 else None)]
+        self.states = [State(opening, last, first)]
         """The broker's answers about the partition's state, in turn; the last one is repeated."""
         self.ledgers: set[MessageId] = set()
         """The messages that the broker has, although the library may not hand them over."""

@@ -1,26 +1,18 @@
-"""Turns the messages of one partition into entries of the change log, and decodes each once.
-
-Events that this process appended are kept from their acknowledgement until they are read: they need no decoding. An event that is
-acknowledged after it was read is not kept.
-"""
+"""Turns the messages of one partition into entries of the change log, and decodes each once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ...core.names import Scope
-from ...core.policies.events import LATEST_MS, Event, Placed, Position
+from ...core.policies.events import LATEST_MS, Event, Placed
 from ...core.reasons import Reason
 from ..avro import Codec
 from ..change_log import LogError, anchor_of
 from ..leadership import origin_of
-from ..stamps import ANNOUNCEMENT, event_id_of
+from ..stamps import ANNOUNCEMENT
 from .ids import NOWHERE, MessageId, position_of
 from .topics import NOT_REGISTERED, Schemas
-
-_MOST_KEPT = 1_024
-"""How many acknowledged events are kept, which is how far the reader may lag. Events beyond that are decoded when they are read."""
 
 
 class ResumePoint(NamedTuple):
@@ -48,14 +40,6 @@ class Entries:
         self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
         """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
         self._published = 0
-        self._read_upto: Position = ""
-        self._kept: dict[Position, Event] = {}
-
-    def keep(self, acknowledged: Iterable[Placed]) -> None:
-        """Takes events of this process that were acknowledged, in the order of the log."""
-        for placed in acknowledged:
-            if placed.event is not None and placed.position > self._read_upto and len(self._kept) < _MOST_KEPT:
-                self._kept[placed.position] = placed.event
 
     def entry(self, place: MessageId, message: Any) -> Placed | None:
         """Returns the entry of a message; None if it was returned before, as may happen when a connection is restored.
@@ -103,13 +87,6 @@ class Entries:
             return Placed(
                 self._partition, position, None, published, producer, f"its schema, version {version}, is not one of policy events"
             )
-        self._read_upto = position
-        while self._kept and (first := next(iter(self._kept))) < position:
-            del self._kept[first]
-        ours = self._kept.pop(position, None)
-        as_read = codec.known is None  # with another schema, what is read may differ from what was appended
-        if as_read and ours is not None and ours.stamp is not None and event_id_of(properties) == ours.stamp.event_id:
-            return Placed(self._partition, position, ours, published, producer)
         event: Event | None = None
         problem = ""
         if ANNOUNCEMENT not in properties:

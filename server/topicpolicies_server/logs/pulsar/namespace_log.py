@@ -40,7 +40,7 @@ from ..stamps import ANNOUNCEMENT
 from .brokers import Brokers
 from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, close_handle, message_of, send
 from .entries import Entries, ResumePoint
-from .ids import MessageId, directly_follows, message_id_of, place_of, position_of
+from .ids import MessageId, directly_follows, place_of, position_of
 from .reader import PartitionReader
 from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
 from .writer import OpenProducer, PartitionWriter
@@ -119,15 +119,8 @@ class PulsarNamespaceLog:
         return java_hash(GLOBAL_PREFIX + key.topic if prefixed else key.topic) % self.partitions
 
     def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
-        if earlier:
-            return directly_follows(earlier, later)
-        try:
-            first = message_id_of(later)
-        except ValueError:
-            return False
-        fresh = any(reader.fresh_ledger == first.ledger for reader in self._readers)
-        return fresh and first.entry == 0 and first.batch_index <= 0
+        """True for neighbouring entries of a ledger."""
+        return directly_follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that ended during the initial replay (``reader``)."""
@@ -270,7 +263,6 @@ class PulsarNamespaceLog:
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Reports acknowledged events, all of one partition."""
-        self._readers[events[0].partition].entries.keep(events)
         self._sink.appended(events)
         self._settled.set()
 

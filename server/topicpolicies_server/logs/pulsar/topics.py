@@ -94,8 +94,6 @@ class State(NamedTuple):
     Readers may never see that entry: compaction removes it if it is a tombstone."""
     first: MessageId
     """The entry from which on the log is read as it was before compaction; ``NOWHERE``: the topic does not exist."""
-    fresh_ledger: int | None = None
-    """If nothing was ever written: the ledger that the first entry goes to, unless that ledger is replaced before."""
 
 
 class Gap(NamedTuple):
@@ -159,9 +157,7 @@ class Topics:
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         compaction, last = _compaction(stats), entry_of(stats.get("lastConfirmedEntry")) or NOWHERE
-        sizes = _sizes(stats)
-        fresh = last.entry < 0 and compaction.ledger == -1 and [*sizes] == [last.ledger]
-        return State(compaction, last, _first_uncompacted(sizes, compaction, last, recalled), last.ledger if fresh else None)
+        return State(compaction, last, _first_uncompacted(_sizes(stats), compaction, last, recalled))
 
     @understood
     async def last(self, namespace: str, topic: str) -> MessageId:

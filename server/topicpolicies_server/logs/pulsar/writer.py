@@ -92,7 +92,6 @@ class PartitionWriter:
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
         self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open)
-        self._outdated = False
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[int, _Sent] = {}
         self._acknowledgements: Inbox[tuple[int, Any, Any, bool]] = Inbox(asyncio.get_running_loop(), self._settle)
@@ -105,30 +104,28 @@ class PartitionWriter:
         """How many events have no outcome yet."""
         return len(self._waiting) + len(self._sent)
 
-    @property
-    def _changing_over(self) -> bool:
-        """Whether the next producer must wait for acknowledgements of what the last one sent, so that events stay in order."""
-        return self._outdated and bool(self._sent)
-
     def append(self, event: Event) -> None:
         """Takes an event.
 
         Raises:
             LogError: the schema or the dialect can't express the event.
         """
-        if self._producer is not None and not self._waiting and not self._outdated:
+        if self._producer is not None and not self._waiting:
             self._send(self._producer, event)
         else:
             self._rehearse(event)
             self._waiting.append(_Waiting(event, time.monotonic() + self._patience))
-            self._ensure_open()
+            self._opening.start()
 
     def outdate(self, schema_version: int) -> None:
-        """Notes that a schema of this version exists; if it is newer than the producer's, a new producer writes later events with it."""
+        """Closes a producer whose schema is older than this version. What it has sent has an unknown outcome then."""
         if self._producer is not None and self._producer.schema_version < schema_version:
-            self._outdated = True
-            if not self._sent:
-                self._drop_producer()
+            error = refusal("Appending to the change log", Result.AlreadyClosed, "it has a newer schema", outcome_unknown=True)
+            sent = [each.event for each in self._sent.values()]
+            self._sent.clear()
+            self._drop_producer()
+            for event in sent:
+                self._sink.append_failed(event, error)
 
     def close_if_idle(self, idle_seconds: float) -> None:
         """Closes the producer if it was not used for ``idle_seconds``."""
@@ -210,29 +207,22 @@ class PartitionWriter:
             self._sink.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
         if placed:
             self._sink.appended(placed)
-        if self._outdated and not self._sent:
-            self._drop_producer()
         if self._waiting:
-            self._ensure_open()
+            self._opening.start()
 
     def _placed(self, sent: _Sent, message_id: Any) -> Placed:
         """Returns what readers will see, including the time and the producer name that the library put into the message on sending."""
         position = position_of(MessageId(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()))
         return Placed(self._partition, position, sent.event, sent.message.publish_timestamp(), sent.message.producer_name())
 
-    def _ensure_open(self) -> None:
-        if not self._changing_over:
-            self._opening.start()
-
     def _drop_producer(self) -> None:
         if self._producer is not None:
             self._producer.close()
         self._producer = None
-        self._outdated = False
 
     async def _open(self) -> None:
         pause = _FIRST_PAUSE
-        while self._waiting and not self._changing_over:
+        while self._waiting:
             if self._producer is not None:
                 self._send_some(self._producer)
                 await asyncio.sleep(0)
