@@ -315,14 +315,6 @@ async def test_an_answer_that_arrives_one_byte_at_a_time_ends_in_time(monkeypatc
     assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
-async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_module, "MOST_BYTES", 2**20)
-    async with sending(head(200), then=b"[" * 65_536) as url, admin_of(url) as admin:
-        with pytest.raises(LogError, match="larger than") as failed:
-            await asyncio.wait_for(admin.get("x"), 20)
-    assert failed.value.state == LogState.ADMIN_UNREACHABLE
-
-
 @pytest.mark.parametrize(
     "location",
     [

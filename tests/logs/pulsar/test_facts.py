@@ -45,8 +45,6 @@ def admin_answering(answers: dict[str, Any]) -> Admin:
         ("3.0.12", Dialect.SHARED_KEY),
         ("3.3.8", Dialect.PREFIXED),
         ("3.3.7", Dialect.SHARED_KEY),
-        ("4.0.6-SNAPSHOT", Dialect.UNKNOWN),
-        ("4.1.0-rc1", Dialect.UNKNOWN),
         ("3.1.0", Dialect.UNKNOWN),
         ("2.11.4", Dialect.UNKNOWN),
         ("", Dialect.UNKNOWN),

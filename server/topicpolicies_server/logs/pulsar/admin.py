@@ -1,4 +1,4 @@
-"""Sends requests to the brokers' admin API: JSON, with time limits, retries and redirects. Answers are read in bounded memory.
+"""Sends requests to the brokers' admin API: JSON, with time limits, retries and redirects.
 
 What the answers mean is decided elsewhere (``topics``, ``facts``). Only a broker's own 404, which has a reason, says that something does
 not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do, the caller gets
@@ -37,8 +37,6 @@ from .credentials import IssuedToken, TlsOptions, TokenSource, tls_of, token_of
 
 _log = logging.getLogger(__name__)
 
-MOST_BYTES = 32 * 2**20
-"""The largest answer that is read: the names of some 400,000 topics."""
 _REASON_CHARACTERS = 200
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, including its redirects and the whole answer."""
@@ -170,7 +168,6 @@ class Admin:
             follow_redirects=True,
             max_redirects=_REDIRECTS,
             event_hooks={"request": [self._authenticate]},
-            headers={"accept-encoding": "identity"},  # so that the size of an answer is bounded by what is sent
             trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
         )
 
@@ -267,8 +264,7 @@ class Admin:
             async with attempt:
                 self._attempts[attempt] = http
                 step = min(_STEP_SECONDS, _STEP_PART * seconds)
-                async with http.stream(method, url, content=content, headers=headers, timeout=step) as response:
-                    return await _whole(response)
+                return await http.request(method, url, content=content, headers=headers, timeout=step)
         except (LogError, _PassingFaultError):
             raise
         except Exception as error:  # the HTTP library has more errors than those it names
@@ -329,21 +325,6 @@ def _subject(path: Sequence[str]) -> Hashable:
 
 def _resource(path: Sequence[str], query: Query = _NO_QUERY) -> str:
     return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path) + (f"?{urlencode(query)}" if query else "")
-
-
-async def _whole(response: httpx.Response) -> httpx.Response:
-    """Returns a response with its whole body.
-
-    Raises:
-        LogError: the body is larger than ``MOST_BYTES``.
-    """
-    body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) > MOST_BYTES:
-            told = f"The admin API of Pulsar gave no usable answer to {response.request.method} {response.request.url.path}"
-            raise LogError(LogState.ADMIN_UNREACHABLE, f"{told}: larger than {MOST_BYTES // 2**20} MiB.")
-    return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), request=response.request)
 
 
 def _content(answer: httpx.Response) -> Any:

@@ -28,6 +28,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -38,6 +39,7 @@ import _pulsar
 from ...core.errors import Kind
 from ...core.names import SYSTEM_READER
 from ...core.reasons import LogState, Reason
+from ...tasks import DaemonThreads
 from ..avro import Encoded
 from ..change_log import LogError
 from ..leadership import ProducerTaken
@@ -152,7 +154,7 @@ class PulsarClient:
         secure(configuration, service_url, token, tls or TlsOptions())
         self._client = _pulsar.Client(service_url, configuration)
         self._closed = False
-        self._closing: threading.Thread | None = None
+        self._closing: Future[None] | None = None
         _open_clients.add(self)
 
     async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId = NOWHERE, compacted: bool = True) -> Any:
@@ -224,20 +226,12 @@ class PulsarClient:
         if self._closed:
             return
         self._closed = True
-        loop = asyncio.get_running_loop()
-        finished = asyncio.Event()
-
-        closed = _calling(loop, finished.set)
-
-        def close() -> None:
-            self._close_client()
-            closed()
-
         # The blocking call needs no Python callback, which could otherwise run while the interpreter shuts down.
-        self._closing = threading.Thread(target=close, name="pulsar-client-close", daemon=True)
-        self._closing.start()
+        thread = DaemonThreads(1, "pulsar-client-close")
+        self._closing = thread.submit(self._close_client)
+        thread.shutdown(wait=False)
         try:
-            await asyncio.wait_for(finished.wait(), seconds)
+            await asyncio.wait_for(asyncio.wrap_future(self._closing), seconds)
         except TimeoutError:
             _log.warning("pulsar-client did not close within %g s", seconds)
 
@@ -246,7 +240,7 @@ class PulsarClient:
         if self._closing is None:
             self._close_client()
         else:
-            self._closing.join(_OPERATION_SECONDS + 1)
+            wait([self._closing], _OPERATION_SECONDS + 1)
 
     def _close_client(self) -> None:
         try:
