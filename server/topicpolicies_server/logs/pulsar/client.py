@@ -311,13 +311,6 @@ async def send(handle: Any, message: Any, what: str) -> Any:
     return await _answer(start, partial(refusal, what))
 
 
-async def close_handle(handle: Any) -> None:
-    """Closes a reader or producer, and waits until that is done."""
-    closed = asyncio.Event()
-    handle.close_async(_calling(asyncio.get_running_loop(), lambda _: closed.set()))
-    await closed.wait()
-
-
 def begin_closing(handle: Any) -> None:
     """Starts closing a reader or producer, and ignores any other object; nothing waits for the result."""
     if hasattr(handle, "close_async"):

@@ -38,7 +38,7 @@ from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Star
 from ..leadership import Candidate
 from ..stamps import ANNOUNCEMENT
 from .brokers import Brokers
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, close_handle, message_of, send
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, message_of, send
 from .entries import Entries, ResumePoint
 from .ids import MessageId, directly_follows, place_of, position_of
 from .reader import PartitionReader
@@ -302,7 +302,7 @@ class PulsarNamespaceLog:
     def deposed(self, error: LogError) -> None:
         """Closes the producers and fails the events without an outcome: this process may no longer append."""
         for writer in self._writers:
-            self._fail(writer.give_up(), error)
+            self._fail(writer.stop(), error)
         self._settled.set()
         self._sink.led()
 
@@ -510,7 +510,7 @@ class PulsarNamespaceLog:
             self._end(LogError(Reason.LOG_UNAVAILABLE, "The change log was closed before it answered."))
 
     def _end(self, error: LogError) -> None:
-        """Stops readers and writers, fails the events without an outcome, and closes the connections in a task."""
+        """Closes readers and producers, and fails the events without an outcome."""
         if self._candidate is not None:
             self._candidate.stop()
         self._over = True
@@ -519,8 +519,9 @@ class PulsarNamespaceLog:
                 task.cancel()
         for writer in self._writers:
             self._fail(writer.stop(), error)
+        for reader in self._readers:
+            begin_closing(reader.handle)
         self._forget(self)
-        self._tasks.begin(self._close_connections(), "closing its connections")
 
     def _fail(self, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
         for event, sent in left:
@@ -529,15 +530,6 @@ class PulsarNamespaceLog:
                 self._sink.append_failed(event, failed)
             except Exception:  # noqa: BLE001 (the log ends all the same, and the others are told)
                 _log.exception("the outcome of an event of %s could not be reported", event.key.topic)
-
-    async def _close_connections(self) -> None:
-        """Closes the connections, in bounded time: brokers close what belongs to a connection that ends."""
-        closing = [*(writer.close() for writer in self._writers), *(close_handle(reader.handle) for reader in self._readers)]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._brokers.limits.close_seconds):
-                for error in await asyncio.gather(*closing, return_exceptions=True):
-                    if error is not None:
-                        _log.error("a connection of the change log of %s could not be closed", self.namespace, exc_info=error)
 
 
 async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequence[ResumePoint], Sequence[State]] | None:

@@ -26,7 +26,7 @@ from ...core.reasons import LogState
 from ...tasks import RestartedTask
 from ..avro import Codec
 from ..change_log import LogError, LogSink
-from .client import OK, Inbox, Result, begin_closing, close_handle, message_of, refusal
+from .client import OK, Inbox, Result, begin_closing, message_of, refusal
 from .ids import MessageId, position_of
 
 _log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class PartitionWriter:
             self._drop_producer()
 
     def stop(self) -> list[tuple[Event, bool]]:
-        """Stops at once; no outcome is reported afterwards, and nothing may be appended.
+        """Closes the producer at once: nothing is sent, or sent again, and no outcome is reported afterwards.
 
         Returns the events without an outcome, oldest first, each with whether it may be in the log all the same.
         """
@@ -141,6 +141,7 @@ class PartitionWriter:
         left = [(sent.event, True) for sent in self._sent.values()] + [(waiting.event, False) for waiting in self._waiting]
         self._sent.clear()
         self._waiting.clear()
+        self._drop_producer()
         return left
 
     def use(self, producer: OpenProducer) -> None:
@@ -152,18 +153,6 @@ class PartitionWriter:
         """Fails the events that wait for a producer: the brokers are out of reach, and the events certainly were not sent."""
         if self._producer is None:
             self._fail_waiting(len(self._waiting), error)
-
-    def give_up(self) -> list[tuple[Event, bool]]:
-        """Closes the producer at once, so that no event without an outcome is sent, or sent again; returns what ``stop`` returns."""
-        left = self.stop()
-        self._drop_producer()
-        return left
-
-    async def close(self) -> None:
-        """Closes the producer, if there is one; called after ``stop``."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await close_handle(producer.handle)
 
     def _send(self, producer: OpenProducer, event: Event) -> None:
         message = message_of(producer.codec.encode(event))
