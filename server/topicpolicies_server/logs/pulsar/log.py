@@ -79,8 +79,7 @@ class PulsarLog:
         """When they are requested again, in monotonic seconds."""
         self._learning = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
-        self._starting: set[PulsarNamespaceLog] = set()
-        """Logs whose opening is under way: they are compared with the newest facts when it has ended."""
+        """By namespace; None: the opening is under way."""
         self._looking = RestartedTask("Looking at change logs", self._look_for_ever)
         self._tasks = TaskSet("The change logs of Pulsar")
         self._closed = False
@@ -94,21 +93,18 @@ class PulsarLog:
         self._logs[namespace] = None
         try:
             log, exists = await self._found(namespace, sink)
+            try:
+                await log.start(start, exists=exists)
+                self._make_sure_it_is_open()
+                if not log.facts.fits(self._facts):
+                    raise _upgraded(namespace)
+            except BaseException:
+                await log.close()
+                raise
         except BaseException:
             del self._logs[namespace]
             raise
-        self._logs[namespace] = log  # from here on closing it gives the name back
-        self._starting.add(log)
-        try:
-            await log.start(start, exists=exists)
-            self._make_sure_it_is_open()
-            if not log.facts.fits(self._facts):
-                raise _upgraded(namespace)
-        except BaseException:
-            await log.close()
-            raise
-        finally:
-            self._starting.discard(log)
+        self._logs[namespace] = log  # from here on, its end gives the name back
         return log
 
     async def reach(self) -> str:
@@ -172,7 +168,7 @@ class PulsarLog:
             facts = self._facts = await learn(self._admin, self._service_url)
             self._facts_due_at = time.monotonic() + self._limits.facts_seconds
         for log in self._open_logs():
-            if log not in self._starting and not log.facts.fits(facts):
+            if not log.facts.fits(facts):
                 asyncio.get_running_loop().call_soon(log.lost, _upgraded(log.namespace))  # separate calls, because one may fail
         return facts
 
