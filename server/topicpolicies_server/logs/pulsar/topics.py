@@ -257,9 +257,13 @@ class Schemas:
                 self.newest = Registered(version, codec)
         return self.newest
 
+    def has(self, version: int) -> bool:
+        """Whether a schema was requested already."""
+        return version == NOT_REGISTERED or version in self._codecs
+
     def known(self, version: int) -> Codec | None:
-        """Returns the codec of a schema if it is at hand."""
-        return self.newest.codec if version in (NOT_REGISTERED, self.newest.version) else self._codecs.get(version)
+        """Returns the codec of a schema that was requested already; None if it is not one of policy events."""
+        return self.newest.codec if version == NOT_REGISTERED else self._codecs.get(version)
 
     @understood
     async def written_with(self, version: int) -> Codec | None:
