@@ -21,7 +21,7 @@ from topicpolicies_server.logs.pulsar.topics import NOT_REGISTERED, Compaction, 
 
 REFUSED = LogError(LogState.ADMIN_REFUSED, "superusers only")
 SERVICES = "org.apache.pulsar.broker.service"
-TOPIC = "persistent/public/default/__change_events"
+TOPIC, LOG = "persistent/public/default/__change_events", "persistent://public/default/__change_events"
 SCHEMA = "schemas/public/default/__change_events/schema"
 POLICIES = "namespaces/public/default"
 
@@ -112,8 +112,7 @@ async def test_a_log_is_found_with_its_number_of_partitions() -> None:
         layout = await Topics(admin_answering({f"{TOPIC}/partitions": {"partitions": count}})).find("public/default")
         assert layout == Layout("public/default", count)
         assert layout is not None
-        assert layout.topics == topics
-        assert layout.full_names[-1] == f"persistent://public/default/{topics[-1]}"
+        assert layout.topics == [f"persistent://public/default/{topic}" for topic in topics]
 
 
 @pytest.mark.parametrize("policies", [None, {"deleted": True}])
@@ -159,7 +158,7 @@ async def test_a_namespaces_setting_for_new_topics_takes_precedence_over_the_bro
 )
 async def test_the_state_of_a_topic_has_its_last_entry(stats: Any, last: MessageId) -> None:
     topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}))
-    assert (await topics.state("public/default", "__change_events")).last == last
+    assert (await topics.state(LOG)).last == last
 
 
 @pytest.mark.parametrize(
@@ -183,14 +182,14 @@ async def test_a_topic_is_read_uncompacted_from_the_first_entry_on_that_is_wante
         "lastConfirmedEntry": "7:9",
     }
     topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}))
-    state = await topics.state("public/default", "__change_events", recalled)
+    state = await topics.state(LOG, recalled)
     assert state == State(Compaction(20, horizon), MessageId(7, 9), first)
 
 
 async def test_a_topic_that_was_never_compacted_is_read_from_its_first_ledger_on() -> None:
     stats = {"ledgers": [{"ledgerId": 5, "entries": 4}, {"ledgerId": 7}], "lastConfirmedEntry": "7:9"}
     topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}))
-    assert (await topics.state("public/default", "__change_events", 3)).first == MessageId(5, 0)
+    assert (await topics.state(LOG, 3)).first == MessageId(5, 0)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,7 @@ async def test_everything_was_sent_only_if_the_readers_own_cursor_waits_behind_t
         f"{TOPIC}/internalStats": {"cursors": {"sub": {"readPosition": read, "waitingReadOp": waiting}}},
     }
     topics = Topics(admin_answering(answers))
-    assert await topics.sent_up_to("public/default", "__change_events", "mine", MessageId(7, 3)) is all_sent
+    assert await topics.sent_up_to(LOG, "mine", MessageId(7, 3)) is all_sent
 
 
 LEDGERS = [{"ledgerId": 3, "entries": 9}, {"ledgerId": 5, "entries": 3}, {"ledgerId": 6, "entries": 2}, {"ledgerId": 8, "entries": 0}]
@@ -234,7 +233,7 @@ async def test_a_message_between_two_entries_is_found_in_any_ledger(
     entries = {f"{TOPIC}/ledger/{where}": headers for where, headers in shown.items()}
     admin = FakeAdmin({f"{TOPIC}/internalStats": {"ledgers": LEDGERS}, **entries})
     topics = Topics(cast("Admin", admin))
-    assert await topics.gap("public/default", "__change_events", after, before) == Gap(skipped, after.ledger == 4, -1)
+    assert await topics.gap(LOG, after, before) == Gap(skipped, after.ledger == 4, -1)
     assert len(admin.asked) == 1 + min(len(shown), 64)
 
 
@@ -319,10 +318,10 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(an
         topics.find("public/default"),
         topics.expected("public/default", 0),
         topics.stored(layout),
-        topics.state("public/default", "log"),
-        topics.last("public/default", "log"),
-        topics.sent_up_to("public/default", "log", "mine", place),
-        topics.gap("public/default", "log", place, MessageId(8, 1)),
+        topics.state(LOG),
+        topics.last(LOG),
+        topics.sent_up_to(LOG, "mine", place),
+        topics.gap(LOG, place, MessageId(8, 1)),
         schemas.refresh(),
         schemas.written_with(3),
         source.cluster(),

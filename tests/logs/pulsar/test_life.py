@@ -280,7 +280,7 @@ async def test_the_broker_reports_that_it_has_sent_everything(following: Followi
     _, again = await following.open(namespace)
     (second,) = following.logs[-1]._open_logs()
     (reader,) = second._readers
-    assert await reader._brokers.topics.sent_up_to(namespace, CHANGE_EVENTS, reader._name, reader.entries.last)
+    assert await reader._brokers.topics.sent_up_to(second.layout.name, reader._name, reader.entries.last)
     assert again.ids() == recorder.ids()
 
 

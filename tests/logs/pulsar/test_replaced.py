@@ -29,6 +29,10 @@ IDENTITY = f"pulsar:east:{NAMESPACE}/{LOCAL}:1:"
 LAYOUT = Layout(NAMESPACE, 0)
 
 
+def local_names(layout: Layout) -> list[str]:
+    return [topic.rsplit("/", 1)[1] for topic in layout.topics]
+
+
 class Broker(FakeAdmin):
     """A broker with one log, which it replaces after it answered a certain request, or after a reader was created."""
 
@@ -39,7 +43,7 @@ class Broker(FakeAdmin):
         self.readers: list[FakeReader] = []
         self._ledgers: dict[str, int] = {}
         self._upon = upon
-        for topic in Layout(NAMESPACE, partitions).topics:
+        for topic in local_names(Layout(NAMESPACE, partitions)):
             self.make(topic, 7, "monday")
 
     async def get(self, *path: str, seconds: float = 0) -> Any:
@@ -143,8 +147,8 @@ async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_fo
     again, listening_again = reading(broker, layout)
     assert await started(again, place)
     assert again.identity == identity
-    broker.make(layout.topics[1], 9, "tuesday")
-    for number, topic in enumerate(layout.topics):
+    broker.make(local_names(layout)[1], 9, "tuesday")
+    for number, topic in enumerate(local_names(layout)):
         broker._ledgers[topic] = 9
         broker.readers[number].feed(broker.message(topic, 0))
     await eventually(lambda: bool(listening.losses))
@@ -193,7 +197,7 @@ async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_know
     await eventually(lambda: len(listening.entries) == 7 * len(layout.topics))
     await log.check()
     assert listening.losses == []
-    for topic in layout.topics:
+    for topic in local_names(layout):
         broker.trim(topic, compacted=False)
         broker._ledgers[topic] = 0
     await log.check()

@@ -140,7 +140,7 @@ class PulsarNamespaceLog:
                 return ""
         reader = self._readers[partition]
         try:
-            last = await self._brokers.topics.last(self.namespace, self.layout.topics[partition])
+            last = await self._brokers.topics.last(self.layout.topics[partition])
         except LogError as error:
             if error.state is LogState.NOT_SERVED:
                 await self._make_sure()
@@ -362,7 +362,7 @@ class PulsarNamespaceLog:
         await self._ensure_followed(create=True)
         registered = await self._schemas.refresh()
         handle = await self._brokers.client.create_producer(
-            self.layout.full_names[partition],
+            self.layout.topics[partition],
             registered.codec.definition,
             send_seconds=self._brokers.limits.send_seconds,
             queue_size=self._brokers.limits.in_flight,
@@ -423,9 +423,9 @@ class PulsarNamespaceLog:
         if now != creation_of(self._creations):
             return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
         emptied = False
-        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
-            if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
-                topics.emptied.add((full_name, each.creation))
+        for topic, each, ledger in zip(layout.topics, found, read, strict=True):
+            if 0 <= ledger < each.first_ledger and (await topics.state(topic)).compaction.ledger == -1:
+                topics.emptied.add((topic, each.creation))
                 emptied = True
         if emptied:
             return LogError(LogState.LOST, f"{self._name} was emptied: its topic was truncated, or the like. What is left is read anew.")
@@ -451,7 +451,7 @@ class PulsarNamespaceLog:
         nothing = [None] * len(layout.topics)
         points, states = (nothing, nothing) if resumed is None else resumed
         readers = [self._reader(layout, number, point) for number, point in enumerate(points)]
-        emptied = [each in self._brokers.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
+        emptied = [each in self._brokers.topics.emptied for each in zip(layout.topics, creations, strict=True)]
         connecting = [
             asyncio.ensure_future(reader.connect(resumed=state, emptied=gone))
             for reader, state, gone in zip(readers, states, emptied, strict=True)
@@ -483,8 +483,7 @@ class PulsarNamespaceLog:
 
     def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
         entries = Entries(partition, self._schemas, self.cluster, resume_point)
-        topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
-        return PartitionReader(self._brokers, topic, entries, self._replaced)
+        return PartitionReader(self._brokers, layout.topics[partition], entries, self._replaced)
 
     async def _run(self, reader: PartitionReader) -> None:
         try:
@@ -544,7 +543,7 @@ async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequ
         return None
     if not len(places) == len(start.anchors) == len(layout.topics):
         return None
-    states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
+    states = await asyncio.gather(*(topics.state(topic) for topic in layout.topics))
     if not all(map(_stands, places, states)):
         return None
     return list(map(ResumePoint, places, start.anchors)), states

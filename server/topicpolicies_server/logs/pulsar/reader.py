@@ -163,13 +163,10 @@ class PartitionReader:
         ledger: the newest ledger that is known to belong to this log; -1: none is known.
     """
 
-    def __init__(
-        self, brokers: Brokers, topic: tuple[str, str, str], entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]
-    ) -> None:
+    def __init__(self, brokers: Brokers, topic: str, entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]) -> None:
         """Connects to nothing yet.
 
-        ``topic``: its namespace, its local name, and its full name; ``replaced`` returns what is wrong if the log was deleted or replaced
-        by another one.
+        ``topic``: its full name; ``replaced`` returns what is wrong if the log was deleted or replaced by another one.
         """
         self.handle: Any = None
         self.entries = entries
@@ -178,7 +175,7 @@ class PartitionReader:
         self.ledger = -1
         self._brokers = brokers
         self._loop = asyncio.get_running_loop()
-        self._namespace, self._topic, self._full_name = topic
+        self._topic = topic
         self._replaced = replaced
         self._deliver: _Deliver
         self._receiver: Receiver
@@ -301,7 +298,7 @@ class PartitionReader:
         """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes."""
         self._asked = True
         try:
-            sent = self.connected and await self._brokers.topics.sent_up_to(self._namespace, self._topic, self._name, last)
+            sent = self.connected and await self._brokers.topics.sent_up_to(self._topic, self._name, last)
             if not sent and self.connected and not self._receiver.has_some:
                 quiet = self._loop.time() - max(self._heard, self._opened)
                 if quiet > _STUCK_SECONDS:  # it has something to send
@@ -386,7 +383,7 @@ class PartitionReader:
         ``patience_seconds``: how long a message may be on its way to the second reader; 0: a later one has come.
         """
         while True:
-            gap = await _answer(partial(self._brokers.topics.gap, self._namespace, self._topic, self.complete_upto, before))
+            gap = await _answer(partial(self._brokers.topics.gap, self._topic, self.complete_upto, before))
             if gap.trimmed and gap.compacted_ledger != self._covered:
                 compaction = await self._settled()
                 if compaction.horizon is None or compaction.horizon > self.complete_upto:
@@ -420,12 +417,12 @@ class PartitionReader:
             raise error
 
     async def _state(self) -> State:
-        return await self._brokers.topics.state(self._namespace, self._topic, self._brokers.limits.recalled)
+        return await self._brokers.topics.state(self._topic, self._brokers.limits.recalled)
 
     async def _create_reader(self, first: MessageId, *, compacted: bool = False) -> tuple[Any, str]:
         """Returns a reader that begins at an entry, or after it if that entry is gone, and its name."""
         name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._brokers.limits.received
-        handle = await self._brokers.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        handle = await self._brokers.client.create_reader(self._topic, name, queue_size=queue_size, first=first, compacted=compacted)
         return handle, name
 
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
