@@ -18,7 +18,7 @@ from tests.logs.pulsar.foreign import ForeignWriter
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.client import Result, close_handle
+from topicpolicies_server.logs.pulsar.client import Result, begin_closing
 from topicpolicies_server.logs.pulsar.writer import PartitionWriter
 
 
@@ -89,7 +89,7 @@ class PulsarBackend(Backend):
     async def lose(self, log: NamespaceLog) -> None:
         """Closes a reader without the log's knowledge."""
         assert isinstance(log, PulsarNamespaceLog)
-        await close_handle(log._readers[-1].handle)
+        begin_closing(log._readers[-1].handle)
 
     def close(self) -> None:
         self.foreign.close()

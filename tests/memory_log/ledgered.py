@@ -58,8 +58,7 @@ class LedgerBroker:
         """Returns a reader, not connected; ``stood``: the position up to which everything was read before; "" is the beginning."""
         access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits())
         entries = _Entries(self._partition, place_of(stood))
-        names = self._stored.name, str(self._partition), str(self._partition)
-        return PartitionReader(cast("Brokers", access), names, cast("Entries", entries), _never_replaced)
+        return PartitionReader(cast("Brokers", access), str(self._partition), cast("Entries", entries), _never_replaced)
 
     def come(self, items: Sequence[Placed | None]) -> None:
         """Called when entries are due and may be taken."""
@@ -84,7 +83,7 @@ class LedgerBroker:
         """
         return await self._asked("states", self._ledgers.state)
 
-    async def gap(self, _namespace: str, _topic: str, after: MessageId, before: MessageId) -> Gap:
+    async def gap(self, _topic: str, after: MessageId, before: MessageId) -> Gap:
         """Returns what stands between two entries.
 
         Raises:

@@ -131,7 +131,7 @@ class Ledgers:
         first = MessageId(self.first, 0)
         if self.told.ledger != -1 and horizon is not None and horizon.ledger < self.first:
             first = MessageId(horizon.ledger, horizon.entry + 1)
-        return State(self.told, last, first, None if self._entries else self._next.ledger)
+        return State(self.told, last, first)
 
     def gap(self, after: MessageId, before: MessageId) -> Gap:
         """Returns what stands between two places."""

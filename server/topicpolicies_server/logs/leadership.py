@@ -177,7 +177,7 @@ class Candidate(Generic[P]):
             self._leadable.deposed(error)
 
     def stop(self) -> None:
-        """Ends the candidacy; the log is not notified any more. A leader's producers stay open: the writers that use them close them."""
+        """Ends the candidacy; the log is not notified any more. A leader's producers are closed by the writers that use them."""
         self._standing.cancel()
         if self._term is not None:
             self._term.cancel()

@@ -109,11 +109,6 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     return properties
 
 
-def event_id_of(properties: Mapping[str, str]) -> str:
-    """The event id in the properties of a message; "" if the stamp is missing or of another format. No other property is checked."""
-    return properties.get("tp-id", "") if properties.get("tp-v") == FORMAT else ""
-
-
 def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     """Decodes the stamp in a message's properties; None if there is none (a broker's event).
 

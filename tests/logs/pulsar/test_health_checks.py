@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from tests.eventually import eventually
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Dialect
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.change_log import LogError, LogSink
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
-from topicpolicies_server.logs.pulsar import log as log_module
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.brokers import Brokers
-from topicpolicies_server.logs.pulsar.client import PulsarClient
+from topicpolicies_server.logs.pulsar.client import OK, PulsarClient
 from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
@@ -40,24 +37,34 @@ class FakeReader:
         self.ledger = 7
         self.connected = True
         self.kept_up = 0
+        self.handle = SimpleNamespace(close_async=lambda done: done(OK))
 
     async def keep_up(self) -> None:
         self.kept_up += 1
 
 
-def watching(answers: dict[str, Any]) -> tuple[PulsarNamespaceLog, FakeReader]:
-    """Returns a log that has caught up, and the reader of its partition."""
+class Watched(NamedTuple):
+    """A log that has caught up, and the reader of its partition; ``losses``: what was reported."""
+
+    log: PulsarNamespaceLog
+    reader: FakeReader
+    losses: list[LogError]
+
+
+def watching(answers: dict[str, Any]) -> Watched:
     admin = cast("Admin", FakeAdmin(answers))
     access = Brokers(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    log, reader = PulsarNamespaceLog(access, Layout("public/default", 0), cast("Any", None), lambda _: None), FakeReader()
+    losses: list[LogError] = []
+    listener = cast("LogSink", SimpleNamespace(lost=losses.append))
+    log, reader = PulsarNamespaceLog(access, Layout("public/default", 0), listener, lambda _: None), FakeReader()
     log._readers, log._creations = [cast("PartitionReader", reader)], ["monday"]
-    return log, reader
+    return Watched(log, reader, losses)
 
 
 async def test_the_check_of_an_unchanged_log_finds_no_trouble_and_requests_compactions() -> None:
-    log, reader = watching(THERE)
-    assert await log.trouble() is None
-    assert reader.kept_up == 1
+    log, reader, losses = watching(THERE)
+    await log.check()
+    assert (reader.kept_up, losses) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -69,166 +76,101 @@ async def test_the_check_of_an_unchanged_log_finds_no_trouble_and_requests_compa
         ({**THERE, f"{TOPIC}/internal-info": {"creationDate": "tuesday"}}, "LOG_REPLACED"),
     ],
 )
-async def test_the_check_of_a_deleted_or_changed_log_returns_the_reason_for_which_it_is_lost(answers: dict[str, Any], reason: str) -> None:
-    log, _ = watching(answers)
-    error = await log.trouble()
-    assert error is not None
-    assert error.reason == reason
-    assert (error.kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
+async def test_a_deleted_or_changed_log_is_lost_with_the_reason(answers: dict[str, Any], reason: str) -> None:
+    log, _, losses = watching(answers)
+    await log.check()
+    assert [loss.reason for loss in losses] == [reason]
+    assert (losses[0].kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
+    await log.close()
 
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("why", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 async def test_a_failed_check_loses_the_log_only_if_access_is_denied_and_there_is_no_connection(why: LogState, connected: bool) -> None:
-    log, reader = watching({f"{TOPIC}/partitions": LogError(why, "no")})
+    log, reader, losses = watching({f"{TOPIC}/partitions": LogError(why, "no")})
     reader.connected = connected
-    error = await log.trouble()
-    assert (None if error is None else error.reason) == ("LOG_UNAVAILABLE" if why is LogState.ADMIN_REFUSED and not connected else None)
-
-
-@pytest.mark.parametrize("why", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
-@pytest.mark.parametrize("question", ["partitions", "internal-info"])
-async def test_a_check_that_has_to_be_sure_raises_if_the_admin_api_does_not_answer(why: LogState, question: str) -> None:
-    log, reader = watching({**THERE, f"{TOPIC}/{question}": LogError(why, "no")})
-    with pytest.raises(LogError, match="no"):
-        await log.trouble(surely=True)
-    assert reader.kept_up == 0
-
-
-async def test_a_check_without_an_answer_is_due_again_soon() -> None:
-    log, _ = watching({f"{TOPIC}/partitions": LogError(LogState.ADMIN_UNREACHABLE, "no")})
-    assert await log.trouble() is None
-    now = time.monotonic()
-    assert now + 1 < log.due_at() < now + 3
-    log, _ = watching(THERE)
-    assert await log.trouble() is None
-    assert log.due_at() > now + 3
+    await log.check()
+    assert [loss.state for loss in losses] == [LogState.ACCESS_DENIED] * (why is LogState.ADMIN_REFUSED and not connected)
+    await log.close()
 
 
 async def test_an_existing_log_that_does_not_reconnect_in_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, reader = watching(THERE)
+    log, reader, losses = watching(THERE)
     reader.connected = False
     began = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: began + 10)
-    assert await log.trouble() is None
+    await log.check()
+    assert losses == []
     monkeypatch.setattr(time, "monotonic", lambda: began + 16)
-    error = await log.trouble()
-    assert error is not None
-    assert error.reason == "LOG_UNAVAILABLE"
+    await log.check()
+    assert [loss.state for loss in losses] == [LogState.UNREACHABLE]
+    await log.close()
 
 
-async def test_a_check_is_due_periodically_and_soon_after_a_disconnection(monkeypatch: pytest.MonkeyPatch) -> None:
-    log, reader = watching(THERE)
+async def test_a_check_is_due_periodically_and_soon_after_one_without_an_answer_or_a_disconnection(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, reader, _ = watching(THERE)
     began = log.checked
 
     def is_due(seconds: float) -> bool:
         monkeypatch.setattr(time, "monotonic", lambda: began + seconds)
-        return log.due_at() <= began + seconds
+        return log.look()
 
     assert not is_due(29) and is_due(31)
     log.checked = began + 31
     reader.connected = False
     assert not is_due(31.5) and is_due(33.6)
-    log.checked = began + 40
     reader.connected = True
-    assert not is_due(40.5)
-    reader.connected = False
-    assert not is_due(41), "it was connected half a second ago"
+    assert is_due(33.7), "it was disconnected since the last check"
+    await log.check()
+    assert not is_due(60)
+    monkeypatch.setattr(log._brokers.topics, "find", _no_answer)
+    await log.check()
+    log.checked = began + 60
+    assert not is_due(61) and is_due(62.1)
+
+
+async def _no_answer(_: str) -> None:
+    raise LogError(LogState.ADMIN_UNREACHABLE, "no")
+
+
+async def test_a_check_that_hangs_is_not_begun_again_and_ends_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, _, losses = watching(THERE)
+    monkeypatch.setattr(log._brokers.topics, "find", lambda _: asyncio.sleep(60))
+    log.checked -= 60
+    assert log.look()
+    log.begin_check()
+    log.checked -= 60
+    assert not log.look()
+    async with asyncio.timeout(5):
+        await log.close()
+    assert losses == []
 
 
 class FakeLog:
-    namespace = "acme/orders"
+    """A log that is always due."""
 
-    def __init__(self, *, fails: bool = False, lasts: float = 0.0) -> None:
-        self.checked = 0.0
-        self.visits = 0
-        self.rested = 0
-        self.glances = 0
-        self.inside = 0
-        self.most_inside = 0
-        self.fails = fails
-        self._lasts = lasts
+    def __init__(self, checked: float) -> None:
+        self.checked = checked
+        self.begun = 0
 
-    def check_connection(self) -> None:
-        self.glances += 1
+    def look(self) -> bool:
+        return True
 
-    def close_idle(self) -> None:
-        self.rested += 1
-
-    def due_at(self) -> float:
-        return 0.0
+    def begin_check(self) -> None:
+        self.begun += 1
+        self.checked = time.monotonic()
 
     async def close(self) -> None:
         """Has nothing to close."""
 
-    async def check(self) -> None:
-        self.checked = time.monotonic()
-        self.visits += 1
-        self.inside += 1
-        self.most_inside = max(self.most_inside, self.inside)
-        try:
-            await asyncio.sleep(self._lasts)
-            if self.fails:
-                raise ValueError("an unforeseen error")
-        finally:
-            self.inside -= 1
 
-
-@pytest.fixture(autouse=True)
-def _many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the checks of most tests begin at any rate."""
-    if "thousand" not in request.node.name:
-        monkeypatch.setattr(log_module, "_PER_SECOND", 100_000)
-
-
-def checked(*logs: FakeLog) -> PulsarLog:
-    """Returns a cluster's change logs, which are checked from now on every 10 ms."""
-    made = PulsarLog("pulsar://127.0.0.1:1", "http://127.0.0.1:1", limits=PulsarLimits(creation_seconds=0.01))
-    made._logs = {f"acme/{number}": cast("PulsarNamespaceLog", log) for number, log in enumerate(logs)}
-    made._rounds.start()
-    return made
-
-
-@pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
-    """The log records of the checks."""
-    records: list[logging.LogRecord] = []
-
-    def note(record: logging.LogRecord) -> bool:
-        records.append(record)
-        return True
-
-    log = logging.Logger("checks")  # noqa: LOG001 - a logger of the test's own, unaffected by other tests
-    log.addFilter(note)
-    monkeypatch.setattr(log_module, "_log", log)
-    return records
-
-
-async def test_a_log_whose_check_fails_or_hangs_does_not_end_the_checks_of_others(logged: list[logging.LogRecord]) -> None:
-    troubled, slow, others = FakeLog(fails=True), FakeLog(lasts=60), [FakeLog() for _ in range(20)]
-    checks = checked(troubled, slow, *others)
-    await eventually(lambda: troubled.visits > 2 and all(log.visits > 2 for log in others))
-    assert slow.visits == slow.most_inside == 1
-    assert slow.rested > 2
-    assert len(logged) == 1 and "an unforeseen error" in str(logged[0].exc_info)
-    troubled.fails = False
-    well = troubled.visits + 2
-    await eventually(lambda: troubled.visits > well)
-    troubled.fails = True
-    again = troubled.visits + 2
-    await eventually(lambda: troubled.visits > again)
-    assert len(logged) == 2, "logged once each time that a check fails after one succeeded"
-    await checks.close()
-    visits = [log.visits for log in others]
-    await asyncio.sleep(0.05)
-    assert [log.visits for log in others] == visits
-    assert slow.inside == 0
-
-
-async def test_slow_checks_do_not_delay_the_checks_of_other_logs() -> None:
-    slow, others = [FakeLog(lasts=600) for _ in range(20)], [FakeLog() for _ in range(20)]
-    checks = checked(*slow, *others)
-    await eventually(lambda: all(log.visits > 2 for log in others))
-    assert [log.most_inside for log in slow] == [1] * 20
-    await checks.close()
-    assert [log.inside for log in slow] == [0] * 20
+async def test_checks_are_begun_at_a_limited_rate_that_of_the_log_that_was_checked_the_longest_time_ago_first() -> None:
+    logs = [FakeLog(float(number)) for number in range(100)]
+    made = PulsarLog("pulsar://127.0.0.1:1", "http://127.0.0.1:1")
+    made._logs = {f"acme/{number}": cast("PulsarNamespaceLog", log) for number, log in enumerate(reversed(logs))}
+    made._looking.start()
+    await asyncio.sleep(1.0)
+    begun = [log.begun for log in logs]
+    await made.close()
+    assert 0 < sum(begun) <= 30
+    assert begun == [1] * sum(begun) + [0] * (100 - sum(begun))

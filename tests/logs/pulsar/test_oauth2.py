@@ -22,8 +22,7 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import client as client_module
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.client import PulsarClient
-from topicpolicies_server.logs.pulsar.credentials import TlsOptions, Tokens, identity_of, tls_of
+from topicpolicies_server.logs.pulsar.credentials import IssuedToken, TlsOptions, tls_of, token_of
 
 SECRET = "very-secret"
 
@@ -104,7 +103,7 @@ def oauth2(web: Web, credentials: Path) -> OAuth2Config:
 
 
 async def test_the_admin_api_gets_a_token_that_is_requested_from_the_issuer_once(web: Web, oauth2: OAuth2Config) -> None:
-    admin = Admin(web.url, token=oauth2)
+    admin = Admin(web.url, token=IssuedToken(oauth2))
     assert await asyncio.gather(*(admin.get("clusters") for _ in range(5))) == [["standalone"]] * 5
     await admin.close()
     assert web.forms == [
@@ -120,21 +119,21 @@ async def test_the_admin_api_gets_a_token_that_is_requested_from_the_issuer_once
 
 
 @pytest.mark.parametrize(("seconds", "asked_again_at"), [(3600, 3540), ("100", 80), (None, 240), (-5, 240), ("never", 240)])
-async def test_a_token_is_requested_again_shortly_before_it_expires(
+def test_a_token_is_requested_again_shortly_before_it_expires(
     web: Web, oauth2: OAuth2Config, seconds: object, asked_again_at: float
 ) -> None:
     now = 0.0
-    tokens = Tokens(oauth2, lambda: now)
+    token = IssuedToken(oauth2, lambda: now)
     web.seconds = seconds
-    assert await tokens.token() == "token-1"
+    assert token() == "token-1"
     now = asked_again_at - 1
-    assert await tokens.token() == "token-1"
+    assert token() == "token-1"
     now = asked_again_at
-    assert await tokens.token() == "token-2"
+    assert token() == "token-2"
 
 
 async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, oauth2: OAuth2Config) -> None:
-    admin = Admin(web.url, token=oauth2)
+    admin = Admin(web.url, token=IssuedToken(oauth2))
     await admin.get("clusters")
     web.forms.append({})  # the issuer has issued another token since
     with pytest.raises(LogError) as caught:
@@ -145,12 +144,12 @@ async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, o
     assert web.shown[-1] == "Bearer token-3"
 
 
-async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2Config, credentials: Path) -> None:
-    tokens = Tokens(oauth2)
-    await tokens.token()
-    put(credentials, json.dumps({"client_id": "sidecar", "client_secret": "another"}))
-    tokens.refused("token-1")
-    await tokens.token()
+def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2Config, credentials: Path) -> None:
+    token = IssuedToken(oauth2)
+    token()
+    credentials.write_text(json.dumps({"client_id": "sidecar", "client_secret": "another"}))
+    token.refused("token-1")
+    token()
     assert [form["client_secret"] for form in web.forms] == [[SECRET], ["another"]]
 
 
@@ -163,12 +162,12 @@ async def test_credentials_are_read_for_each_token(web: Web, oauth2: OAuth2Confi
         ((200, ["no object"]), "200 to the request"),
         ((200, {}), "is empty"),
         ((200, {"access_token": f"two {SECRET}"}), "something other than a token"),
-        ((200, {"access_token": "x" * 300_000}), "more than"),
+        ((200, {"access_token": "x" * 300_000}), "something other than a token"),
     ],
 )
 async def test_an_issuers_error_has_no_secrets(web: Web, oauth2: OAuth2Config, failure: tuple[int, object], message: str) -> None:
     web.failure = failure
-    admin = Admin(web.url, token=oauth2)
+    admin = Admin(web.url, token=IssuedToken(oauth2))
     with pytest.raises(LogError) as caught:
         await admin.get("clusters", seconds=0)
     await admin.close()
@@ -177,35 +176,21 @@ async def test_an_issuers_error_has_no_secrets(web: Web, oauth2: OAuth2Config, f
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"client_id": "sidecar"}', "[" * 100_000])
-async def test_a_file_without_credentials_is_refused(oauth2: OAuth2Config, credentials: Path, content: str) -> None:
-    put(credentials, content)
+def test_a_file_without_credentials_is_refused(oauth2: OAuth2Config, credentials: Path, content: str) -> None:
+    credentials.write_text(content)
     with pytest.raises(OSError, match="is not JSON with client_id and client_secret"):
-        await Tokens(oauth2).token()
-
-
-async def test_a_cancelled_caller_does_not_end_the_request_for_other_callers(web: Web, oauth2: OAuth2Config) -> None:
-    web.gate.clear()
-    tokens = Tokens(oauth2)
-    impatient, patient = (asyncio.ensure_future(tokens.token()) for _ in range(2))
-    await asyncio.sleep(0.1)
-    impatient.cancel()
-    web.gate.set()
-    assert await asyncio.wait_for(patient, 20) == "token-1"
+        IssuedToken(oauth2)()
 
 
 async def test_a_request_fails_as_closed_if_the_admin_client_is_closed_while_the_issuer_is_asked(web: Web, oauth2: OAuth2Config) -> None:
     web.gate.clear()
-    admin = Admin(web.url, token=oauth2)
+    admin = Admin(web.url, token=IssuedToken(oauth2))
     asking = asyncio.ensure_future(admin.get("clusters"))
     await asyncio.sleep(0.2)
     await asyncio.wait_for(admin.close(), 20)
     with pytest.raises(LogError, match="was closed"):
         await asyncio.wait_for(asking, 20)
     web.gate.set()
-
-
-def put(path: Path, content: str) -> None:
-    path.write_text(content)
 
 
 class Configuration:
@@ -224,7 +209,7 @@ class Configuration:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaces the library's authentication objects by their arguments."""
-    for name in ("AuthenticationOauth2", "AuthenticationTLS", "AuthenticationToken"):
+    for name in ("AuthenticationTLS", "AuthenticationToken"):
 
         class Asked:
             kind = name
@@ -234,22 +219,6 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
                 return (cls.kind, *arguments)
 
         monkeypatch.setattr(f"{client_module.__name__}._pulsar.{name}", Asked)
-
-
-@pytest.mark.usefixtures("library")
-def test_the_library_is_configured_with_the_issuer(oauth2: OAuth2Config) -> None:
-    configuration = Configuration()
-    client_module.secure(configuration, "pulsar://broker:6650", oauth2, TlsOptions())
-    kind, parameters = configuration.options["authentication"]
-    assert kind == "AuthenticationOauth2"
-    assert json.loads(parameters) == {
-        "type": "client_credentials",
-        "issuer_url": oauth2.issuer,
-        "private_key": str(oauth2.credentials_file),
-        "audience": "urn:pulsar",
-        "scope": "admin",
-    }
-    assert set(configuration.options) == {"authentication"}
 
 
 @pytest.mark.usefixtures("library")
@@ -270,12 +239,7 @@ def test_the_library_is_configured_with_the_certificate(with_token: bool) -> Non
     }
 
 
-async def test_the_library_accepts_the_parameters_of_an_issuer(oauth2: OAuth2Config) -> None:
-    client = PulsarClient("pulsar://127.0.0.1:1", token=oauth2)
-    await client.close(5)
-
-
-def test_tls_options_and_identity_are_derived_from_the_configuration(credentials: Path, tmp_path: Path) -> None:
+def test_tls_options_and_the_token_are_derived_from_the_configuration(credentials: Path, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("ca", "certificate", "key")}
     for path in files.values():
         path.write_text("")
@@ -290,7 +254,7 @@ def test_tls_options_and_identity_are_derived_from_the_configuration(credentials
     )
     assert config.problems() == []
     assert tls_of(config) == TlsOptions(trust_certs=files["ca"], certificate=files["certificate"], key=files["key"], check_hostname=False)
-    assert identity_of(config) == OAuth2Config(issuer="https://issuer", credentials_file=credentials, audience="a", scope="s")
+    assert isinstance(token_of(config), IssuedToken)
 
 
 @pytest.fixture

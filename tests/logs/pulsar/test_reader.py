@@ -67,7 +67,7 @@ class Reading:
         self.sent = sent
         self.broker_asked = 0
         self.asked_about: list[MessageId] = []
-        self.states = [State(opening, last, first, last.ledger if last.entry < 0 else None)]
+        self.states = [State(opening, last, first)]
         """The broker's answers about the partition's state, in turn; the last one is repeated."""
         self.ledgers: set[MessageId] = set()
         """The messages that the broker has, although the library may not hand them over."""
@@ -87,9 +87,7 @@ class Reading:
         self.replaced = list(replaced or ())
         self._checked = replaced is not None
         access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits(stuck_seconds=patience))
-        self.reader = PartitionReader(
-            cast("Brokers", access), (NAMESPACE, "log", "full"), Entries(2, schemas, "standalone", resume_point), self._another
-        )
+        self.reader = PartitionReader(cast("Brokers", access), "log", Entries(2, schemas, "standalone", resume_point), self._another)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
         self.task = asyncio.create_task(self._run(self.states[0] if resume_point is not None else None))
@@ -109,14 +107,14 @@ class Reading:
     async def state(self, *_: object) -> State:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
-    async def gap(self, _namespace: str, _topic: str, after: MessageId, before: MessageId) -> Gap:
+    async def gap(self, _topic: str, after: MessageId, before: MessageId) -> Gap:
         self.gaps.append(before)
         if self.refusing:
             raise LogError(LogState.ADMIN_UNREACHABLE, "no answer")
         message = min((each for each in self.ledgers if after < each < before), default=None)
         return Gap(message, after.ledger in self.trimmed, self.states[0].compaction.ledger)
 
-    async def sent_up_to(self, _namespace: str, _topic: str, name: str, last: MessageId) -> bool:
+    async def sent_up_to(self, _topic: str, name: str, last: MessageId) -> bool:
         assert name
         self.broker_asked += 1
         self.asked_about.append(last)

@@ -24,10 +24,10 @@ async def taken(receiver: Receiver, count: int) -> list[int]:
 
 
 async def test_queued_messages_are_taken_at_once_in_batches() -> None:
-    handle = FakeReader(*[a_message(n, an_update(KEY, n)) for n in range(100)])
+    handle = FakeReader(*[a_message(n, an_update(KEY, n)) for n in range(64)])
     receiver = Receiver(handle)
-    assert [place.entry for place, _ in receiver.take()] == list(range(64))
-    assert [place.entry for place, _ in receiver.take()] == list(range(64, 100))
+    assert [place.entry for place, _ in receiver.take()] == list(range(32))
+    assert [place.entry for place, _ in receiver.take()] == list(range(32, 64))
     assert receiver.take() == []
     assert not await receiver.wait(0.01)
 

@@ -1,4 +1,4 @@
-"""Sends requests to the brokers' admin API: JSON, with time limits, retries and redirects. Answers are read in bounded memory.
+"""Sends requests to the brokers' admin API: JSON, with time limits, retries and redirects.
 
 What the answers mean is decided elsewhere (``topics``, ``facts``). Only a broker's own 404, which has a reason, says that something does
 not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do, the caller gets
@@ -22,8 +22,8 @@ import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
 
 import httpx
@@ -31,23 +31,22 @@ import httpx
 from ...config import PulsarLogConfig
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import LogState, Reason
-from ...tasks import TaskSet
+from ...tasks import DaemonThreads, TaskSet
 from ..change_log import LogError
-from .credentials import Identity, TlsOptions, Tokens, identity_of, tls_of
+from .credentials import IssuedToken, TlsOptions, TokenSource, tls_of, token_of
 
 _log = logging.getLogger(__name__)
 
-MOST_BYTES = 32 * 2**20
-"""The largest answer that is read: the names of some 400,000 topics."""
 _REASON_CHARACTERS = 200
-_IDENTITY = "identity"
-"""No compression, so that the size of an answer is bounded by what is sent."""
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, including its redirects and the whole answer."""
 _ONE_OF_SEVERAL_SECONDS = 2.0
 """The same, while there is a host that has not been asked for this answer."""
-_READ_SECONDS = 5.0
-"""How long an attempt may wait for its connection, and for each piece of an answer."""
+_STEP_SECONDS = 5.0
+"""How long an attempt may wait for its connection, its TLS handshake, and each piece of an answer."""
+_STEP_PART = 0.9
+"""The same as a part of the attempt's time, if that is less. So a handshake ends by the HTTP library's own limit: it does not close the
+connection of one that is cancelled."""
 _TOTAL_SECONDS = 15.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -64,8 +63,6 @@ NO_ENDPOINT = "404, but not from a broker"
 """What an error says if a proxy has not found its backend, or a broker its endpoint, however often it was asked."""
 _NO_SEGMENTS = frozenset({".", ".."})
 """URLs resolve these segments, which Pulsar allows as names (RFC 3986, 5.2.4): a path with one of them names no resource."""
-_REDIRECTING = frozenset({301, 302, 303, 307, 308})
-
 
 Query: TypeAlias = Mapping[str, str]
 """The parameters of a request."""
@@ -74,61 +71,10 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class TooLargeError(Exception):
-    """An answer is larger than ``MOST_BYTES``."""
-
-
-class Answer(NamedTuple):
-    """A broker's answer."""
-
-    status: int
-    phrase: str
-    headers: Mapping[str, str]
-    """By name; upper and lower case do not matter."""
-    body: bytes
-
-    @property
-    def content(self) -> Any:
-        """The parsed JSON; an empty object if there is no body; the text if it can't be parsed, as the version is plain text."""
-        if not self.body:
-            return {}
-        try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
-            return self.body.decode(errors="replace")
-
-    @property
-    def is_explained(self) -> bool:
-        """Whether the answer gives a reason in the form of brokers. Others, such as a proxy without its backend, answer in other forms."""
-        content = self.content
-        return isinstance(content, dict) and isinstance(content.get("reason"), str)
-
-    def reason(self, secret: str) -> str:
-        """Returns the reason that the broker gives, as one line. It may repeat what it was sent, so the secret is masked."""
-        try:
-            said = str(self.content["reason"])
-        except (LookupError, TypeError):
-            said = self.phrase
-        if secret:
-            said = said.replace(secret, "***")
-        return " ".join(said.split())[:_REASON_CHARACTERS] or "no reason given"
-
-
-class _Request(NamedTuple):
-    """A request of the admin API."""
-
-    resource: str
-    method: str = "GET"
-    content: bytes | None = None
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.resource}"
-
-
 class Admin:
     """A client of the admin API. An instance belongs to the event loop that it is first used on."""
 
-    def __init__(self, url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
+    def __init__(self, url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use.
 
         ``url`` may name several hosts, separated by commas, which take turns when one fails. ``tls`` is as strict as possible by default.
@@ -138,20 +84,24 @@ class Admin:
         """
         scheme, _, hosts = url.rstrip("/").partition("://")
         self._bases = [f"{scheme}://{host}" for host in hosts.split(",")]
-        self._tokens = Tokens(token)
+        self._secured = scheme == "https"
+        self._token = token
+        self._threads = DaemonThreads(1, "token-for-pulsar")
         self._tls = tls or TlsOptions()
         self._tls_files = self._tls.signatures()
         self._tls_problem = ""
         try:
-            self._http = _connections(self._tls.context())
+            self._http = self._connections(self._tls.context())
         except OSError as error:
             told = f"A TLS file for Pulsar can't be used: {error}."
             raise LogError(Reason.CLUSTER_UNAVAILABLE, told, kind=Kind.FAILED_PRECONDITION) from error
-        self._asking: set[asyncio.Task[Answer]] = set()
-        self._closed = asyncio.Event()
+        self._attempts: dict[asyncio.Timeout, httpx.AsyncClient] = {}
+        """The attempts under way, and over which connections."""
+        self._attempt_ended = asyncio.Event()
+        self._closed = False
         self._places = asyncio.Semaphore(PLACES)
         self._of_a_kind: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
-        self._retired = TaskSet("the admin API of Pulsar")
+        self._retiring = TaskSet("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS, query: Query = _NO_QUERY) -> Any:
         """Returns the JSON that the broker answers to ``GET /admin/v2/<path>``; None for "not found". Requests wait for a connection.
@@ -163,7 +113,7 @@ class Admin:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
         """
         answer = await self._answer(path, seconds, query)
-        return None if answer is None else answer.content
+        return None if answer is None else _content(answer)
 
     async def change(self, method: str, *path: str, query: Query = _NO_QUERY, body: Any = None) -> None:
         """Sends a change, which may be sent again until it has an answer: it must be one that can be repeated. ``body``: None: without.
@@ -186,16 +136,16 @@ class Admin:
         Raises:
             LogError: no host answers (UNAVAILABLE, ``ADMIN_UNREACHABLE``), or it denies access (``ADMIN_REFUSED``).
         """
-        request, bases = _Request(_resource(("brokers", "version"))), tuple(self._bases)
+        bases = tuple(self._bases)
         problem = LogError(LogState.ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
         for base in bases:
             try:
-                await self._ask(base, request, seconds / len(bases))
+                await self._ask(base, "GET", _resource(("brokers", "version")), None, seconds / len(bases))
                 return
             except _PassingFaultError as fault:
                 problem = LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
             except LogError as error:
-                if error.state is not LogState.ADMIN_UNREACHABLE or self._closed.is_set():
+                if error.state is not LogState.ADMIN_UNREACHABLE or self._closed:
                     raise
                 problem = error  # another host may do better
                 self._turn_from(base)
@@ -203,13 +153,34 @@ class Admin:
 
     async def close(self) -> None:
         """Ends the requests that are under way, without an answer, and closes the connections."""
-        self._closed.set()
-        for asking in self._asking:
-            asking.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
-        await self._tokens.close()
-        await self._retired.close(cancel=False)
-        await self._http.aclose()
+        self._closed = True
+        for attempt in self._attempts:
+            if not attempt.expired():
+                attempt.reschedule(0.0)
+        self._threads.shutdown(wait=False)
+        await self._retire(self._http)
+        await self._retiring.close(cancel=False)
+
+    def _connections(self, context: ssl.SSLContext) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            verify=context,
+            limits=httpx.Limits(max_connections=PLACES + _REACHING, max_keepalive_connections=PLACES),
+            follow_redirects=True,
+            max_redirects=_REDIRECTS,
+            event_hooks={"request": [self._authenticate]},
+            trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
+        )
+
+    async def _authenticate(self, request: httpx.Request) -> None:
+        """Called for each request that is sent, and for each redirect: a broker redirects to the one that owns a topic."""
+        if self._secured and request.url.scheme != "https":
+            raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar redirects to a place without TLS: {request.url.host}.")
+        if self._token is not None:
+            try:
+                token = await asyncio.get_running_loop().run_in_executor(self._threads, self._token)
+            except OSError as error:
+                raise _PassingFaultError(f"there is no token ({error.strerror or error})") from error
+            request.headers["authorization"] = f"Bearer {token}"
 
     def _follow_tls_files(self) -> None:
         """Replaces the connections if the TLS files have changed. Requests under way end on the old ones, which are closed then.
@@ -227,21 +198,21 @@ class Admin:
             return
         self._tls_files, self._tls_problem = files, ""
         _log.info("TLS to Pulsar: read again, and in force")
-        old, asking, self._http = self._http, set(self._asking), _connections(context)
+        self._retiring.begin(self._retire(self._http), "connections with a former certificate")
+        self._http = self._connections(context)
 
-        async def retire() -> None:
-            if asking:
-                await asyncio.wait(asking)
-            await old.aclose()
-
-        self._retired.begin(retire(), "connections with a former certificate")
+    async def _retire(self, http: httpx.AsyncClient) -> None:
+        while http in self._attempts.values():  # a connection that was made after the closing would stay open
+            self._attempt_ended.clear()
+            await self._attempt_ended.wait()
+        await http.aclose()
 
     async def _answer(
         self, path: Sequence[str], seconds: float, query: Query = _NO_QUERY, method: str = "GET", content: bytes | None = None
-    ) -> Answer | None:
+    ) -> httpx.Response | None:
         if not _NO_SEGMENTS.isdisjoint(path):
             return None
-        request = _Request(_resource(path, query), method, content)
+        resource = _resource(path, query)
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         unasked = set(self._bases)
@@ -251,24 +222,23 @@ class Admin:
                     base = self._bases[0]
                     unasked.discard(base)
                     others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
-                    return await self._ask(base, request, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
+                    return await self._ask(base, method, resource, content, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
             except _PassingFaultError as fault:
                 if time.monotonic() + pause >= deadline:
-                    raise LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer {request}: {fault}.") from fault
-            await self._rest(pause * random.uniform(0.5, 1.0))
+                    told = f"The admin API of Pulsar did not answer {method} {resource}: {fault}."
+                    raise LogError(LogState.ADMIN_UNREACHABLE, told) from fault
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     @contextlib.asynccontextmanager
     async def _place(self, subject: Hashable, seconds: float) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as held:
-            why = "earlier requests of the same kind are not answered"
             try:
                 async with asyncio.timeout(seconds):
                     await held.enter_async_context(self._of_a_kind.setdefault(subject, asyncio.Semaphore(OF_A_KIND)))
-                    why = "too many other requests wait before it"
                     await held.enter_async_context(self._places)
             except TimeoutError:
-                raise _PassingFaultError(why) from None
+                raise _PassingFaultError("too many other requests wait before it") from None
             yield
 
     def _turn_from(self, base: str) -> None:
@@ -276,93 +246,59 @@ class Admin:
         if self._bases[0] == base:
             self._bases.append(self._bases.pop(0))
 
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._closed.wait()
-
-    async def _ask(self, base: str, request: _Request, seconds: float) -> Answer | None:
+    async def _ask(self, base: str, method: str, resource: str, content: bytes | None, seconds: float) -> httpx.Response | None:
         try:
-            async with asyncio.timeout(seconds):
-                return await self._followed(base, request)
-        except TimeoutError:
-            self._turn_from(base)
-            raise _PassingFaultError(f"no complete answer in {seconds:g} s") from None
+            answer = await self._sent(method, base + resource, content, seconds)
+            return self._found(answer, f"{method} {resource}")
         except _PassingFaultError:
             self._turn_from(base)
             raise
 
-    async def _followed(self, base: str, request: _Request) -> Answer | None:
-        url = base + request.resource
+    async def _sent(self, method: str, url: str, content: bytes | None, seconds: float) -> httpx.Response:
+        if self._closed:
+            raise _closed()
         self._follow_tls_files()
-        for _ in range(_REDIRECTS):
-            if self._closed.is_set():
-                raise _closed()
-            try:
-                token = await self._tokens.token()
-            except OSError as error:
-                raise _PassingFaultError(f"there is no token ({error.strerror or error})") from error
-            try:
-                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {}, request)
-            except LogError:
-                raise
-            except TooLargeError:
-                raise _useless(request, f"larger than {MOST_BYTES // 2**20} MiB") from None
-            except Exception as error:  # the HTTP library has more errors than those it names
-                raise _PassingFaultError(f"{type(error).__name__} {error}".strip()) from error
-            if answer.status not in _REDIRECTING or "location" not in answer.headers:
-                return self._found(answer, request, token)
-            url = self._redirected(url, answer.headers["location"])
-        raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
-
-    async def _sent(self, url: str, headers: Mapping[str, str], request: _Request) -> Answer:
-        """Sends one request, in a task that ``close`` can cancel: a connection that was made after the closing would stay open."""
-        if self._closed.is_set():
-            raise _closed()
-        asking = asyncio.create_task(_fetch(self._http, url, headers, request))
-        self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
+        http, headers = self._http, {} if content is None else {"content-type": "application/json"}
+        attempt = asyncio.timeout(seconds)
         try:
-            await asyncio.wait({asking})
-        except asyncio.CancelledError:
-            asking.cancel()
+            async with attempt:
+                self._attempts[attempt] = http
+                step = min(_STEP_SECONDS, _STEP_PART * seconds)
+                return await http.request(method, url, content=content, headers=headers, timeout=step)
+        except (LogError, _PassingFaultError):
             raise
-        if asking.cancelled():
-            raise _closed()
-        return asking.result()
+        except Exception as error:  # the HTTP library has more errors than those it names
+            if self._closed:
+                raise _closed() from None
+            if attempt.expired():
+                raise _PassingFaultError(f"no complete answer in {seconds:g} s") from None
+            raise _PassingFaultError(f"{type(error).__name__} {error}".strip()) from error
+        finally:
+            self._attempts.pop(attempt, None)
+            self._attempt_ended.set()
 
-    @staticmethod
-    def _redirected(url: str, location: str) -> str:
-        try:
-            target = urljoin(url, location)
-            parts = urlsplit(target)
-            scheme, host = parts.scheme, parts.hostname if parts.port != 0 else ""
-        except ValueError:
-            target = scheme = host = ""
-        where = f"The admin API of Pulsar redirects from {_host_of(url)} to"
-        if scheme not in ("http", "https") or not host:
-            raise LogError(LogState.ADMIN_UNREACHABLE, f"{where} something that is not an HTTP address.")
-        if urlsplit(url).scheme == "https" and scheme != "https":
-            raise LogError(LogState.ADMIN_REFUSED, f"{where} a place without TLS: {_host_of(target)}.")
-        return target
-
-    def _found(self, answer: Answer, request: _Request, token: str) -> Answer | None:
-        status = answer.status
+    def _found(self, answer: httpx.Response, what: str) -> httpx.Response | None:
+        if answer.is_success:
+            return answer
+        status, content = answer.status_code, _content(answer)
+        explained = isinstance(content, dict) and isinstance(content.get("reason"), str)
         if status == httpx.codes.NOT_FOUND:
-            if answer.is_explained:
+            if explained:
                 return None
             raise _PassingFaultError(NO_ENDPOINT)
-        if status == httpx.codes.UNAUTHORIZED:
-            self._tokens.refused(token)
+        reason = " ".join((content["reason"] if explained else answer.reason_phrase).split()) or "no reason given"
+        if token := answer.request.headers.get("authorization", "").removeprefix("Bearer "):  # the answer may repeat what it was sent
+            reason = reason.replace(token, "***")
+        reason = reason[:_REASON_CHARACTERS]
+        if status == httpx.codes.UNAUTHORIZED and isinstance(self._token, IssuedToken):
+            self._token.refused(token)
         if status in _NO_ENTRY:
-            raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to {request}: {answer.reason(token)}.")
+            raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to {what}: {reason}.")
         if status in _WORTH_RETRYING:
-            raise _PassingFaultError(f"{status} {answer.reason(token)}")
-        if request.method != "GET" and answer.is_explained and httpx.codes.is_client_error(status):
-            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.RULE_VIOLATED, f"Pulsar refuses it ({status}): {answer.reason(token)}")
-        if not httpx.codes.is_success(status):
-            raise _useless(request, f"{status} {answer.reason(token)}")
-        return answer
+            raise _PassingFaultError(f"{status} {reason}")
+        if answer.request.method != "GET" and explained and answer.is_client_error:
+            raise PolicyError(Kind.FAILED_PRECONDITION, Reason.RULE_VIOLATED, f"Pulsar refuses it ({status}): {reason}")
+        raise LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to {what}: {status} {reason}.")
 
 
 def admin_api(config: PulsarLogConfig) -> Admin:
@@ -371,16 +307,7 @@ def admin_api(config: PulsarLogConfig) -> Admin:
     Raises:
         LogError: a TLS file can't be used (FAILED_PRECONDITION).
     """
-    return Admin(config.admin_url, token=identity_of(config), tls=tls_of(config))
-
-
-def _connections(context: ssl.SSLContext) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        verify=context,
-        timeout=_READ_SECONDS,
-        limits=httpx.Limits(max_connections=PLACES + _REACHING, max_keepalive_connections=PLACES),
-        trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
-    )
+    return Admin(config.admin_url, token=token_of(config), tls=tls_of(config))
 
 
 class _PassingFaultError(Exception):
@@ -389,14 +316,6 @@ class _PassingFaultError(Exception):
 
 def _closed() -> LogError:
     return LogError(LogState.ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
-
-
-def _useless(request: _Request, what: str) -> LogError:
-    return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to {request}: {what}.")
-
-
-def _host_of(url: str) -> str:
-    return urlsplit(url).netloc.rpartition("@")[2][:200]
 
 
 def _subject(path: Sequence[str]) -> Hashable:
@@ -408,27 +327,14 @@ def _resource(path: Sequence[str], query: Query = _NO_QUERY) -> str:
     return "/admin/v2/" + "/".join(quote(segment, safe="") for segment in path) + (f"?{urlencode(query)}" if query else "")
 
 
-async def _fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str], request: _Request) -> Answer:
-    """Sends one request.
-
-    Raises:
-        httpx.HTTPError: there is no answer.
-        httpx.InvalidURL: the URL is malformed.
-        TooLargeError: the answer is larger than ``MOST_BYTES``.
-    """
-    # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
-    sent = {**headers, "accept-encoding": _IDENTITY, **({} if request.content is None else {"content-type": "application/json"})}
-    more: dict[str, Any] = {"follow_redirects": False, "extensions": {"trace": _handshake()}}
-    async with http.stream(request.method, url, headers=sent, content=request.content, **more) as response:
-        encoding = response.headers.get("content-encoding", _IDENTITY).strip().lower()
-        if encoding != _IDENTITY:
-            raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
-        body = bytearray()
-        async for piece in response.aiter_raw():
-            body += piece
-            if len(body) > MOST_BYTES:
-                raise TooLargeError
-        return Answer(response.status_code, response.reason_phrase, response.headers, bytes(body))
+def _content(answer: httpx.Response) -> Any:
+    """Returns the parsed JSON; an empty object if there is no body; the text if it can't be parsed, as the version is plain text."""
+    if not answer.content:
+        return {}
+    try:
+        return answer.json()
+    except (ValueError, RecursionError):
+        return answer.text
 
 
 def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
@@ -466,17 +372,3 @@ def names_of(answer: Any) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise TypeError("no list of names")
     return found
-
-
-def _handshake() -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Returns what closes the connection of a TLS handshake that was cancelled: the HTTP library closes it after other failures only."""
-    stream: Any = None
-
-    async def trace(event: str, facts: Mapping[str, Any]) -> None:
-        nonlocal stream
-        if event == "connection.connect_tcp.complete":
-            stream = facts["return_value"]
-        elif event == "connection.start_tls.failed" and stream is not None:
-            await stream.aclose()
-
-    return trace

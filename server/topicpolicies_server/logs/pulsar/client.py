@@ -28,6 +28,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -35,14 +36,14 @@ from typing import Any, Generic, TypeVar
 
 import _pulsar
 
-from ...config import OAuth2Config
 from ...core.errors import Kind
 from ...core.names import SYSTEM_READER
 from ...core.reasons import LogState, Reason
+from ...tasks import DaemonThreads
 from ..avro import Encoded
 from ..change_log import LogError
 from ..leadership import ProducerTaken
-from .credentials import Identity, TlsOptions, TokenSource, oauth2_parameters
+from .credentials import TlsOptions, TokenSource
 from .ids import NOWHERE, MessageId
 
 _log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class PulsarClient:
     Requests raise ``LogError`` if the brokers refuse or do not answer in time, or if the client is closed.
     """
 
-    def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
+    def __init__(self, service_url: str, *, token: TokenSource | None = None, tls: TlsOptions | None = None) -> None:
         """Connects on first use. The arguments: as those of ``PulsarLog``; without a token, the certificate of ``tls`` authenticates."""
         configuration = _pulsar.ClientConfiguration()
         configuration.operation_timeout_seconds(_OPERATION_SECONDS)
@@ -153,7 +154,7 @@ class PulsarClient:
         secure(configuration, service_url, token, tls or TlsOptions())
         self._client = _pulsar.Client(service_url, configuration)
         self._closed = False
-        self._closing: threading.Thread | None = None
+        self._closing: Future[None] | None = None
         _open_clients.add(self)
 
     async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId = NOWHERE, compacted: bool = True) -> Any:
@@ -225,20 +226,12 @@ class PulsarClient:
         if self._closed:
             return
         self._closed = True
-        loop = asyncio.get_running_loop()
-        finished = asyncio.Event()
-
-        closed = _calling(loop, finished.set)
-
-        def close() -> None:
-            self._close_client()
-            closed()
-
         # The blocking call needs no Python callback, which could otherwise run while the interpreter shuts down.
-        self._closing = threading.Thread(target=close, name="pulsar-client-close", daemon=True)
-        self._closing.start()
+        thread = DaemonThreads(1, "pulsar-client-close")
+        self._closing = thread.submit(self._close_client)
+        thread.shutdown(wait=False)
         try:
-            await asyncio.wait_for(finished.wait(), seconds)
+            await asyncio.wait_for(asyncio.wrap_future(self._closing), seconds)
         except TimeoutError:
             _log.warning("pulsar-client did not close within %g s", seconds)
 
@@ -247,7 +240,7 @@ class PulsarClient:
         if self._closing is None:
             self._close_client()
         else:
-            self._closing.join(_OPERATION_SECONDS + 1)
+            wait([self._closing], _OPERATION_SECONDS + 1)
 
     def _close_client(self) -> None:
         try:
@@ -318,13 +311,6 @@ async def send(handle: Any, message: Any, what: str) -> Any:
     return await _answer(start, partial(refusal, what))
 
 
-async def close_handle(handle: Any) -> None:
-    """Closes a reader or producer, and waits until that is done."""
-    closed = asyncio.Event()
-    handle.close_async(_calling(asyncio.get_running_loop(), lambda _: closed.set()))
-    await closed.wait()
-
-
 def begin_closing(handle: Any) -> None:
     """Starts closing a reader or producer, and ignores any other object; nothing waits for the result."""
     if hasattr(handle, "close_async"):
@@ -368,16 +354,14 @@ def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool 
     return LogError(why, f"{what} failed, {meaning} ({said}).", kind=kind, outcome_unknown=outcome_unknown)
 
 
-def secure(configuration: Any, service_url: str, token: Identity | None, tls: TlsOptions) -> None:
+def secure(configuration: Any, service_url: str, token: TokenSource | None, tls: TlsOptions) -> None:
     """Configures authentication and TLS of a client.
 
     The library reads certificates, keys and authorities for each new connection, and requests the token then.
     """
     secured = service_url.startswith("pulsar+ssl")
     certified = tls.certificate is not None and tls.key is not None
-    if isinstance(token, OAuth2Config):
-        configuration.authentication(_pulsar.AuthenticationOauth2.create(oauth2_parameters(token)))
-    elif token is not None:
+    if token is not None:
         configuration.authentication(_pulsar.AuthenticationToken.create(_harmless(token)))
     elif secured and certified:
         configuration.authentication(_pulsar.AuthenticationTLS.create(str(tls.certificate), str(tls.key)))

@@ -1,18 +1,17 @@
 """How the sidecar authenticates to brokers, and how it verifies them: the same for the binary protocol and the admin API.
 
 A token in a file is read whenever a connection is made or a request is sent, so to rotate it, replace the file. A token of an issuer
-(OAuth 2.0, client credentials) is requested by pulsar-client for the binary protocol, and by ``Tokens`` for the admin API; it is used until
-shortly before it expires, or until brokers refuse it. The credentials are read from their file for each request, and are sent to the issuer
-only.
+(OAuth 2.0, client credentials) is used until shortly before it expires, or until brokers refuse it. The credentials are read from their
+file for each request, and are sent to the issuer only.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import re
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,9 +26,8 @@ from ... import files
 from ...config import OAuth2Config, PulsarLogConfig
 
 _MOST_CHARACTERS = 65_536
-_SECONDS = 8.0
-"""How long an issuer may take for discovery and token together; an attempt at the admin API has 10 s."""
-_MOST_BYTES = 256 * 1024
+_SECONDS = 4.0
+"""How long an issuer may take for a connection or for a piece of an answer; an attempt at the admin API has 10 s."""
 _DISCOVERY = "/.well-known/openid-configuration"
 _EARLIER_SECONDS = 60.0
 _EARLIER_PART = 0.2
@@ -40,22 +38,7 @@ _CODE = re.compile(r"[a-z_]{1,60}")
 """The form of an issuer's error code (RFC 6749, 5.2)."""
 
 TokenSource: TypeAlias = Callable[[], str]
-"""Returns the token to use now. It is called from the event loop and from threads of pulsar-client, and may raise ``OSError``."""
-
-
-Identity: TypeAlias = TokenSource | OAuth2Config
-"""How the sidecar authenticates."""
-
-
-def scoped(oauth2: OAuth2Config) -> dict[str, str]:
-    """Returns what a token is requested for, by the names of OAuth 2.0."""
-    return {name: said for name, said in (("audience", oauth2.audience), ("scope", oauth2.scope)) if said}
-
-
-def oauth2_parameters(oauth2: OAuth2Config) -> str:
-    """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
-    key = Path(oauth2.credentials_file or "").absolute()
-    return json.dumps({"type": "client_credentials", "issuer_url": oauth2.issuer, "private_key": str(key), **scoped(oauth2)})
+"""Returns the token to use now, which can be sent (``checked_token``). It is called in threads, and may raise ``OSError``."""
 
 
 def checked_token(token: str, what: str) -> str:
@@ -139,76 +122,51 @@ def _of_the_system(check_hostname: bool) -> ssl.SSLContext:
     return _trusting(None, check_hostname)
 
 
-class Tokens:
-    """The tokens for the admin API. An instance belongs to the event loop that it is first used on."""
+class IssuedToken:
+    """The token of an issuer (OAuth 2.0, client credentials): a ``TokenSource``. Requests a token when the last one is about to expire."""
 
-    def __init__(self, identity: Identity | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Reads and requests nothing yet. ``identity``: the source of the token, or its issuer; None: there is no token."""
-        self._identity = identity
+    def __init__(self, oauth2: OAuth2Config, clock: Callable[[], float] = time.monotonic) -> None:
+        """Requests nothing yet."""
+        self._oauth2 = oauth2
         self._clock = clock
+        self._lock = threading.Lock()
         self._token = ""
         self._until = 0.0
-        self._asking: asyncio.Task[None] | None = None
 
-    async def token(self) -> str:
-        """Returns the token to send now; "" if there is none to send. Callers share a request to the issuer.
+    def __call__(self) -> str:
+        """Returns the token to use now. Callers share a request to the issuer.
 
         Raises:
-            OSError: the token can't be read, or the issuer gives none; the message contains no secret.
+            OSError: the issuer gives none; the message contains no secret.
         """
-        if self._identity is None:
-            return ""
-        if not isinstance(self._identity, OAuth2Config):
-            return _read_now(self._identity)
-        if not self._token or self._clock() >= self._until:
-            if self._asking is None or self._asking.done():
-                self._asking = asyncio.get_running_loop().create_task(self._ask(self._identity), name="token for Pulsar")
-            asking = self._asking
-            await asyncio.wait({asking})  # a caller that is cancelled does not end it for the others
-            if asking.cancelled():
-                raise OSError("the client was closed")
-            asking.result()
-        return self._token
+        with self._lock:
+            if not self._token or self._clock() >= self._until:
+                self._token, seconds = _issued(self._oauth2)
+                self._until = self._clock() + seconds - min(_EARLIER_SECONDS, _EARLIER_PART * seconds)
+            return self._token
 
     def refused(self, token: str) -> None:
-        """Forgets an issuer's token that brokers do not accept although it has not expired."""
+        """Forgets a token that brokers do not accept although it has not expired."""
         if token == self._token:
-            self._token = ""
-
-    async def close(self) -> None:
-        """Cancels a request that is under way."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
-
-    async def _ask(self, oauth2: OAuth2Config) -> None:
-        issuer = oauth2.issuer.rstrip("/")
-        where = urlsplit(issuer).netloc
-        form = {"grant_type": "client_credentials", **_credentials(Path(oauth2.credentials_file or "")), **scoped(oauth2)}
-        try:
-            async with asyncio.timeout(_SECONDS), httpx.AsyncClient(verify=TlsOptions().context(), trust_env=False) as http:
-                found = await _json(http, "GET", issuer + _DISCOVERY)
-                endpoint = str(found.get("token_endpoint", ""))
-                if urlsplit(endpoint).scheme != "https" and urlsplit(issuer).scheme == "https":
-                    raise OSError(f"the issuer {where} has no token endpoint with TLS")
-                told = await _json(http, "POST", endpoint, data=form)
-        except TimeoutError:
-            raise OSError(f"the issuer {where} did not answer within {_SECONDS:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise OSError(f"the issuer {where} can't be reached ({type(error).__name__})") from None
-        token = checked_token(str(told.get("access_token") or ""), f"what the issuer {where} gives")
-        seconds = _seconds(told.get("expires_in"))
-        self._token, self._until = token, self._clock() + seconds - min(_EARLIER_SECONDS, _EARLIER_PART * seconds)
+            self._until = 0.0
 
 
-def _read_now(source: TokenSource) -> str:
+def _issued(oauth2: OAuth2Config) -> tuple[str, float]:
+    """Requests a token, and returns it with the seconds for which it is valid."""
+    issuer = oauth2.issuer.rstrip("/")
+    where = urlsplit(issuer).netloc
+    form = {"grant_type": "client_credentials", **_credentials(Path(oauth2.credentials_file or ""))}
+    form |= {name: said for name, said in (("audience", oauth2.audience), ("scope", oauth2.scope)) if said}
     try:
-        return checked_token(source(), "the token")
-    except OSError:
-        raise
-    except Exception as error:  # noqa: BLE001 (whoever gives the token may fail in any way, and its words may hold it)
-        problem = type(error).__name__
-    raise OSError(f"reading the token failed: {problem}")
+        with httpx.Client(verify=TlsOptions().context(), timeout=_SECONDS, trust_env=False) as http:
+            endpoint = str(_object(http.get(issuer + _DISCOVERY)).get("token_endpoint", ""))
+            if urlsplit(endpoint).scheme != "https" and urlsplit(issuer).scheme == "https":
+                raise OSError(f"the issuer {where} has no token endpoint with TLS")
+            told = _object(http.post(endpoint, data=form))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OSError(f"the issuer {where} can't be reached ({type(error).__name__})") from None
+    token = checked_token(str(told.get("access_token") or ""), f"what the issuer {where} gives")
+    return token, _seconds(told.get("expires_in"))
 
 
 def _credentials(path: Path) -> dict[str, str]:
@@ -219,21 +177,15 @@ def _credentials(path: Path) -> dict[str, str]:
         raise OSError(f"the file {path} is not JSON with client_id and client_secret") from None
 
 
-async def _json(http: httpx.AsyncClient, method: str, url: str, **content: Any) -> dict[str, Any]:
-    async with http.stream(method, url, headers={"accept": "application/json"}, **content) as answer:
-        body = b""
-        async for part in answer.aiter_bytes():
-            body += part
-            if len(body) > _MOST_BYTES:
-                raise OSError(f"the issuer {urlsplit(url).netloc} answered more than {_MOST_BYTES:,} bytes")
+def _object(answer: httpx.Response) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        found = answer.json()
     except (ValueError, RecursionError):
         found = None
-    if answer.status_code != httpx.codes.OK or not isinstance(found, dict):
+    if not answer.is_success or not isinstance(found, dict):
         code = str(found.get("error", "")) if isinstance(found, dict) else ""
         why = f" ({code})" if _CODE.fullmatch(code) else ""
-        raise OSError(f"the issuer {urlsplit(url).netloc} answers {answer.status_code}{why} to the request for a token")
+        raise OSError(f"the issuer {answer.url.netloc.decode()} answers {answer.status_code}{why} to the request for a token")
     return found
 
 
@@ -245,9 +197,11 @@ def _seconds(said: object) -> float:
     return seconds if 0 < seconds < float("inf") else _UNSAID_SECONDS
 
 
-def identity_of(config: PulsarLogConfig) -> Identity | None:
-    """Returns what authenticates the sidecar; None: nothing does, or only a certificate."""
-    return config.oauth2 or (None if config.token_file is None else token_from_file(config.token_file))
+def token_of(config: PulsarLogConfig) -> TokenSource | None:
+    """Returns the source of the sidecar's tokens; None: nothing authenticates it, or only a certificate."""
+    if config.oauth2 is not None:
+        return IssuedToken(config.oauth2)
+    return None if config.token_file is None else token_from_file(config.token_file)
 
 
 def tls_of(config: PulsarLogConfig) -> TlsOptions:

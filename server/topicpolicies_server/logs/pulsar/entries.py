@@ -1,26 +1,17 @@
-"""Turns the messages of one partition into entries of the change log, and decodes each once.
-
-Events that this process appended are kept from their acknowledgement until they are read: they need no decoding. An event that is
-acknowledged after it was read is not kept.
-"""
+"""Turns the messages of one partition into entries of the change log, and decodes each once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ...core.names import Scope
-from ...core.policies.events import LATEST_MS, Event, Placed, Position
+from ...core.policies.events import LATEST_MS, Event, Placed
 from ...core.reasons import Reason
-from ..avro import Codec
 from ..change_log import LogError, anchor_of
 from ..leadership import origin_of
-from ..stamps import ANNOUNCEMENT, event_id_of
+from ..stamps import ANNOUNCEMENT
 from .ids import NOWHERE, MessageId, position_of
-from .topics import NOT_REGISTERED, Schemas
-
-_MOST_KEPT = 1_024
-"""How many acknowledged events are kept, which is how far the reader may lag. Events beyond that are decoded when they are read."""
+from .topics import Schemas
 
 
 class ResumePoint(NamedTuple):
@@ -45,22 +36,12 @@ class Entries:
         self._partition = partition
         self._schemas = schemas
         self._cluster = cluster
-        self._at_hand: tuple[Codec | None, int] = None, NOT_REGISTERED
-        """The codec and the schema version of the last message; the codec is None if that schema is not one of policy events."""
         self._published = 0
-        self._read_upto: Position = ""
-        self._kept: dict[Position, Event] = {}
-
-    def keep(self, acknowledged: Iterable[Placed]) -> None:
-        """Takes events of this process that were acknowledged, in the order of the log."""
-        for placed in acknowledged:
-            if placed.event is not None and placed.position > self._read_upto and len(self._kept) < _MOST_KEPT:
-                self._kept[placed.position] = placed.event
 
     def entry(self, place: MessageId, message: Any) -> Placed | None:
         """Returns the entry of a message; None if it was returned before, as may happen when a connection is restored.
 
-        ``message``: the library's, whose codec is at hand (``ready``); None: the library does not hand it over.
+        ``message``: the library's, whose schema is known (``ready``); None: the library does not hand it over.
 
         Raises:
             LogError: another entry stands where an earlier reader had stopped (``LOG_REPLACED``).
@@ -75,19 +56,12 @@ class Entries:
         return self._decoded(place, message)
 
     def ready(self, message: Any) -> bool:
-        """Whether the codec for a message is at hand; if not, ``prepare`` has to be awaited first."""
-        version = message.int_schema_version() if message is not None else self._at_hand[1]
-        if version != self._at_hand[1] or version == NOT_REGISTERED:
-            codec = self._schemas.known(version)
-            if codec is None:
-                return False
-            self._at_hand = codec, version
-        return True
+        """Whether the schema that a message was written with is known; if not, ``prepare`` has to be awaited first."""
+        return self._schemas.has(message.int_schema_version())
 
     async def prepare(self, message: Any) -> None:
-        """Gets the codec of the schema that a message was written with."""
-        version = message.int_schema_version()
-        self._at_hand = await self._schemas.written_with(version), version
+        """Requests the schema that a message was written with."""
+        await self._schemas.written_with(message.int_schema_version())
 
     def _compare(self, resume_point: ResumePoint, message: Any) -> None:
         """Makes sure that the entry is the one that stood there before: a log may have been restored from a backup, and written since."""
@@ -96,20 +70,14 @@ class Entries:
             raise LogError(Reason.LOG_REPLACED, f"At {place} the change log has another entry than when it was last followed.")
 
     def _decoded(self, place: MessageId, message: Any) -> Placed:
-        codec, version = self._at_hand
+        version = message.int_schema_version()
+        codec = self._schemas.known(version)
         position, producer, properties = position_of(place), message.producer_name(), message.properties()
         published = self._published = min(message.publish_timestamp(), LATEST_MS)  # by its writer's clock: it may be any number
         if codec is None:
             return Placed(
                 self._partition, position, None, published, producer, f"its schema, version {version}, is not one of policy events"
             )
-        self._read_upto = position
-        while self._kept and (first := next(iter(self._kept))) < position:
-            del self._kept[first]
-        ours = self._kept.pop(position, None)
-        as_read = codec.known is None  # with another schema, what is read may differ from what was appended
-        if as_read and ours is not None and ours.stamp is not None and event_id_of(properties) == ours.stamp.event_id:
-            return Placed(self._partition, position, ours, published, producer)
         event: Event | None = None
         problem = ""
         if ANNOUNCEMENT not in properties:

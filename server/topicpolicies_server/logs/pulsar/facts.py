@@ -18,7 +18,7 @@ from ..avro import Dialect
 from ..change_log import LogError
 from .admin import Admin, names_of, understood
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(.*)", re.ASCII | re.DOTALL)
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)", re.ASCII)
 _WORD = re.compile(r"[\w.+-]{1,100}", re.ASCII)
 """The form of a version; a proxy's page does not have it."""
 _PREFIXED_SINCE: Mapping[tuple[int, int], int] = {(3, 0): 13, (3, 3): 8, (4, 0): 6}
@@ -74,26 +74,22 @@ def unread_logs(settings: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def dialect_of(version: str) -> Dialect:
-    """Returns the dialect of a broker, by its version.
-
-    Releases that were never examined count as unknown, and so do previews of the very release that changed the dialect.
-    """
-    match = _VERSION.fullmatch(version.strip())
+    """Returns the dialect of a broker, by its version. Releases that were never examined count as unknown."""
+    match = _VERSION.match(version.strip())
     if match is None:
         return Dialect.UNKNOWN
     major, minor, patch = int(match[1]), int(match[2]), int(match[3])
-    preview = match[4].startswith("-")
     if (major, minor) >= _PREFIXED_LINES:
-        return Dialect.UNKNOWN if (major, minor, patch, preview) == (*_PREFIXED_LINES, 0, True) else Dialect.PREFIXED
+        return Dialect.PREFIXED
     since = _PREFIXED_SINCE.get((major, minor))
-    if since is None or (patch == since and preview):
+    if since is None:
         return Dialect.UNKNOWN
     return Dialect.PREFIXED if patch >= since else Dialect.SHARED_KEY
 
 
 def changes_in_place(version: str) -> bool:
     """Whether brokers of a version change the documents in their caches in place; False for a text that is no version."""
-    match = _VERSION.fullmatch(version.strip())
+    match = _VERSION.match(version.strip())
     return match is not None and (int(match[1]), int(match[2])) < _CLONING_LINES
 
 

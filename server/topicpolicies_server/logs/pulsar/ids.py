@@ -9,7 +9,6 @@ writes each number in decimal after one letter that says how many digits follow,
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from ...core.policies.events import Position
@@ -50,7 +49,7 @@ def position_of(message: MessageId) -> Position:
     ledger, entry, index = message
     if not (0 <= ledger <= MAX_NUMBER and 0 <= entry <= MAX_NUMBER and _NO_BATCH <= index <= MAX_NUMBER):
         raise ValueError(f"{message} is not the place of a message")
-    position = _of_ledger(ledger) + _lettered(entry)
+    position = _lettered(ledger) + _lettered(entry)
     return position if index == _NO_BATCH else position + _lettered(index)
 
 
@@ -109,5 +108,3 @@ def _lettered(number: int) -> str:
 
 
 _LETTERS = " abcdefghijklmnopqrs"
-_of_ledger = lru_cache(256)(_lettered)
-"""Cached, because the messages of a log stand in few ledgers."""

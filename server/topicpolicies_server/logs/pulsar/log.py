@@ -1,17 +1,11 @@
 """The change logs of all namespaces of a Pulsar cluster, and whether the cluster can be reached.
 
-It can be reached if its admin API answers, and a reader has its connection or, if no log is open, a broker listens. The client library
-reports no lost broker: it connects again, for ever. A broker process that is suspended keeps its connections and its listening sockets;
-then it is the admin API that does not answer.
+It can be reached if its admin API answers, and a reader has its connection or a broker listens. (A broker process that is suspended keeps
+its connections and its listening sockets; then it is the admin API that does not answer.)
 
-A reader whose log was deleted, or deleted and created again, has no connection either, which says nothing about the brokers. So if no
-reader is connected although brokers listen, the logs are checked: those that do not exist any more, or were replaced, are lost then and do
-not count any more.
-
-**From time to time** each open log is checked, and the facts about the cluster are requested again. Looks at connections are made in the
-task of the rounds itself. A check that asks brokers is a task of its own, at most one per log. The log that has been due longest is first,
-and at most ``_PER_SECOND`` checks are begun in a second, for each is a few requests. A check that fails is logged if the log was well
-before.
+**From time to time** each open log is checked, and the facts about the cluster are requested again. One task looks at the connections of
+all logs. A check, which asks brokers a few questions, is a task of its own. The log that was checked the longest time ago is first, and at
+most ``_PER_SECOND`` checks are begun in a second.
 """
 
 from __future__ import annotations
@@ -21,25 +15,24 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from urllib.parse import urlsplit
-from weakref import WeakSet
 
 from ...config import Limits, PulsarLogConfig, Writer
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
-from ...tasks import RestartedTask, TaskSet, asked_to_end
+from ...tasks import RestartedTask, TaskSet
 from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .admin import Admin
 from .brokers import Brokers, PulsarLimits
 from .client import PulsarClient
-from .credentials import Identity, TlsOptions, identity_of, tls_of
+from .credentials import TlsOptions, TokenSource, tls_of, token_of
 from .facts import PulsarFacts, learn
 from .namespace_log import PulsarNamespaceLog
 from .topics import Topics
 
 _log = logging.getLogger(__name__)
 
-_ROUND_SECONDS = 1.0
 _PER_SECOND = 30
 """Checks begun per second, for all logs together."""
 _LOOK_SECONDS = 0.08
@@ -50,10 +43,6 @@ _REMARK_SECONDS = 0.4
 """How long to ask for the facts once the cluster has been reached, within the time that ``reach`` may take."""
 _ANSWER_SECONDS = 3.0
 """How long one answer may take when it is asked whether the cluster can be reached."""
-_BROKERS_SECONDS = 3.5
-"""How long all answers of brokers to that may take together: less than the caller waits (``readiness``)."""
-_ASKED = 4
-"""How many logs without a connection are checked at once. Those that turn out to be gone do not count for the next call."""
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
@@ -65,7 +54,7 @@ class PulsarLog:
         service_url: str,
         admin_url: str,
         *,
-        token: Identity | None = None,
+        token: TokenSource | None = None,
         tls: TlsOptions | None = None,
         limits: PulsarLimits | None = None,
         advertised: Callable[[], str] | None = None,
@@ -90,40 +79,32 @@ class PulsarLog:
         """When they are requested again, in monotonic seconds."""
         self._learning = asyncio.Lock()
         self._logs: dict[str, PulsarNamespaceLog | None] = {}
-        self._starting: set[PulsarNamespaceLog] = set()
-        """Logs whose opening is under way: they are compared with the newest facts when it has ended."""
-        self._checking: set[PulsarNamespaceLog] = set()
-        self._troubled: WeakSet[PulsarNamespaceLog] = WeakSet()
-        """Logs of which a look or a check has failed since the last check that did not."""
-        self._round_seconds = min(_ROUND_SECONDS, self._limits.creation_seconds)
-        self._rounds = RestartedTask("Checking change logs", self._check_for_ever)
-        self._tasks = TaskSet("Checking what change logs need")
+        """By namespace; None: the opening is under way."""
+        self._looking = RestartedTask("Looking at change logs", self._look_for_ever)
+        self._tasks = TaskSet("The change logs of Pulsar")
         self._closed = False
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> PulsarNamespaceLog:
         """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
         self._make_sure_it_is_open()
-        self._rounds.start()
+        self._looking.start()
         if namespace in self._logs:
             raise already_open(namespace)
         self._logs[namespace] = None
         try:
             log, exists = await self._found(namespace, sink)
+            try:
+                await log.start(start, exists=exists)
+                self._make_sure_it_is_open()
+                if not log.facts.fits(self._facts):
+                    raise _upgraded(namespace)
+            except BaseException:
+                await log.close()
+                raise
         except BaseException:
             del self._logs[namespace]
             raise
-        self._logs[namespace] = log  # from here on closing it gives the name back
-        self._starting.add(log)
-        try:
-            await log.start(start, exists=exists)
-            self._make_sure_it_is_open()
-            if not log.facts.fits(self._facts):
-                raise _upgraded(namespace)
-        except BaseException:
-            await log.close()
-            raise
-        finally:
-            self._starting.discard(log)
+        self._logs[namespace] = log  # from here on, its end gives the name back
         return log
 
     async def reach(self) -> str:
@@ -145,13 +126,13 @@ class PulsarLog:
 
     def connections(self) -> Connections:
         """How many open logs have their connections."""
-        connected = self._connected().values()
-        return Connections(len(connected), sum(all(each) for each in connected))
+        connected = [each for log in self._open_logs() if (each := log.connected)]
+        return Connections(len(connected), sum(map(all, connected)))
 
     async def close(self) -> None:
         """Closes the open logs and the clients, in bounded time."""
         self._closed = True
-        await self._rounds.stop()
+        await self._looking.stop()
         await self._tasks.close()
         await asyncio.gather(*(log.close() for log in self._open_logs()))
         await self._client.close(self._limits.close_seconds)
@@ -187,7 +168,7 @@ class PulsarLog:
             facts = self._facts = await learn(self._admin, self._service_url)
             self._facts_due_at = time.monotonic() + self._limits.facts_seconds
         for log in self._open_logs():
-            if log not in self._starting and not log.facts.fits(facts):
+            if not log.facts.fits(facts):
                 asyncio.get_running_loop().call_soon(log.lost, _upgraded(log.namespace))  # separate calls, because one may fail
         return facts
 
@@ -198,84 +179,24 @@ class PulsarLog:
         if self._logs.get(log.namespace) is log:
             del self._logs[log.namespace]
 
-    # What is done from time to time
-
-    async def _check_for_ever(self) -> None:
-        next_round = time.monotonic() + self._round_seconds
-        allowed = 0.0
+    async def _look_for_ever(self) -> None:
         while True:
             pause = max(_LOOK_SECONDS, min(len(self._logs) / _LOOKS_PER_SECOND, _RAREST_LOOK_SECONDS))
-            await asyncio.sleep(min(pause, self._round_seconds))
-            logs, now = self._open_logs(), time.monotonic()
-            whole = now >= next_round
-            due = [(at, number) for number, log in enumerate(logs) if (at := self._look(log, whole=whole)) <= now]
-            if not whole:
-                continue
-            next_round = now + self._round_seconds
-            if logs and self._facts is not None and now >= self._facts_due_at and not self._learning.locked():
+            await asyncio.sleep(pause)
+            logs = self._open_logs()
+            due = sorted((log for log in logs if log.look()), key=attrgetter("checked"))
+            for log in due[: round(_PER_SECOND * pause)]:
+                log.begin_check()
+            if logs and self._facts is not None and time.monotonic() >= self._facts_due_at and not self._learning.locked():
                 self._tasks.begin(self._renew_facts(), "the facts about the cluster")
-            most = _PER_SECOND * self._round_seconds
-            allowed = min(allowed + most, max(most, 1.0))
-            for _, number in sorted(due)[: int(allowed)]:
-                allowed -= 1
-                self._checking.add(logs[number])
-                self._tasks.begin(self._check(logs[number]), "a check")
-
-    def _look(self, log: PulsarNamespaceLog, *, whole: bool) -> float:
-        """Looks at a log; returns when it is to be checked, if ``whole``, in monotonic seconds."""
-        try:
-            log.check_connection()
-            if whole:
-                log.close_idle()
-                if log not in self._checking:
-                    return log.due_at()
-        except Exception as error:  # noqa: BLE001 (one log's trouble must not end the rounds of the others)
-            self._note_failure(log, error)
-        return float("inf")
-
-    async def _check(self, log: PulsarNamespaceLog) -> None:
-        try:
-            await log.check()
-        except (Exception, asyncio.CancelledError) as error:  # one log's trouble must not end the checks of the others
-            if asked_to_end(error):
-                raise
-            self._note_failure(log, error)
-        else:
-            self._troubled.discard(log)
-        finally:
-            self._checking.discard(log)
-
-    def _note_failure(self, log: PulsarNamespaceLog, error: BaseException) -> None:
-        if log not in self._troubled:
-            self._troubled.add(log)
-            _log.error("Checking the change log of %s failed", log.namespace, exc_info=error)
 
     async def _renew_facts(self) -> None:
         with contextlib.suppress(LogError):  # what was known stays valid, and callers that open logs get the error
             await self._current_facts()
 
-    # Whether the cluster can be reached
-
-    def _connected(self) -> dict[PulsarNamespaceLog, tuple[bool, ...]]:
-        return {log: connected for log in self._open_logs() if (connected := log.connected)}
-
     async def _reach_brokers(self) -> None:
-        deadline = time.monotonic() + _BROKERS_SECONDS
-        connected = self._connected()
-        if any(map(any, connected.values())):
-            return
-        problem = await _connect(_hosts(self._service_url))
-        if problem:
+        if not any(any(log.connected) for log in self._open_logs()) and (problem := await _connect(_hosts(self._service_url))):
             raise LogError(LogState.UNREACHABLE, problem)
-        try:
-            async with asyncio.timeout(min(_ANSWER_SECONDS, deadline - time.monotonic())):
-                some = [*connected][:_ASKED]
-                await asyncio.gather(*(log.check() for log in some))
-                if not any(log.out_of_reach for log in some):
-                    return
-        except TimeoutError:
-            pass
-        raise LogError(LogState.UNREACHABLE, "No reader of a change log is connected to a broker.")
 
 
 async def _connect(hosts: Sequence[tuple[str, int]]) -> str:
@@ -319,7 +240,7 @@ def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[],
     return PulsarLog(
         config.service_url,
         config.admin_url,
-        token=identity_of(config),
+        token=token_of(config),
         tls=tls_of(config),
         limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
         advertised=advertised if exclusive else None,

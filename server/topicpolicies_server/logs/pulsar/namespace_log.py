@@ -38,9 +38,9 @@ from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Star
 from ..leadership import Candidate
 from ..stamps import ANNOUNCEMENT
 from .brokers import Brokers
-from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, close_handle, message_of, send
+from .client import EXCLUSIVE, SHARED, WAIT_FOR_EXCLUSIVE, begin_closing, message_of, send
 from .entries import Entries, ResumePoint
-from .ids import MessageId, directly_follows, message_id_of, place_of, position_of
+from .ids import MessageId, directly_follows, place_of, position_of
 from .reader import PartitionReader
 from .topics import NOT_REGISTERED, Layout, Schemas, State, Topics, creation_of
 from .writer import OpenProducer, PartitionWriter
@@ -62,7 +62,7 @@ class PulsarNamespaceLog:
         layout: the log's topic, as it is or as brokers would create it.
         partitions: how many that are; one for a topic that is not partitioned.
         resumed: whether all partitions are read from the opening's ``start`` on.
-        checked: when the broker was last asked whether the log exists, or is still the same; monotonic seconds.
+        checked: when a check was begun, or the log found; monotonic seconds.
     """
 
     def __init__(self, brokers: Brokers, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
@@ -85,6 +85,7 @@ class PulsarNamespaceLog:
         self._existed = False
         self._creating = asyncio.Lock()
         self._reading: list[asyncio.Task[None]] = []
+        self._checking: asyncio.Task[None] | None = None
         self._told_caught_up = False
         self.checked = self._connected = time.monotonic()
         """``_connected``: when the log was last seen connected."""
@@ -118,15 +119,8 @@ class PulsarNamespaceLog:
         return java_hash(GLOBAL_PREFIX + key.topic if prefixed else key.topic) % self.partitions
 
     def follows(self, earlier: Position, later: Position) -> bool:
-        """True for neighbouring entries of a ledger, and for the first entry of a partition that is known to have been empty."""
-        if earlier:
-            return directly_follows(earlier, later)
-        try:
-            first = message_id_of(later)
-        except ValueError:
-            return False
-        fresh = any(reader.fresh_ledger == first.ledger for reader in self._readers)
-        return fresh and first.entry == 0 and first.batch_index <= 0
+        """True for neighbouring entries of a ledger."""
+        return directly_follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
         """Where the last compaction before the opening ended, or one that ended during the initial replay (``reader``)."""
@@ -146,7 +140,7 @@ class PulsarNamespaceLog:
                 return ""
         reader = self._readers[partition]
         try:
-            last = await self._brokers.topics.last(self.namespace, self.layout.topics[partition])
+            last = await self._brokers.topics.last(self.layout.topics[partition])
         except LogError as error:
             if error.state is LogState.NOT_SERVED:
                 await self._make_sure()
@@ -191,79 +185,57 @@ class PulsarNamespaceLog:
     # Periodic checks (``log``)
 
     @property
-    def out_of_reach(self) -> bool:
-        """Whether the log is open, or was lost because it could not be reached; False if it was closed, or is gone."""
-        return self._ended is None or self._ended.state in (LogState.UNREACHABLE, LogState.ACCESS_DENIED)
-
-    def check_connection(self) -> None:
-        """Looks whether readers, and a leader's producers, have their connections; called often, to see nearly every interruption."""
-        self._interrupted = self._interrupted or not all(self.connected)
-        if self._candidate is not None:
-            self._candidate.check_connection()
-
-    @property
     def connected(self) -> tuple[bool, ...]:
         """By partition: whether its reader has its connection now; empty: the log does not exist. May be called in any thread."""
         return tuple(reader.connected for reader in self._readers)
 
-    def close_idle(self) -> None:
-        """Closes idle producers."""
-        if self._candidate is None:
+    def look(self) -> bool:
+        """Looks at the connections; called often, to see nearly every interruption. Returns whether a check is due."""
+        limits, now, connected = self._brokers.limits, time.monotonic(), all(self.connected)
+        if self._candidate is not None:
+            self._candidate.check_connection()
+        else:
             for writer in self._writers:
-                writer.close_if_idle(self._brokers.limits.idle_producer_seconds)
-
-    def due_at(self) -> float:
-        """When the next check is due, in monotonic seconds; called about once a second."""
-        limits, now = self._brokers.limits, time.monotonic()
-        if all(self.connected):
+                writer.close_if_idle(limits.idle_producer_seconds)
+        self._interrupted = self._interrupted or not connected
+        if connected:
             self._connected = now
-            if self._interrupted:
-                return 0.0
+        if self._checking is not None and not self._checking.done():
+            return False
+        if connected and self._interrupted:
+            return True
         gone = now - self._connected > limits.creation_seconds / 2
-        return self.checked + (limits.check_seconds if self._readers and self._answered and not gone else limits.creation_seconds)
+        seldom = self._readers and self._answered and not gone
+        return now > self.checked + (limits.check_seconds if seldom else limits.creation_seconds)
+
+    def begin_check(self) -> None:
+        """Begins a check, in a task of its own."""
+        self.checked = time.monotonic()
+        self._checking = self._tasks.begin(self.check(), "a check")
 
     async def check(self) -> None:
-        """Checks whether the log was created meanwhile, or is still the one that was opened."""
-        try:
-            error = await self.trouble()
-        except LogError as failure:
-            _log.info("Checking what the change log of %s needs: %s", self.namespace, failure.message)
-            return
-        if error is not None:
-            self.lost(error)
-
-    async def trouble(self, *, surely: bool = False) -> LogError | None:
-        """Checks whether the log was created meanwhile, or is still the one that was opened; returns what is wrong, if anything is.
-
-        ``surely``: whether None must mean that a log that is followed is known to be well.
-
-        Raises:
-            LogError: there is no answer and ``surely`` is set or the log does not exist, or the answer is not understood.
-        """
-        self.checked = time.monotonic()
-        if self._readers:
-            self._interrupted = not all(self.connected)
-            self._answered = False
+        """Follows the log if it was created meanwhile. Loses it if it is not the one that was opened, or is not connected for too long."""
         try:
             if not self._readers:
                 await self._ensure_followed(create=False)
-                return None
-            trouble = await self._difference() or self._not_reconnected()
+                return
+            self._interrupted, self._answered = not all(self.connected), False
+            error = await self._difference()
             self._answered = True
-            if trouble is None and all(self.connected):
+            gone = time.monotonic() - self._connected
+            if error is None and all(self.connected):
                 for reader in self._readers:
                     await reader.keep_up()
-            return trouble
-        except LogError as error:
-            if error.reason == Reason.NAMESPACE_NOT_FOUND:
-                return LogError(error.state or error.reason, f"The namespace {self.namespace} was deleted.", kind=error.kind)
-            if not self._readers:
-                raise
-            if error.state is LogState.ADMIN_REFUSED and not all(self.connected):
-                return LogError(LogState.ACCESS_DENIED, error.message)
-            if surely or error.state not in (LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE):
-                raise
-            return None
+            elif error is None and gone > self._brokers.limits.reconnect_seconds:
+                # The library's pauses grow, so opening the log again is quicker.
+                error = LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
+        except LogError as failure:
+            _log.debug("Checking what the change log of %s needs: %s", self.namespace, failure.message)
+            error = failure if failure.reason == Reason.NAMESPACE_NOT_FOUND else None
+            if failure.state is LogState.ADMIN_REFUSED and not all(self.connected):
+                error = LogError(LogState.ACCESS_DENIED, failure.message)
+        if error is not None:
+            self.lost(error)
 
     # What readers and writers report (``change_log.LogSink``)
 
@@ -291,7 +263,6 @@ class PulsarNamespaceLog:
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Reports acknowledged events, all of one partition."""
-        self._readers[events[0].partition].entries.keep(events)
         self._sink.appended(events)
         self._settled.set()
 
@@ -331,7 +302,7 @@ class PulsarNamespaceLog:
     def deposed(self, error: LogError) -> None:
         """Closes the producers and fails the events without an outcome: this process may no longer append."""
         for writer in self._writers:
-            self._fail(writer.give_up(), error)
+            self._fail(writer.stop(), error)
         self._settled.set()
         self._sink.led()
 
@@ -391,7 +362,7 @@ class PulsarNamespaceLog:
         await self._ensure_followed(create=True)
         registered = await self._schemas.refresh()
         handle = await self._brokers.client.create_producer(
-            self.layout.full_names[partition],
+            self.layout.topics[partition],
             registered.codec.definition,
             send_seconds=self._brokers.limits.send_seconds,
             queue_size=self._brokers.limits.in_flight,
@@ -423,11 +394,15 @@ class PulsarNamespaceLog:
         return error
 
     async def _make_sure(self) -> None:
-        trouble = await self.trouble(surely=True)
-        if trouble is not None:
-            self._losing(trouble)
+        """Loses the log if it was deleted or replaced.
+
+        Raises:
+            LogError: it was, or there is no answer.
+        """
+        if (error := await self._replaced()) is not None:
+            self._losing(error)
             await asyncio.sleep(0)  # lets ``lost`` run first: callers that see the error turn to the next opening, not to this one
-            raise trouble
+            raise error
 
     async def _difference(self) -> LogError | None:
         layout = await self._brokers.topics.find(self.namespace)
@@ -448,19 +423,12 @@ class PulsarNamespaceLog:
         if now != creation_of(self._creations):
             return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
         emptied = False
-        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
-            if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
-                topics.emptied.add((full_name, each.creation))
+        for topic, each, ledger in zip(layout.topics, found, read, strict=True):
+            if 0 <= ledger < each.first_ledger and (await topics.state(topic)).compaction.ledger == -1:
+                topics.emptied.add((topic, each.creation))
                 emptied = True
         if emptied:
             return LogError(LogState.LOST, f"{self._name} was emptied: its topic was truncated, or the like. What is left is read anew.")
-        return None
-
-    def _not_reconnected(self) -> LogError | None:
-        """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
-        gone = time.monotonic() - self._connected
-        if not all(self.connected) and gone > self._brokers.limits.reconnect_seconds:
-            return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
 
     async def _log_slow_rates(self) -> None:
@@ -483,7 +451,7 @@ class PulsarNamespaceLog:
         nothing = [None] * len(layout.topics)
         points, states = (nothing, nothing) if resumed is None else resumed
         readers = [self._reader(layout, number, point) for number, point in enumerate(points)]
-        emptied = [each in self._brokers.topics.emptied for each in zip(layout.full_names, creations, strict=True)]
+        emptied = [each in self._brokers.topics.emptied for each in zip(layout.topics, creations, strict=True)]
         connecting = [
             asyncio.ensure_future(reader.connect(resumed=state, emptied=gone))
             for reader, state, gone in zip(readers, states, emptied, strict=True)
@@ -515,8 +483,7 @@ class PulsarNamespaceLog:
 
     def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
         entries = Entries(partition, self._schemas, self.cluster, resume_point)
-        topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
-        return PartitionReader(self._brokers, topic, entries, self._replaced)
+        return PartitionReader(self._brokers, layout.topics[partition], entries, self._replaced)
 
     async def _run(self, reader: PartitionReader) -> None:
         try:
@@ -542,16 +509,18 @@ class PulsarNamespaceLog:
             self._end(LogError(Reason.LOG_UNAVAILABLE, "The change log was closed before it answered."))
 
     def _end(self, error: LogError) -> None:
-        """Stops readers and writers, fails the events without an outcome, and closes the connections in a task."""
+        """Closes readers and producers, and fails the events without an outcome."""
         if self._candidate is not None:
             self._candidate.stop()
         self._over = True
-        for task in self._reading:
-            task.cancel()
+        for task in (*self._reading, self._checking):
+            if task is not None:
+                task.cancel()
         for writer in self._writers:
             self._fail(writer.stop(), error)
+        for reader in self._readers:
+            begin_closing(reader.handle)
         self._forget(self)
-        self._tasks.begin(self._close_connections(), "closing its connections")
 
     def _fail(self, left: Iterable[tuple[Event, bool]], error: LogError) -> None:
         for event, sent in left:
@@ -560,15 +529,6 @@ class PulsarNamespaceLog:
                 self._sink.append_failed(event, failed)
             except Exception:  # noqa: BLE001 (the log ends all the same, and the others are told)
                 _log.exception("the outcome of an event of %s could not be reported", event.key.topic)
-
-    async def _close_connections(self) -> None:
-        """Closes the connections, in bounded time: brokers close what belongs to a connection that ends."""
-        closing = [*(writer.close() for writer in self._writers), *(close_handle(reader.handle) for reader in self._readers)]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._brokers.limits.close_seconds):
-                for error in await asyncio.gather(*closing, return_exceptions=True):
-                    if error is not None:
-                        _log.error("a connection of the change log of %s could not be closed", self.namespace, exc_info=error)
 
 
 async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequence[ResumePoint], Sequence[State]] | None:
@@ -583,7 +543,7 @@ async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequ
         return None
     if not len(places) == len(start.anchors) == len(layout.topics):
         return None
-    states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
+    states = await asyncio.gather(*(topics.state(topic) for topic in layout.topics))
     if not all(map(_stands, places, states)):
         return None
     return list(map(ResumePoint, places, start.anchors)), states

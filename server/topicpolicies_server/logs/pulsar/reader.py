@@ -51,7 +51,9 @@ from .topics import Compaction, State
 
 _log = logging.getLogger(__name__)
 
-_BATCH = 64
+_BATCH = 32
+"""How many messages are taken before other tasks get a turn of the event loop: whoever takes them folds them at once, for some two
+milliseconds."""
 _QUIET_SECONDS = 0.1
 """After how long without an entry the broker is asked during the initial replay; and how long a message may take between two threads."""
 _OVERDUE_SECONDS = 0.7
@@ -66,10 +68,6 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _REFUSED_SECONDS = 30.0
 """How long requests may be refused before reading gives up: a token may have expired, and its replacement may be on its way."""
-_AT_A_TIME = 32
-"""How many entries are delivered before other tasks get a turn of the event loop: whoever takes them folds them at once, for some two
-milliseconds."""
-
 _Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
 _T = TypeVar("_T")
 
@@ -94,12 +92,9 @@ class Receiver:
         self._handle = handle
         self._thread = threading.get_ident()
         self._came = asyncio.Event()
-        self._inbox: Inbox[tuple[Any, Any]] = Inbox(asyncio.get_running_loop(), self._came.set)
-        """Results and messages that came after the request for them had returned."""
-        self._at_once: tuple[Any, Any] | None = None
-        """The result that came from within the request itself: the event loop need not be woken for it."""
+        self._inbox: Inbox[tuple[Any, Any, bool]] = Inbox(asyncio.get_running_loop(), self._came.set)
+        """Results and messages, each with whether it was waited for."""
         self._asked = False
-        self._asking = False
         self._found: Received | None = None
         """The message that was found in the library's queue while another one was waited for."""
 
@@ -112,23 +107,14 @@ class Receiver:
         batch: list[Received] = [] if self._found is None else [self._found]
         self._found = None
         items = self._inbox.items
-        ask, received = self._handle.read_next_async, self._received
         waited = unordered = False
         while waited or len(batch) < _BATCH:
-            if items:
-                result, message = items.popleft()
-                waited = True
-            elif self._asked:
+            if not items and not self._asked:
+                self._asked = True
+                self._handle.read_next_async(self._received)
+            if not items:
                 break
-            else:
-                self._asked = self._asking = True
-                # The callback runs within this call if a message is there already, else later and in a thread of the library.
-                ask(received)
-                self._asking = False
-                if self._at_once is None:
-                    continue
-                (result, message), self._at_once = self._at_once, None
-                waited = False
+            result, message, waited = items.popleft()
             self._asked = False
             if result != OK:
                 raise LogError(Reason.LOG_UNAVAILABLE, f"Pulsar's client stopped reading the change log: {result.name}.")
@@ -161,10 +147,8 @@ class Receiver:
         return self.has_some
 
     def _received(self, result: Any, message: Any) -> None:
-        if self._asking and threading.get_ident() == self._thread:
-            self._at_once = result, message
-        else:
-            self._inbox.put((result, message))
+        # If a message is there already, this is called within the request, else later and in a thread of the library.
+        self._inbox.put((result, message, threading.get_ident() != self._thread))
 
 
 class PartitionReader:
@@ -176,27 +160,22 @@ class PartitionReader:
         complete_after: the position after which nothing was compacted away before it was read; None: it is not known. It moves once, if the
             log is compacted during the first phase, before anything after the old position is delivered.
         complete_upto: the place up to which nothing was missed, apart from what was compacted.
-        fresh_ledger: the partition's ledger, if nothing had ever been written when it was opened.
         ledger: the newest ledger that is known to belong to this log; -1: none is known.
     """
 
-    def __init__(
-        self, brokers: Brokers, topic: tuple[str, str, str], entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]
-    ) -> None:
+    def __init__(self, brokers: Brokers, topic: str, entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]) -> None:
         """Connects to nothing yet.
 
-        ``topic``: its namespace, its local name, and its full name; ``replaced`` returns what is wrong if the log was deleted or replaced
-        by another one.
+        ``topic``: its full name; ``replaced`` returns what is wrong if the log was deleted or replaced by another one.
         """
         self.handle: Any = None
         self.entries = entries
         self.complete_after: Position | None = None
         self.complete_upto = NOWHERE
-        self.fresh_ledger: int | None = None
         self.ledger = -1
         self._brokers = brokers
         self._loop = asyncio.get_running_loop()
-        self._namespace, self._topic, self._full_name = topic
+        self._topic = topic
         self._replaced = replaced
         self._deliver: _Deliver
         self._receiver: Receiver
@@ -237,8 +216,7 @@ class PartitionReader:
             await self._open(NOWHERE)
             state = await self._state()
         compaction, self._opening, self._end = state.compaction, state, state.last
-        self.fresh_ledger = state.fresh_ledger
-        if state.last.entry >= 0 or state.fresh_ledger is not None:
+        if state.last.entry >= 0:
             self.ledger = state.last.ledger
         if compaction.horizon is not None:
             self.complete_after = "" if compaction.ledger == -1 and not emptied else border_of(compaction.horizon)
@@ -320,7 +298,7 @@ class PartitionReader:
         """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes."""
         self._asked = True
         try:
-            sent = self.connected and await self._brokers.topics.sent_up_to(self._namespace, self._topic, self._name, last)
+            sent = self.connected and await self._brokers.topics.sent_up_to(self._topic, self._name, last)
             if not sent and self.connected and not self._receiver.has_some:
                 quiet = self._loop.time() - max(self._heard, self._opened)
                 if quiet > _STUCK_SECONDS:  # it has something to send
@@ -391,10 +369,6 @@ class PartitionReader:
                 if not sure:
                     self.complete_upto = max(self.complete_upto, place)
                 placed.append(entry)
-            if len(placed) == _AT_A_TIME:
-                self._deliver(placed)
-                placed = []
-                await asyncio.sleep(0)
         if placed:
             self._deliver(placed)
         await asyncio.sleep(0)
@@ -409,7 +383,7 @@ class PartitionReader:
         ``patience_seconds``: how long a message may be on its way to the second reader; 0: a later one has come.
         """
         while True:
-            gap = await _answer(partial(self._brokers.topics.gap, self._namespace, self._topic, self.complete_upto, before))
+            gap = await _answer(partial(self._brokers.topics.gap, self._topic, self.complete_upto, before))
             if gap.trimmed and gap.compacted_ledger != self._covered:
                 compaction = await self._settled()
                 if compaction.horizon is None or compaction.horizon > self.complete_upto:
@@ -443,12 +417,12 @@ class PartitionReader:
             raise error
 
     async def _state(self) -> State:
-        return await self._brokers.topics.state(self._namespace, self._topic, self._brokers.limits.recalled)
+        return await self._brokers.topics.state(self._topic, self._brokers.limits.recalled)
 
     async def _create_reader(self, first: MessageId, *, compacted: bool = False) -> tuple[Any, str]:
         """Returns a reader that begins at an entry, or after it if that entry is gone, and its name."""
         name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._brokers.limits.received
-        handle = await self._brokers.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        handle = await self._brokers.client.create_reader(self._topic, name, queue_size=queue_size, first=first, compacted=compacted)
         return handle, name
 
     async def _open(self, first: MessageId, *, compacted: bool = False) -> None:

@@ -23,7 +23,7 @@ from ...core.names import CHANGE_EVENTS, PERSISTENT
 from ...core.reasons import LogState, Reason
 from ..avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
 from ..change_log import LogError
-from .admin import Admin, understood
+from .admin import Admin, segments_of, understood
 from .ids import NOWHERE, MessageId, entry_of
 
 _log = logging.getLogger(__name__)
@@ -57,13 +57,8 @@ class Layout(NamedTuple):
 
     @property
     def topics(self) -> list[str]:
-        """The local names of the topics that hold the messages."""
-        return [f"{CHANGE_EVENTS}-partition-{number}" for number in range(self.partitions)] or [CHANGE_EVENTS]
-
-    @property
-    def full_names(self) -> list[str]:
-        """The full names of these topics."""
-        return [f"{PERSISTENT}{self.namespace}/{topic}" for topic in self.topics]
+        """The full names of the topics that hold the messages."""
+        return [f"{self.name}-partition-{number}" for number in range(self.partitions)] or [self.name]
 
 
 class Stored(NamedTuple):
@@ -94,8 +89,6 @@ class State(NamedTuple):
     Readers may never see that entry: compaction removes it if it is a tombstone."""
     first: MessageId
     """The entry from which on the log is read as it was before compaction; ``NOWHERE``: the topic does not exist."""
-    fresh_ledger: int | None = None
-    """If nothing was ever written: the ledger that the first entry goes to, unless that ledger is replaced before."""
 
 
 class Gap(NamedTuple):
@@ -110,7 +103,7 @@ class Gap(NamedTuple):
 
 
 class Topics:
-    """The requests about change logs' topics. Each raises ``LogError`` if there is no answer."""
+    """The requests about change logs' topics, given by their full names. Each raises ``LogError`` if there is no answer."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
@@ -124,7 +117,7 @@ class Topics:
         Raises:
             LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``).
         """
-        answer = await self._ask(namespace, CHANGE_EVENTS, "partitions")
+        answer = await self._ask(Layout(namespace, 0).name, "partitions")
         if answer is not None:
             return Layout(namespace, int(answer["partitions"]))
         await self._policies(namespace)
@@ -148,38 +141,36 @@ class Topics:
     @understood
     async def stored(self, layout: Layout) -> tuple[Stored, ...]:
         """Returns, for each of a log's topics, what of it is stored."""
-        infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
+        infos = await asyncio.gather(*(self._ask(topic, "internal-info") for topic in layout.topics))
         return tuple(map(_stored, infos))
 
     @understood
-    async def state(self, namespace: str, topic: str, recalled: int = 0) -> State:
+    async def state(self, topic: str, recalled: int = 0) -> State:
         """Returns how far one of a log's topics is written and compacted.
 
         ``recalled``: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
         """
-        stats = await self._ask(namespace, topic, "internalStats") or {}
+        stats = await self._ask(topic, "internalStats") or {}
         compaction, last = _compaction(stats), entry_of(stats.get("lastConfirmedEntry")) or NOWHERE
-        sizes = _sizes(stats)
-        fresh = last.entry < 0 and compaction.ledger == -1 and [*sizes] == [last.ledger]
-        return State(compaction, last, _first_uncompacted(sizes, compaction, last, recalled), last.ledger if fresh else None)
+        return State(compaction, last, _first_uncompacted(_sizes(stats), compaction, last, recalled))
 
     @understood
-    async def last(self, namespace: str, topic: str) -> MessageId:
+    async def last(self, topic: str) -> MessageId:
         """Returns the last message of one of a log's topics, or a place after it; entry -1 if there is no entry up to there.
 
         Raises:
             LogError: no broker serves the topic at the moment.
         """
-        answer = await self._ask(namespace, topic, "lastMessageId")
+        answer = await self._ask(topic, "lastMessageId")
         if not isinstance(answer, dict):
-            raise LogError(LogState.NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
+            raise LogError(LogState.NOT_SERVED, f"No broker serves {topic} at the moment.")
         return MessageId(int(answer["ledgerId"]), int(answer["entryId"]), int(answer.get("batchIndex", -1)))
 
     @understood
-    async def sent_up_to(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
+    async def sent_up_to(self, topic: str, reader: str, last: MessageId) -> bool:
         """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more."""
-        stats = await self._ask(namespace, topic, "stats") or {}
-        cursors = (await self._ask(namespace, topic, "internalStats") or {}).get("cursors") or {}
+        stats = await self._ask(topic, "stats") or {}
+        cursors = (await self._ask(topic, "internalStats") or {}).get("cursors") or {}
         for name, subscription in (stats.get("subscriptions") or {}).items():
             if any(consumer.get("consumerName") == reader for consumer in subscription.get("consumers") or ()):
                 cursor = cursors.get(name) or {}
@@ -188,24 +179,24 @@ class Topics:
         return False
 
     @understood
-    async def gap(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> Gap:
+    async def gap(self, topic: str, after: MessageId, before: MessageId) -> Gap:
         """Returns what stands between two entries of one of a log's topics.
 
         Markers, which brokers do not send to readers, are no messages. After ``_LOOKED_AT`` entries, the next one is taken for a message.
         """
-        stats = await self._ask(namespace, topic, "internalStats") or {}
+        stats = await self._ask(topic, "internalStats") or {}
         sizes = _sizes(stats)
         message = None
         for number, entry in enumerate(_entries_between(sizes, after, before)):
-            if number == _LOOKED_AT or await self._is_message(namespace, topic, entry):
+            if number == _LOOKED_AT or await self._is_message(topic, entry):
                 message = entry
                 break
         return Gap(message, after.ledger not in sizes, _compaction(stats).ledger)
 
-    async def _is_message(self, namespace: str, topic: str, entry: MessageId) -> bool:
-        path = (*namespace.split("/"), topic, "ledger", str(entry.ledger), "entry", str(entry.entry))
+    async def _is_message(self, topic: str, entry: MessageId) -> bool:
+        path = (*segments_of(topic), "ledger", str(entry.ledger), "entry", str(entry.entry))
         try:
-            headers = await self._admin.headers("persistent", *path, seconds=_SHORT_SECONDS)
+            headers = await self._admin.headers(*path, seconds=_SHORT_SECONDS)
         except LogError as error:
             if error.state is not LogState.ADMIN_REFUSED:
                 raise
@@ -226,8 +217,8 @@ class Topics:
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return policies
 
-    async def _ask(self, namespace: str, topic: str, question: str) -> Any:
-        return await self._admin.get("persistent", *namespace.split("/"), topic, question, seconds=_SHORT_SECONDS)
+    async def _ask(self, topic: str, question: str) -> Any:
+        return await self._admin.get(*segments_of(topic), question, seconds=_SHORT_SECONDS)
 
 
 class Registered(NamedTuple):
@@ -261,9 +252,13 @@ class Schemas:
                 self.newest = Registered(version, codec)
         return self.newest
 
+    def has(self, version: int) -> bool:
+        """Whether a schema was requested already."""
+        return version == NOT_REGISTERED or version in self._codecs
+
     def known(self, version: int) -> Codec | None:
-        """Returns the codec of a schema if it is at hand."""
-        return self.newest.codec if version in (NOT_REGISTERED, self.newest.version) else self._codecs.get(version)
+        """Returns the codec of a schema that was requested already; None if it is not one of policy events."""
+        return self.newest.codec if version == NOT_REGISTERED else self._codecs.get(version)
 
     @understood
     async def written_with(self, version: int) -> Codec | None:

@@ -26,7 +26,7 @@ from ...core.reasons import LogState
 from ...tasks import RestartedTask
 from ..avro import Codec
 from ..change_log import LogError, LogSink
-from .client import OK, Inbox, Result, begin_closing, close_handle, message_of, refusal
+from .client import OK, Inbox, Result, begin_closing, message_of, refusal
 from .ids import MessageId, position_of
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,6 @@ class PartitionWriter:
         self._thread = threading.get_ident()
         self._producer: OpenProducer | None = None
         self._opening = RestartedTask(f"Writing partition {partition} of a change log", self._open)
-        self._outdated = False
         self._waiting: deque[_Waiting] = deque()
         self._sent: dict[int, _Sent] = {}
         self._acknowledgements: Inbox[tuple[int, Any, Any, bool]] = Inbox(asyncio.get_running_loop(), self._settle)
@@ -105,30 +104,28 @@ class PartitionWriter:
         """How many events have no outcome yet."""
         return len(self._waiting) + len(self._sent)
 
-    @property
-    def _changing_over(self) -> bool:
-        """Whether the next producer must wait for acknowledgements of what the last one sent, so that events stay in order."""
-        return self._outdated and bool(self._sent)
-
     def append(self, event: Event) -> None:
         """Takes an event.
 
         Raises:
             LogError: the schema or the dialect can't express the event.
         """
-        if self._producer is not None and not self._waiting and not self._outdated:
+        if self._producer is not None and not self._waiting:
             self._send(self._producer, event)
         else:
             self._rehearse(event)
             self._waiting.append(_Waiting(event, time.monotonic() + self._patience))
-            self._ensure_open()
+            self._opening.start()
 
     def outdate(self, schema_version: int) -> None:
-        """Notes that a schema of this version exists; if it is newer than the producer's, a new producer writes later events with it."""
+        """Closes a producer whose schema is older than this version. What it has sent has an unknown outcome then."""
         if self._producer is not None and self._producer.schema_version < schema_version:
-            self._outdated = True
-            if not self._sent:
-                self._drop_producer()
+            error = refusal("Appending to the change log", Result.AlreadyClosed, "it has a newer schema", outcome_unknown=True)
+            sent = [each.event for each in self._sent.values()]
+            self._sent.clear()
+            self._drop_producer()
+            for event in sent:
+                self._sink.append_failed(event, error)
 
     def close_if_idle(self, idle_seconds: float) -> None:
         """Closes the producer if it was not used for ``idle_seconds``."""
@@ -136,7 +133,7 @@ class PartitionWriter:
             self._drop_producer()
 
     def stop(self) -> list[tuple[Event, bool]]:
-        """Stops at once; no outcome is reported afterwards, and nothing may be appended.
+        """Closes the producer at once: nothing is sent, or sent again, and no outcome is reported afterwards.
 
         Returns the events without an outcome, oldest first, each with whether it may be in the log all the same.
         """
@@ -144,6 +141,7 @@ class PartitionWriter:
         left = [(sent.event, True) for sent in self._sent.values()] + [(waiting.event, False) for waiting in self._waiting]
         self._sent.clear()
         self._waiting.clear()
+        self._drop_producer()
         return left
 
     def use(self, producer: OpenProducer) -> None:
@@ -155,18 +153,6 @@ class PartitionWriter:
         """Fails the events that wait for a producer: the brokers are out of reach, and the events certainly were not sent."""
         if self._producer is None:
             self._fail_waiting(len(self._waiting), error)
-
-    def give_up(self) -> list[tuple[Event, bool]]:
-        """Closes the producer at once, so that no event without an outcome is sent, or sent again; returns what ``stop`` returns."""
-        left = self.stop()
-        self._drop_producer()
-        return left
-
-    async def close(self) -> None:
-        """Closes the producer, if there is one; called after ``stop``."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await close_handle(producer.handle)
 
     def _send(self, producer: OpenProducer, event: Event) -> None:
         message = message_of(producer.codec.encode(event))
@@ -210,29 +196,22 @@ class PartitionWriter:
             self._sink.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
         if placed:
             self._sink.appended(placed)
-        if self._outdated and not self._sent:
-            self._drop_producer()
         if self._waiting:
-            self._ensure_open()
+            self._opening.start()
 
     def _placed(self, sent: _Sent, message_id: Any) -> Placed:
         """Returns what readers will see, including the time and the producer name that the library put into the message on sending."""
         position = position_of(MessageId(message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()))
         return Placed(self._partition, position, sent.event, sent.message.publish_timestamp(), sent.message.producer_name())
 
-    def _ensure_open(self) -> None:
-        if not self._changing_over:
-            self._opening.start()
-
     def _drop_producer(self) -> None:
         if self._producer is not None:
             self._producer.close()
         self._producer = None
-        self._outdated = False
 
     async def _open(self) -> None:
         pause = _FIRST_PAUSE
-        while self._waiting and not self._changing_over:
+        while self._waiting:
             if self._producer is not None:
                 self._send_some(self._producer)
                 await asyncio.sleep(0)
