@@ -143,7 +143,6 @@ def test_a_document_is_yaml_or_a_name_and_a_list_has_a_line_for_each(terminal: T
     terminal.write(A, "orders", 5)
     assert "policies:\n  max_producer_per_topic: 5\n" in terminal.run("get", TOPIC, "-o", "yaml").stdout
     assert terminal.run("list", A, "-o", "name").stdout == f"{TOPIC}\n"
-    assert "watch prints no names of topics" in terminal.run("watch", A, "-o", "name").stderr
     assert terminal.run("list", A).stdout.split() == [TOPIC, "LOCAL", terminal.json("get", TOPIC)["version"], "max_producer_per_topic=5"]
     terminal.run("update", "-g", f"{A}/all", "max_producer_per_topic=1")
     assert "It has a GLOBAL one" in terminal.run("get", f"{A}/all").stderr

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..process import SERVERS
-from .exits import INTERRUPTED, ExitCode, report_other, report_problems, terminated, writing
+from .exits import INTERRUPTED, ExitCode, report, terminated, writing
 from .settings import WIDE, Output, Settings, TlsFlags, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
@@ -60,8 +60,6 @@ _MEANT = {
     "topicPolicies": "The commands of pulsar-admin topicPolicies stand alone here: topicpolicies set-retention -t 3h -s 1G TOPIC.",
 }
 """Commands of other programs, and what does the same here."""
-_NAMING = ("get", "update", "edit", "delete", "effective", "list", "history")
-"""The commands that ``--output name`` is for."""
 
 
 class Application(TyperGroup):
@@ -113,17 +111,20 @@ class Application(TyperGroup):
                 if name.startswith("topicpolicies"):
                     raise
                 told = f"This command needs {name}, which is not installed: pip install 'topicpolicies[{_EXTRAS.get(name, 'server')}]'"
-                report_other("USAGE", told, json=json, code="INVALID_ARGUMENT")
+                report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": told}, json=json)
                 code = ExitCode.ERROR
             except Exception as error:
                 if isinstance(error.__context__, KeyboardInterrupt):  # it came in the middle of a lock's code
                     sys.exit(INTERRUPTED)
                 if hasattr(error, "problems"):  # a ConfigError
-                    report_problems(error.problems, json=json)
+                    violations = [{"field": "", "reason": "CONFIGURATION", "description": each} for each in error.problems]
+                    message = " ".join(error.problems)
+                    wrong = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": message, "violations": violations}
+                    report(wrong, json=json)
                 elif not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
                 elif json or not hasattr(error, "show"):
-                    report_other("USAGE", error.format_message(), json=json, code="INVALID_ARGUMENT")
+                    report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}, json=json)
                 else:
                     error.show()
                 code = ExitCode.USAGE
@@ -185,7 +186,7 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
     if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
         raise WrongUsage("An argument has bytes that are not UTF-8.")
-    command, output = _command(others), output_of(first, {})
+    command = _command(others)
     if command in _MEANT:
         raise WrongUsage(f'There is no command "{command}". {_MEANT[command]}')
     if command == "help":
@@ -193,12 +194,10 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     if others[:1] == ["--version"]:
         return [*first, "version", *others[1:]]
     if command in VERBS:
-        if output and command.startswith("get-"):
+        if output_of(first, {}) and command.startswith("get-"):
             told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
             raise WrongUsage(told)
         return [*first, *others]
-    if output == "name" and command in COMMANDS and command not in _NAMING:
-        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
     return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 

@@ -83,7 +83,7 @@ def calling_brokers(
     )
     if problems := config.problems():
         raise WrongUsage(problems[-1])
-    with reporting(chosen.output):
+    with reporting(chosen):
         try:
             admin = admin_api(config)
         except PolicyError as error:

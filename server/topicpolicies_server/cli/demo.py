@@ -70,7 +70,7 @@ def demo(
                     await _serve_on(server.address)
             return report["problems"]  # type: ignore[no-any-return]
 
-        with reporting(chosen.output), starting("the demo", chosen.output, config.listen) as started:
+        with reporting(chosen), starting("the demo", chosen, config.listen) as started:
             problems = asyncio.run(run())
     if problems:
         raise typer.Exit(ExitCode.ERROR)
@@ -123,8 +123,7 @@ def _problems(version: str, made: Sequence[_Made], watched: Sequence[str]) -> li
 
 
 def _show(report: dict[str, Any], clients: int, chosen: Settings) -> None:
-    if chosen.for_programs:
-        chosen.show(report)
+    if chosen.shown(report):
         return
     per_second = report["updates"] / report["seconds"]
     typer.echo(

@@ -65,7 +65,7 @@ def edit(
         finally:
             if not kept:
                 shutil.rmtree(file.parent)
-    show_change(chosen, topic, result, include_previous=True)
+    show_change(chosen, topic, result)
 
 
 def _edited(document: PolicyDocument, file: Path) -> Step | None:

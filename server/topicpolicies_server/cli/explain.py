@@ -42,7 +42,7 @@ def explain(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     names = list(FIELDS)
-    with reporting(chosen.output):
+    with reporting(chosen):
         try:
             names = names if not field else [VERBS.get(field) or VERBS.get(f"set-{field}", field)]
             target = find(names[0])
@@ -54,14 +54,11 @@ def explain(
             target = find(names[0])
     if len(names) > 1:
         every = TopicPolicies.DESCRIPTOR.fields_by_name
-        if chosen.for_programs:
-            chosen.show({"fields": [explanation(name, every[name]) for name in names]})
-        else:
+        if not chosen.shown({"fields": [explanation(name, every[name]) for name in names]}):
             show_columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in names)
         return
     told = explanation(format_path(target.path), target.value if target.entry else target.field)
-    if chosen.for_programs:
-        chosen.show(told)
+    if chosen.shown(told):
         return
     typer.echo(told.pop("field"))
     show_columns([(told.pop("comment"),)])

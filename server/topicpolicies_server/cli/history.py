@@ -14,7 +14,7 @@ from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
-from .events import gap_line, line, show_entry
+from .events import entry_line, gap_line, line
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
@@ -71,7 +71,6 @@ def history(  # noqa: PLR0913 - options
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
-    named: set[str] = set()
     shown = 0
     with calling(chosen) as client:
         pages = client.history_pages(
@@ -89,12 +88,8 @@ def history(  # noqa: PLR0913 - options
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries[: limit - shown]:
                 shown += 1
-                topic = entry.document.topic
-                if chosen.for_programs:
-                    chosen.show({"entry": forms.of_message(entry)})
-                elif not chosen.show_names(() if topic in named else (topic,)):
-                    show_entry(entry)
-                named.add(topic)
+                if not chosen.shown({"entry": forms.of_message(entry)}):
+                    show_folded(entry_line(entry))
             if shown == limit:
                 break
     if chosen.for_programs:
@@ -138,16 +133,11 @@ def diff(
         with calling(chosen) as client:
             first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
         found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
-        created = second.HasField("policies")
-        appeared = first.HasField("policies") is not created
-        if chosen.for_programs:
-            told = {"a": forms.of_message(first), "b": forms.of_message(second)}
-            chosen.show(told | {"differences": [difference.json() for difference in found]})
-        else:
+        appeared = first.HasField("policies") is not second.HasField("policies")
+        told = {"a": forms.of_message(first), "b": forms.of_message(second), "differences": [each.json() for each in found]}
+        if not chosen.shown(told):
             typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-            if appeared:
-                typer.echo("the document was " + ("created" if created else "deleted"))
-            elif not found:
+            if not found and not appeared:
                 typer.echo("no differences", err=True)
             show_differences(found)
         if found or appeared:
@@ -156,12 +146,7 @@ def diff(
 
 def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
     def show_event(event: WatchHistoryEvent) -> None:
-        if chosen.for_programs:
-            chosen.show(forms.of_message(event))
-        elif event.HasField("entry"):
-            if not chosen.show_names([event.entry.document.topic]):
-                show_entry(event.entry)
-        elif (said := line(event)) is not None:
+        if not chosen.shown(event) and (said := line(event)) is not None:
             show_folded(said)
 
     with calling(chosen) as client:

@@ -116,9 +116,7 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
     try:
         server_config(in_force, os.environ)
     finally:
-        if chosen.for_programs:
-            chosen.show(_json(in_force))
-        else:
+        if not chosen.shown(_json(in_force)):
             _show(in_force)
 
 

@@ -21,8 +21,9 @@ from ..core.names import full_topic
 from ..escaping import printable
 
 if TYPE_CHECKING:
-    from topicpolicies import Scope, Tls
+    from google.protobuf.message import Message
 
+    from topicpolicies import Scope, Tls
 
 REQUIRED = inspect.Parameter.empty
 """In place of a default: the parameter must be given."""
@@ -40,7 +41,7 @@ class Output(enum.Enum):
     YAML = "yaml"
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
-    """The names of topics, for commands whose results have them; for others, if the environment says so, as TABLE."""
+    """The names of topics, where a result has some; else as TABLE."""
 
 
 WIDE = ContextVar("WIDE", default=False)
@@ -142,22 +143,26 @@ class Settings:
         """Whether results are printed as JSON or YAML."""
         return self.output in (Output.JSON, Output.YAML)
 
-    def show(self, document: dict[str, Any]) -> None:
+    def show(self, told: Message | dict[str, Any]) -> None:
         """Prints one document for programs."""
         from . import forms  # noqa: PLC0415
 
+        document = told if isinstance(told, dict) else forms.of_message(told)
         typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
+
+    def shown(self, told: Message | dict[str, Any], topics: Iterable[str] = ()) -> bool:
+        """Prints a result for programs, or the names of its topics; returns whether it did: people are shown something else."""
+        if self.for_programs:
+            self.show(told)
+            return True
+        names = dict.fromkeys(filter(None, topics)) if self.output is Output.NAME else ()
+        for topic in names:
+            typer.echo(printable(topic))
+        return bool(names)
 
     def note(self, text: str) -> None:
         """Prints a note on standard error."""
         typer.echo(json.dumps({"note": text}, ensure_ascii=False) if self.json else printable(text), err=True)
-
-    def show_names(self, topics: Iterable[str]) -> bool:
-        """Prints each topic once if names are what is to be printed; returns whether they are."""
-        if self.output is Output.NAME:
-            for topic in dict.fromkeys(filter(None, topics)):
-                typer.echo(printable(topic))
-        return self.output is Output.NAME
 
 
 def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:
