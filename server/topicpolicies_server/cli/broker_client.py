@@ -324,12 +324,7 @@ async def _together(work: Callable[[str], Awaitable[None]], topics: Iterable[str
         async with places:
             await work(topic)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for topic in topics:
-                group.create_task(one(topic))
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    await asyncio.gather(*map(one, topics))
 
 
 def _document(topic: str, scope: Scope.ValueType, settings: Document | None) -> PolicyDocument:
