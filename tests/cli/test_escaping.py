@@ -32,7 +32,7 @@ COMMANDS = [
     ("history", TOPIC),
     ("history", TOPIC, "--limit", "1"),
     ("watch", A, "--until-synced"),
-    ("history", A, "--follow", "--until-synced"),
+    ("watch", A, "--mode", "history", "--until-synced"),
     ("update", TOPIC, "max_producer_per_topic=4"),
     ("delete", TOPIC),
     ("get", f"persistent://{A}/wrong/{NASTY}"),

@@ -143,21 +143,15 @@ def test_a_history_can_be_followed_from_its_beginning(recorded: Terminal, tmp_pa
     resume_file = str(tmp_path / "token")
     for value in (1, 2):
         recorded.write(A, "t", value)
-    arguments = ("history", A, "--follow", "--until-synced")
+    arguments = ("watch", A, "--mode", "history", "--until-synced")
     entries = [each["entry"] for each in recorded.lines(*arguments, "--resume-file", resume_file) if "entry" in each]
     assert [entry["previous"].get("policies") for entry in entries] == [None, {"max_producer_per_topic": 1}]
     assert entries == [each["entry"] for each in recorded.lines("history", A, "--oldest-first")]
     assert kinds(recorded.lines(*arguments, "--resume-file", resume_file)) == ["bookmark"]
     shown = recorded.run(*arguments).stdout
     assert shown.index("created: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
-    for wrong in (
-        ("history", f"{A}/t", "--follow"),
-        ("history", A, "--follow", "--by", "x"),
-        ("history", A, "--follow", "--limit", "5"),
-        ("history", A, "--until-synced"),
-    ):
-        code, error = recorded.failing(*wrong)
-        assert (code, error["reason"]) == (2, "USAGE") and "--follow" in error["message"]
+    code, error = recorded.failing("watch", f"{A}/t", "--mode", "history")
+    assert (code, error["reason"]) == (2, "USAGE") and "--mode" in error["message"]
 
 
 def test_a_resume_file_with_other_content_is_refused_and_left_unchanged(terminal: Terminal, tmp_path: Path) -> None:
@@ -204,7 +198,7 @@ def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(termina
         assert process.stdout is not None
         lines = [process.stdout.readline()]
         give_up = time.monotonic() + 20
-        while not resume_file.exists() and process.poll() is None and time.monotonic() < give_up:
+        while A not in (resume_file.read_text() if resume_file.exists() else "") and process.poll() is None and time.monotonic() < give_up:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
         assert A in json.loads(resume_file.read_text()), "the token is also saved before the end"

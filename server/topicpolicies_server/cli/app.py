@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from ..process import SERVERS
 from .exits import INTERRUPTED, ExitCode, report, terminated, writing
@@ -80,7 +78,7 @@ class Application(TyperGroup):
         else:
             return None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name, cls=Command)(function)
+        alone.command(cmd_name)(function)
         return typer.main.get_command(alone)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
@@ -97,7 +95,10 @@ class Application(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits."""
         takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
-        first, others = globals_first(sys.argv[1:] if args is None else args, takes_value)
+        given = sys.argv[1:] if args is None else args
+        first, others = globals_first(given, takes_value)
+        if _command(others) in {*SERVERS, "config"}:  # they have options of TLS of their own
+            first, others = globals_first(given, {name: value for name, value in takes_value.items() if "tls" not in name})
         output = output_of(first)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
@@ -129,20 +130,6 @@ class Application(TyperGroup):
                     error.show()
                 code = ExitCode.USAGE
         sys.exit(code or ExitCode.OK)
-
-
-class Command(TyperCommand):
-    """A command whose help shows arguments in the usual form, without Typer's braces and types."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Returns what follows the command's name in its usage: ``TOPIC``, ``[FIELD=VALUE]...``."""
-        arguments: list[Any] = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
-        pieces = ((each.metavar if each.required else f"[{each.metavar}]") + ("..." if each.nargs != 1 else "") for each in arguments)
-        return [self.options_metavar or "", *pieces]
-
-    def get_help(self, ctx: Any) -> str:
-        """Returns the help."""
-        return re.sub(r"<(str|list\[str\])>", lambda found: " " * len(found[0]), super().get_help(ctx))
 
 
 def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
@@ -224,7 +211,7 @@ def _option(variable: str, metavar: str | None, told: str, *names: str, **more: 
 
 _FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
 _TLS = "Use TLS or not; by default only for servers on other machines."
-_CERTIFICATE = "Your certificate, PEM; for serve, the server's."
+_CERTIFICATE = "Your certificate, PEM."
 _ACTOR = "Who makes a change, for the log; by default your login name."
 
 
@@ -256,9 +243,6 @@ def options(  # noqa: PLR0913, PLR0917 - options
     These options may stand before or after the command.
     """
     flags = TlsFlags(use=use, ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)
-    if context.invoked_subcommand in {*SERVERS, "config"}:  # the environment says how clients call: these have options of a server
-        sources = {each.name: context.get_parameter_source(each.name) for each in fields(flags)}
-        flags = replace(flags, **{name: None for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"})
     WIDE.set(output is Output.WIDE)
     context.obj = Settings(
         server=with_port(server),

@@ -101,7 +101,7 @@ def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Setting
 Files = Annotated[
     list[FilePath] | None,
     typer.Argument(
-        metavar="FILE", exists=True, allow_dash=True, help="The declared policies: files, folders of files, or - for standard input."
+        metavar="FILE...", exists=True, allow_dash=True, help="The declared policies: files, folders of files, or - for standard input."
     ),
 ]
 MoreFiles = Annotated[
@@ -268,7 +268,9 @@ def revert(
 
 def export_(
     context: typer.Context,
-    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.")],
+    namespaces: Annotated[
+        list[str], typer.Argument(metavar="NAMESPACE...", help="tenant/namespace; a name alone is of the tenant public.")
+    ],
     scope: Scopes = ScopeNames.BOTH,
     file: Annotated[
         FilePath | None,

@@ -40,8 +40,8 @@ _Made: TypeAlias = tuple[ChangeResult, str, int]
 def demo(
     context: typer.Context,
     listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen.")] = DEFAULT_LISTEN,
-    clients: Annotated[int, typer.Option("--clients", min=1, max=1000, help="Clients that run at once.")] = 64,
-    updates: Annotated[int, typer.Option("--updates", min=1, max=100_000, help="Updates of each client.")] = 50,
+    clients: Annotated[int, typer.Option("--clients", metavar="N", min=1, max=1000, help="Clients that run at once.")] = 64,
+    updates: Annotated[int, typer.Option("--updates", metavar="N", min=1, max=100_000, help="Updates of each client.")] = 50,
     once: Annotated[bool, typer.Option("--once", help="End when the proof is shown, instead of serving on.")] = False,
 ) -> None:
     """Show a server at work: many clients, one topic, no lost update.

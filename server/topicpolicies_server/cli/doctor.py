@@ -285,7 +285,7 @@ Namespaces = Annotated[
 Pre = Annotated[bool, typer.Option("--pre", help="Check only the brokers, before the server is started.")]
 
 
-@configured(ReadBy.SERVE, of_server=False)
+@configured(ReadBy.SERVE, without=("tls_certificate", "tls_key"))
 def doctor(
     context: typer.Context, in_force: OptionValues, *, scratch: Scratch = "", namespaces: Namespaces = None, pre: Pre = False
 ) -> None:

@@ -79,7 +79,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
     assignments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FIELD=VALUE",
+            metavar="FIELD=VALUE...",
             help="What to set; FIELD+=VALUE and FIELD-=VALUE for elements of lists.",
             autocompletion=lambda incomplete: [f"{path}=" for path in complete(incomplete)],
         ),

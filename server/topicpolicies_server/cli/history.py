@@ -7,22 +7,22 @@ from typing import Annotated
 import typer
 
 from topicpolicies import PolicyDocument
-from topicpolicies.v1.history_pb2 import HistoryGap, WatchHistoryEvent
+from topicpolicies.v1.history_pb2 import HistoryGap
 
 from ..declared.rendering import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
 from .documents import OneScope, Scopes
-from .events import entry_line, gap_line, line
+from .events import entry_line, gap_line
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
-from .settings import ScopeName, ScopeNames, Settings, Topic, settings
-from .watch import ResumeFile, ResumeOption, UntilSynced, follow, sort_targets
+from .settings import ScopeName, ScopeNames, Topic, settings
+from .watch import sort_targets
 
 
-def history(  # noqa: PLR0913 - options
+def history(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
     scope: Scopes = ScopeNames.BOTH,
@@ -33,17 +33,12 @@ def history(  # noqa: PLR0913 - options
     ] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest event first.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, metavar="N", help="The most events to show.")] = 50,
-    *,
-    follow_on: Annotated[
-        bool, typer.Option("--follow", help="Show every event of a namespace from the first one on, and those to come.")
-    ] = False,
-    resume_file: ResumeOption = None,
-    until_synced: UntilSynced = False,
 ) -> None:
     """Show who changed what, and when: the newest event first.
 
     The events are those that this server has recorded; the output says where events may be missing. Times are written as
-    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. --resume-file and --until-synced go with --follow.
+    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago.
+    watch --mode history shows every event of a namespace, from the first one on.
 
     \b
     Examples:
@@ -51,23 +46,9 @@ def history(  # noqa: PLR0913 - options
       topicpolicies history public/default --since 2h-ago --by retention-bot
       topicpolicies history public/default \\
           --oldest-first --limit 100000 --output json
-      topicpolicies history public/default \\
-          --follow --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets([target])
-    if follow_on:
-        if topics:
-            raise typer.BadParameter("It shows every event of a namespace: name a namespace.", param_hint="--follow")
-        limited = getattr(context.get_parameter_source("limit"), "name", "") != "DEFAULT"
-        if since or until or by is not None or oldest_first or limited or scope is not ScopeNames.BOTH:
-            problem = "It shows every event of a namespace: leave out what chooses some, and --limit."
-            raise typer.BadParameter(problem, param_hint="--follow")
-        _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
-        return
-    if resume_file is not None or until_synced:
-        option = "--until-synced" if until_synced else "--resume-file"
-        raise typer.BadParameter("It goes with --follow.", param_hint=option)
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
@@ -142,16 +123,6 @@ def diff(
             show_differences(found)
         if found or appeared:
             raise typer.Exit(ExitCode.DIFFERENT)
-
-
-def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
-    def show_event(event: WatchHistoryEvent) -> None:
-        if not chosen.shown(event) and (said := line(event)) is not None:
-            show_folded(said)
-
-    with calling(chosen) as client:
-        watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)
-        follow(watched, place, show_event)
 
 
 def _name(document: PolicyDocument) -> str:

@@ -21,7 +21,7 @@ from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..ops.log import set_up_logging
 from .exits import ExitCode, accepts, report, reporting
-from .options import check_tls, configured
+from .options import configured
 from .settings import Settings, settings
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ _LOG = logging.getLogger(__name__)
 def serve(context: typer.Context, in_force: OptionValues) -> None:
     """Run a server, until it is stopped (SIGTERM, Ctrl-C).
 
-    By default it listens on loopback, and keeps its change log in your data folder. For this command --tls-certificate and --tls-key are
-    the server's own.
+    By default it listens on loopback, and keeps its change log in your data folder.
 
     Every option can also be set in a file (config --sample writes one) and in the environment: --max-watches is max_watches in the file
     and TOPICPOLICIES_MAX_WATCHES in the environment. A flag takes precedence over the environment, and that over the file. The command
@@ -53,7 +52,6 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
           --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    check_tls(chosen.tls_flags, in_force)
     config = server_config(in_force, os.environ)
     if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
         _check_cluster_file(config.log.cluster_file)
