@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from ..process import SERVERS
 from .exits import INTERRUPTED, ExitCode, report, terminated, writing
-from .settings import WIDE, Output, Settings, TlsFlags, WrongUsage, with_port
+from .settings import WIDE, Output, Settings, WrongUsage, with_port
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -242,16 +242,19 @@ def options(  # noqa: PLR0913, PLR0917 - options
 
     These options may stand before or after the command.
     """
-    flags = TlsFlags(use=use, ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)
     WIDE.set(output is Output.WIDE)
     context.obj = Settings(
         server=with_port(server),
         output=output,
         timeout_seconds=timeout,
-        tls_flags=flags,
         actor=_default_actor() if actor is None else actor,
         reason=reason,
         token_file=token_file,
+        use_tls=use,
+        tls_ca=ca_file,
+        tls_certificate=certificate_file,
+        tls_key=key_file,
+        tls_server_name=server_name,
     )
 
 

@@ -36,11 +36,10 @@ from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
 from . import forms
 from .calls import calling
-from .documents import OneScope, Scopes
 from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, exit_codes, report, reporting
 from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
+from .settings import OneScope, Scopes, Settings, Topic, full_namespace, scope_of, scopes_of, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -239,7 +238,7 @@ def revert(
     context: typer.Context,
     topic: Topic,
     to: Annotated[str, typer.Option("--to", metavar="TIME|VERSION", help="The moment whose document is wanted, as in get --as-of.")],
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -258,8 +257,8 @@ def revert(
     chosen = settings(context)
     moment = parse_moment(to, "--to")
     with calling(chosen) as client:
-        then = read_at(client, topic, scope.scope, moment)
-        present = client.get(topic, scope=scope.scope)
+        then = read_at(client, topic, scope_of(scope), moment)
+        present = client.get(topic, scope=scope_of(scope))
         mask = tuple(sorted(paths_between(present.policies, then.policies))) if then.HasField("policies") else ()
         there = then.HasField("policies"), present.HasField("policies")
         planned = validated(client, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
@@ -271,7 +270,7 @@ def export_(
     namespaces: Annotated[
         list[str], typer.Argument(metavar="NAMESPACE...", help="tenant/namespace; a name alone is of the tenant public.")
     ],
-    scope: Scopes = ScopeNames.BOTH,
+    scope: Scopes = "both",
     file: Annotated[
         FilePath | None,
         typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="The file to write; by default, and with -, standard output."),
@@ -291,7 +290,7 @@ def export_(
     chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
-        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scopes_of(scope))]
         if not documents:
             chosen.note(f"There are no documents in {', '.join(namespaces)}.")
         text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)

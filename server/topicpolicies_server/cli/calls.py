@@ -36,7 +36,7 @@ def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
     with reporting(chosen):
         check(chosen)
         token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
-        with Client(chosen.server, tls=chosen.tls_flags.of_client(), token=token, timeout=chosen.timeout_seconds) as client:
+        with Client(chosen.server, tls=chosen.tls, token=token, timeout=chosen.timeout_seconds) as client:
             if listening:
                 _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
             noted: set[str] = set()
@@ -67,7 +67,7 @@ def _noting(method: Any, chosen: Settings, noted: set[str]) -> Callable[..., Any
 
 def check(chosen: Settings) -> None:
     """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
-    server, flags = chosen.server, chosen.tls_flags
+    server = chosen.server
     scheme = server.partition("://")[0]
     problem = f"{scheme}:// {_SCHEMES[scheme].format(server)}" if scheme in _SCHEMES and "://" in server else ""
     if "@" in server and not server.startswith("unix"):
@@ -78,8 +78,8 @@ def check(chosen: Settings) -> None:
         places_of(server)
     except ValueError as error:
         raise typer.BadParameter(f"{error}.", param_hint="--server") from None
-    files = {"--token-file": chosen.token_file, "--tls-ca": flags.ca_file}
-    files |= {"--tls-certificate": flags.certificate_file, "--tls-key": flags.key_file}
+    files = {"--token-file": chosen.token_file, "--tls-ca": chosen.tls_ca}
+    files |= {"--tls-certificate": chosen.tls_certificate, "--tls-key": chosen.tls_key}
     for option, path in files.items():
         if path is not None and not path.exists():
             raise typer.BadParameter(f"File '{path}' does not exist.", param_hint=option)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from asyncio import Runner
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -37,6 +37,38 @@ from .settings import Settings, full_namespace, settings
 _SECONDS, _BROKER_SECONDS = 6.0, 3.0
 
 
+_NEEDS = {
+    "server.service": "address",
+    "server.readiness": "server.service",
+    "server.namespace": "server.service",
+    "scratch.change": "server.service",
+    "token.accepted": "broker.admin",
+    "broker.policies": "token.accepted",
+    "broker.namespace": "token.accepted",
+}
+"""The check without which another one could only repeat the failure."""
+_REFUSED = "Check the reason, the server's log, and whether your role may do it (--token-file; --authorization of the server)."
+_REMEDIES = {
+    "address": "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
+    " whether a firewall is in between.",
+    "server.service": "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for "
+    "them.",
+    "server.readiness": "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the "
+    "brokers too.",
+    "server.namespace": _REFUSED,
+    "scratch.change": _REFUSED,
+    "broker.service": "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
+    "broker.admin": "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
+    "token.accepted": "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an "
+    "issuer.",
+    "broker.policies": "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the "
+    "brokers. To see whether they are, the server needs a superuser's role.",
+    "broker.namespace": "Create it (pulsar-admin namespaces create {0}), or make the role an admin of its tenant (pulsar-admin tenants "
+    "update TENANT --admin-roles ROLE); or remove what slows it (pulsar-admin namespaces remove-subscription-dispatch-rate {0}).",
+}
+"""What to do about a check that fails; ``{0}`` is the namespace."""
+
+
 class Problem(Exception):
     """What is checked does not hold. ``level``: "failed", or "warning" if it works, but not well."""
 
@@ -55,30 +87,29 @@ class Doctor:
         """The findings as JSON. The level is ok, failed, warning, or skipped: another check, which this one needs, did not succeed."""
         self._silent = silent
 
-    def check(self, name: str, holds: str, run: Callable[[], str], remedy: str, *, needs: str = "") -> None:
+    def check(self, kind: str, holds: str, run: Callable[..., str], *about: str) -> None:
         """Runs a check.
 
         Args:
-            name: the check, perhaps with the namespace that it is about.
+            kind: the check, a key of the remedies.
             holds: what holds if all is well, in a few words.
             run: returns what was found, in bounded time, or raises what is wrong.
-            remedy: what to do otherwise.
-            needs: the check without which this one could only repeat the failure; empty: none.
+            about: the namespace that the check is about, which ``run`` takes.
         """
-        level = "failed"
+        level, needs = "failed", _NEEDS.get(kind, "")
         if needs and not any(each["check"] == needs and each["level"] in ("ok", "warning") for each in self.findings):
             level, told = "skipped", f"it needs {needs}"
         else:
             try:
-                level, told = "ok", run()
+                level, told = "ok", run(*about)
             except Problem as problem:
                 level, told = problem.level, str(problem)
             except (TopicPoliciesError, PolicyError) as error:
                 told = f"{error.reason or 'error'}: {error.message}"
             except OSError as error:
                 told = ": ".join(filter(None, (error.filename, error.strerror or str(error) or type(error).__name__)))
-        remedy = remedy if level in ("failed", "warning") else ""
-        self.findings.append({"check": name, "level": level, "holds": holds, "told": told, "remedy": remedy})
+        remedy = _REMEDIES[kind].format(*about) if level in ("failed", "warning") else ""
+        self.findings.append({"check": " ".join((kind, *about)), "level": level, "holds": holds, "told": told, "remedy": remedy})
         if not self._silent:
             rows = [(f"{level:<7}", printable(f"{holds}: {told}" if told else holds)), ("", f"remedy: {remedy}")]
             show_columns(rows if remedy else rows[:1])
@@ -92,41 +123,15 @@ class Doctor:
 
 def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequence[str], scratch: str) -> None:
     """Checks a running server as its client. ``scratch``: the namespace or topic of which a change is checked; empty: none is."""
-    run.check(
-        "address",
-        "connections are accepted",
-        lambda: connected(places_of(chosen.server)),
-        "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
-        " whether a firewall is in between.",
-    )
-    run.check(
-        "server.service",
-        "the service answers",
-        lambda: _service(client, chosen),
-        "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for them.",
-        needs="address",
-    )
-    run.check(
-        "server.readiness",
-        "the server is ready: its change log can be reached",
-        lambda: _ready(chosen),
-        "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the brokers too.",
-        needs="server.service",
-    )
-    refused = "Check the reason, the server's log, and whether your role may do it (--token-file; --authorization of the server)."
+    run.check("address", "connections are accepted", lambda: connected(places_of(chosen.server)))
+    run.check("server.service", "the service answers", lambda: _service(client, chosen))
+    run.check("server.readiness", "the server is ready: its change log can be reached", lambda: _ready(chosen))
     for namespace in namespaces:
-        run.check(
-            f"server.namespace {namespace}",
-            f"{namespace} can be read",
-            lambda name=namespace: _documents(client, name),  # type: ignore[misc]
-            refused,
-            needs="server.service",
-        )
+        run.check("server.namespace", f"{namespace} can be read", lambda name: _documents(client, name), namespace)
     if scratch:
         of_namespace = "://" not in scratch and scratch.count("/") == 1
         topic = f"persistent://{scratch}/topicpolicies-doctor" if of_namespace else full_topic(scratch)
-        holds = f"a change of {topic} would be made (a dry run)"
-        run.check("scratch.change", holds, lambda: _dry_run(client, topic), refused, needs="server.service")
+        run.check("scratch.change", f"a change of {topic} would be made (a dry run)", lambda: _dry_run(client, topic))
 
 
 def connected(places: Sequence[Place]) -> str:
@@ -177,49 +182,13 @@ def check_brokers(run: Doctor, config: PulsarLogConfig, get: Callable[..., Any],
     scheme, _, hosts = config.service_url.partition("://")
     first = urlsplit(f"//{hosts.split(',')[0]}")
     place = Place(first.hostname or "", first.port or (6651 if scheme == "pulsar+ssl" else 6650))
-    run.check(
-        "broker.service",
-        "the brokers accept connections",
-        lambda: connected([place]),
-        "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
-    )
-    run.check(
-        "broker.admin",
-        "their admin API answers",
-        lambda: _version(get),
-        "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
-    )
-    run.check(
-        "token.accepted",
-        "the brokers accept the server's token",
-        lambda: "" if get("clusters") and (config.token_file or config.oauth2) else "without a token",
-        "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an issuer.",
-        needs="broker.admin",
-    )
-    run.check(
-        "broker.policies",
-        "topic policies are on at the brokers, and read from change logs",
-        lambda: _reads_change_logs(get),
-        "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the brokers."
-        " To see whether they are, the server needs a superuser's role.",
-        needs="token.accepted",
-    )
+    run.check("broker.service", "the brokers accept connections", lambda: connected([place]))
+    run.check("broker.admin", "their admin API answers", lambda: _version(get))
+    run.check("token.accepted", "the brokers accept the server's token", lambda: ", ".join(get("clusters") or ()))
+    run.check("broker.policies", "topic policies are on at the brokers, and read from change logs", lambda: _reads_change_logs(get))
     for namespace in namespaces:
-        run.check(
-            f"broker.namespace {namespace}",
-            f"{namespace} exists, and the server's role may see it",
-            lambda name=namespace: _exists(get, name),  # type: ignore[misc]
-            f"Create it (pulsar-admin namespaces create {namespace}), or make the role an admin of its tenant: "
-            "pulsar-admin tenants update TENANT --admin-roles ROLE.",
-            needs="token.accepted",
-        )
-        run.check(
-            f"broker.rates {namespace}",
-            f"no rate of {namespace} slows its change log down",
-            lambda name=namespace: _rates(get, name),  # type: ignore[misc]
-            f"pulsar-admin namespaces remove-subscription-dispatch-rate {namespace}; limit single topics by policies of their own.",
-            needs=f"broker.namespace {namespace}",
-        )
+        holds = f"{namespace} exists, the server's role may see it, and no rate slows its change log down"
+        run.check("broker.namespace", holds, lambda name: _namespace(get, name), namespace)
 
 
 def _version(get: Callable[..., Any]) -> str:
@@ -234,41 +203,31 @@ def _version(get: Callable[..., Any]) -> str:
     return version.strip()
 
 
-def _object(found: Any) -> Mapping[str, Any]:
-    if not isinstance(found, dict):
-        raise Problem("the answer is not one of a broker")
-    return found
-
-
 def _reads_change_logs(get: Callable[..., Any]) -> str:
     from ..logs.pulsar.facts import unread_logs  # noqa: PLC0415 - what clients have no use for need not be installed
 
     try:
-        found = _object(get("brokers", "configuration", "runtime"))
+        found = get("brokers", "configuration", "runtime")
     except LogError as error:
         if error.state is not LogState.ADMIN_REFUSED:
             raise
         raise Problem("the brokers hide their configuration from this role, so it is not known", level="warning") from None
-    if str(found.get("topicLevelPoliciesEnabled", "true")).lower() != "true":
-        raise Problem("topicLevelPoliciesEnabled is false")
+    if not isinstance(found, dict):
+        raise Problem("the answer is not one of a broker")
     problem, _ = unread_logs(found)
-    if problem:
-        raise Problem(problem)
+    if str(found.get("topicLevelPoliciesEnabled", "true")).lower() != "true" or problem:
+        raise Problem(problem or "topicLevelPoliciesEnabled is false")
     return ""
 
 
-def _exists(get: Callable[..., Any], namespace: str) -> str:
-    if get("namespaces", *namespace.split("/")) is None:
-        raise Problem("it does not exist")
-    return ""
-
-
-def _rates(get: Callable[..., Any], namespace: str) -> str:
+def _namespace(get: Callable[..., Any], namespace: str) -> str:
     from ..logs.pulsar.facts import dialect_of  # noqa: PLC0415
     from ..logs.pulsar.topics import throttling  # noqa: PLC0415
 
-    policies, version = _object(get("namespaces", *namespace.split("/"))), get("brokers", "version")
-    if told := throttling(namespace, policies, dialect_of(str(version).strip())):
+    policies = get("namespaces", *namespace.split("/"))
+    if not isinstance(policies, dict):
+        raise Problem("it does not exist")
+    if told := throttling(namespace, policies, dialect_of(str(get("brokers", "version")).strip())):
         raise Problem(told, level="warning")
     return ""
 
@@ -338,4 +297,4 @@ def _of_config(chosen: Settings, config: ServerConfig) -> Settings:
     """Returns how the server of a configuration is reached from its own machine."""
     listen = config.listen
     target = str(listen._replace(host="127.0.0.1") if listen.unspecified else listen)
-    return replace(chosen, server=target, tls_flags=chosen.tls_flags if config.tls is None else replace(chosen.tls_flags, use=True))
+    return replace(chosen, server=target, use_tls=chosen.use_tls if config.tls is None else True)

@@ -21,10 +21,8 @@ from .exits import ExitCode, reporting
 from .fields import complete
 from .moments import parse_moment, read_at
 from .rendering import show_columns, show_differences
-from .settings import ScopeName, ScopeNames, Settings, Topic, WrongUsage, full_namespace, settings
+from .settings import OneScope, Scopes, Settings, Topic, WrongUsage, full_namespace, scope_of, scopes_of, settings
 
-OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")]
-Scopes = Annotated[ScopeNames, typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")]
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
 RequestId = Annotated[
@@ -35,7 +33,7 @@ RequestId = Annotated[
 def get(
     context: typer.Context,
     topic: Topic,
-    scope: Scopes = ScopeNames.LOCAL,
+    scope: Scopes = "local",
     as_of: Annotated[
         str, typer.Option("--as-of", metavar="TIME|VERSION", help="The document as it was then, from the server's history.")
     ] = "",
@@ -53,13 +51,13 @@ def get(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
-    if isinstance(moment, str) and scope is ScopeNames.BOTH:
+    if isinstance(moment, str) and scope == "both":
         raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
     with calling(chosen) as client:
-        documents = [read_at(client, topic, each, moment) for each in scope.scopes]
+        documents = [read_at(client, topic, each, moment) for each in scopes_of(scope)]
         there = [document for document in documents if document.HasField("policies")]
-        elsewhere = not there and scope is ScopeNames.LOCAL and moment is None and _has_global(client, documents[0])
-    told = forms.of_documents(documents) if scope is ScopeNames.BOTH else documents[0]
+        elsewhere = not there and scope == "local" and moment is None and _has_global(client, documents[0])
+    told = forms.of_documents(documents) if scope == "both" else documents[0]
     if not chosen.shown(told, [each.topic for each in there]):
         for document in documents:
             show(document)
@@ -70,7 +68,7 @@ def get(
 
 
 def _has_global(client: Client, absent: PolicyDocument) -> bool:
-    return not absent.disabled and client.get(absent.topic, scope=ScopeName.GLOBAL.scope).HasField("policies")
+    return not absent.disabled and client.get(absent.topic, scope=scope_of("global")).HasField("policies")
 
 
 def update(  # noqa: PLR0913, PLR0917 - options
@@ -97,7 +95,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
             autocompletion=complete,
         ),
     ] = None,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     if_version: IfVersion = "",
     must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail if there is a document.")] = False,
     skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing if there is no document.")] = False,
@@ -153,7 +151,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
 def delete(
     context: typer.Context,
     topic: Topic,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     if_version: IfVersion = "",
     validate_only: ValidateOnly = False,
     request_id: RequestId = "",
@@ -181,7 +179,7 @@ def list_(
     namespace: Annotated[
         str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.", callback=full_namespace)
     ],
-    scope: Scopes = ScopeNames.BOTH,
+    scope: Scopes = "both",
 ) -> None:
     """List the documents of a namespace, by topic and scope.
 
@@ -195,7 +193,7 @@ def list_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with calling(chosen) as client:
-        pages = list(client.list_pages(namespace, scopes=scope.scopes, page_size=1_000))
+        pages = list(client.list_pages(namespace, scopes=scopes_of(scope), page_size=1_000))
     documents = [document for page in pages for document in page.documents]
     told = forms.of_documents(documents) | {"resume_token": pages[0].resume_token}
     if not chosen.shown(told, [each.topic for each in documents]):
@@ -230,10 +228,10 @@ def _source(found: EffectivePolicy, path: Path) -> str:
     return "" if setting is None else enum_name(PolicySource.DESCRIPTOR, sources[setting]).lower().replace("_", ", ")
 
 
-def options_of_change(chosen: Settings, scope: ScopeName, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
+def options_of_change(chosen: Settings, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
     """Returns the options that updates and deletions have in common."""
     return {
-        "scope": scope.scope,
+        "scope": scope_of(scope),
         "version": if_version or None,
         "validate_only": validate_only,
         "include_previous": True,

@@ -18,8 +18,8 @@ from ..declared.rendering import scope_name
 from ..declared.steps import Step, steps
 from . import forms
 from .calls import calling
-from .documents import OneScope, ValidateOnly, options_of_change, show_change
-from .settings import ScopeName, Topic, settings
+from .documents import ValidateOnly, options_of_change, show_change
+from .settings import OneScope, Topic, scope_of, settings
 
 _HEAD = """\
 # {topic}  {scope}  version {version}
@@ -31,7 +31,7 @@ _HEAD = """\
 def edit(
     context: typer.Context,
     topic: Topic,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     dry_run: ValidateOnly = False,
 ) -> None:
     """Edit the policies of one topic in your editor.
@@ -46,7 +46,7 @@ def edit(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with calling(chosen) as client:
-        document = client.get(topic, scope=scope.scope)
+        document = client.get(topic, scope=scope_of(scope))
         handle, name = tempfile.mkstemp(prefix="topicpolicies-", suffix=".yaml")
         os.close(handle)
         file, kept = Path(name), False

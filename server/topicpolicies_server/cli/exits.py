@@ -156,7 +156,7 @@ def message_of(error: TopicPoliciesError, chosen: Settings) -> str:
     if "failed to connect to all addresses" in message:
         detail = message.rpartition(": ")[2]
         if detail == "Connection refused" and accepts(server):  # it is the error of another address of the host
-            return (_PLAIN if credentials_for(server, chosen.tls_flags.of_client()) else _CLOSED).format(server)
+            return (_PLAIN if credentials_for(server, chosen.tls) else _CLOSED).format(server)
         return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
     if error.code.name == "DEADLINE_EXCEEDED":
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."

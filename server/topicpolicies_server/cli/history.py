@@ -13,19 +13,18 @@ from ..declared.rendering import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .documents import OneScope, Scopes
 from .events import entry_line, gap_line
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
-from .settings import ScopeName, ScopeNames, Topic, settings
+from .settings import OneScope, Scopes, Topic, scope_of, scopes_of, settings
 from .watch import sort_targets
 
 
 def history(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
-    scope: Scopes = ScopeNames.BOTH,
+    scope: Scopes = "both",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only events at this time or later.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Only events before this time.")] = "",
     by: Annotated[
@@ -57,7 +56,7 @@ def history(
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),
-            scopes=scope.scopes if scope is not ScopeNames.BOTH else (),
+            scopes=scopes_of(scope) if scope != "both" else (),
             start=start,
             end=end,
             actor=by,
@@ -94,7 +93,7 @@ def diff(
     topic: Topic,
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
@@ -112,7 +111,7 @@ def diff(
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with exit_codes(detailed=detailed):
         with calling(chosen) as client:
-            first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+            first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
         found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
         appeared = first.HasField("policies") is not second.HasField("policies")
         told = {"a": forms.of_message(first), "b": forms.of_message(second), "differences": [each.json() for each in found]}

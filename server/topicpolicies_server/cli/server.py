@@ -67,7 +67,7 @@ def health(
 def status_of(chosen: Settings, service: str) -> str:
     """Returns the status of a service by its name in gRPC's health service. An answer that does not come is a TopicPoliciesError."""
     check(chosen)
-    with closing(open_channel(grpc, chosen.server, None, chosen.tls_flags.of_client(), ())) as channel:
+    with closing(open_channel(grpc, chosen.server, None, chosen.tls, ())) as channel:
         request = health_pb2.HealthCheckRequest(service=service)
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=chosen.timeout_seconds)

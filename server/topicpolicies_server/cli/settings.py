@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -48,31 +48,24 @@ WIDE = ContextVar("WIDE", default=False)
 """Whether the form of the running command's results is ``Output.WIDE``."""
 
 
-class ScopeName(enum.Enum):
-    """The choices of an option that takes one scope."""
-
-    LOCAL = "local"
-    GLOBAL = "global"
-
-    @property
-    def scope(self) -> Scope.ValueType:
-        """The scope of the choice."""
-        from topicpolicies import Scope  # noqa: PLC0415
-
-        return Scope.Value(f"SCOPE_{self.name}")
+OneScope = Annotated[
+    Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")
+]
+Scopes = Annotated[
+    Literal["local", "global", "both"], typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")
+]
 
 
-class ScopeNames(enum.Enum):
-    """The choices of an option that takes one scope or both."""
+def scopes_of(name: str) -> tuple[Scope.ValueType, ...]:
+    """Returns the scopes that a choice names, such as ``both``."""
+    from topicpolicies import Scope  # noqa: PLC0415
 
-    LOCAL = "local"
-    GLOBAL = "global"
-    BOTH = "both"
+    return tuple(Scope.Value(f"SCOPE_{each.upper()}") for each in ("local", "global") if name in (each, "both"))
 
-    @property
-    def scopes(self) -> tuple[Scope.ValueType, ...]:
-        """The scopes of the choice."""
-        return tuple(each.scope for each in ScopeName if self.value in (each.value, "both"))
+
+def scope_of(name: str) -> Scope.ValueType:
+    """Returns the scope that a choice names."""
+    return scopes_of(name)[0]
 
 
 class WrongUsage(typer.BadParameter):
@@ -94,30 +87,6 @@ def full_namespace(text: str) -> str:
     return f"public/{text}" if text and "/" not in text else text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFlags:
-    """The global options of TLS for the connection to a server. For ``serve`` the certificate and key are the server's own."""
-
-    use: bool | None = None
-    """Whether to use TLS; None: only to other machines."""
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    server_name: str | None = None
-
-    def of_client(self) -> bool | Tls | None:
-        """Returns the TLS of a connection to a server, as ``Client`` takes it."""
-        from topicpolicies import Tls  # noqa: PLC0415
-
-        if (self.certificate_file is None) != (self.key_file is None):
-            raise WrongUsage("--tls-certificate and --tls-key belong together.")
-        if self.ca_file is None and self.certificate_file is None and self.server_name is None:
-            return self.use
-        if self.use is False:
-            raise WrongUsage("--no-tls contradicts the other TLS options.")
-        return Tls(ca_file=self.ca_file, certificate_file=self.certificate_file, key_file=self.key_file, server_name=self.server_name)
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The values of the global options."""
@@ -125,13 +94,31 @@ class Settings:
     server: str
     output: Output = Output.TABLE
     timeout_seconds: float = 30.0
-    tls_flags: TlsFlags = TlsFlags()
     actor: str = ""
     """Who requests a change, for the log; empty: unknown."""
     reason: str = ""
     """Why a change is requested, for the log."""
     token_file: Path | None = None
     """The file of the bearer token that every call sends; None: there is no token."""
+    use_tls: bool | None = None
+    """Whether to use TLS; None: only to other machines."""
+    tls_ca: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
+
+    @property
+    def tls(self) -> bool | Tls | None:
+        """The TLS of a connection to a server, as ``Client`` takes it."""
+        from topicpolicies import Tls  # noqa: PLC0415
+
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise WrongUsage("--tls-certificate and --tls-key belong together.")
+        if self.tls_ca is None and self.tls_certificate is None and self.tls_server_name is None:
+            return self.use_tls
+        if self.use_tls is False:
+            raise WrongUsage("--no-tls contradicts the other TLS options.")
+        return Tls(ca_file=self.tls_ca, certificate_file=self.tls_certificate, key_file=self.tls_key, server_name=self.tls_server_name)
 
     @property
     def json(self) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,28 +18,20 @@ from ..core.names import full_topic
 from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
-from .documents import Scopes
 from .events import line
 from .exits import deferring
 from .rendering import show_folded
-from .settings import ScopeNames, settings
-
-
-class ModeName(enum.Enum):
-    """The choices of ``--mode``."""
-
-    LATEST = "latest"
-    EVERY = "every"
-    HISTORY = "history"
+from .settings import Scopes, scopes_of, settings
 
 
 def watch(
     context: typer.Context,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[
-        ModeName, typer.Option("--mode", help="The newest states, every change, or every event that the history of namespaces has.")
-    ] = ModeName.LATEST,
-    scope: Scopes = ScopeNames.BOTH,
+        Literal["latest", "every", "history"],
+        typer.Option("--mode", help="The newest states, every change, or every event that the history of namespaces has."),
+    ] = "latest",
+    scope: Scopes = "both",
     resume_file: Annotated[
         Path | None,
         typer.Option(
@@ -70,7 +61,7 @@ def watch(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets(targets)
-    if mode is ModeName.HISTORY and (topics or scope is not ScopeNames.BOTH):
+    if mode == "history" and (topics or scope != "both"):
         raise typer.BadParameter("The history is that of namespaces, in both scopes.", param_hint="--mode")
     with calling(chosen) as client:
         tokens = _load(resume_file)
@@ -93,14 +84,14 @@ def watch(
                 synced.discard(event.namespace)
 
         watched: Watch[Any]
-        if mode is ModeName.HISTORY:
+        if mode == "history":
             watched = client.watch_history(namespaces, positions=tokens, until_synced=until_synced, patience=chosen.timeout_seconds)
         else:
             watched = client.watch(
                 topics=topics,
                 namespaces=namespaces,
-                scopes=scope.scopes,
-                mode=WatchMode.Value(f"WATCH_MODE_{mode.name}"),
+                scopes=scopes_of(scope),
+                mode=WatchMode.Value(f"WATCH_MODE_{mode.upper()}"),
                 resume_tokens=tokens,
                 until_synced=until_synced,
                 include_previous=include_previous or not chosen.for_programs,

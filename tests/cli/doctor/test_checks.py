@@ -29,27 +29,31 @@ def raising(error: Exception) -> Callable[[], str]:
 )
 def test_a_check_that_raises_fails_and_the_others_are_run(error: Exception, told: str) -> None:
     doctor = Doctor(silent=True)
-    doctor.check("a", "it holds", raising(error), "Mend it.")
-    doctor.check("b", "it holds", lambda: "well", "Mend it.")
-    assert [(each["level"], each["told"], each["remedy"]) for each in doctor.findings] == [("failed", told, "Mend it."), ("ok", "well", "")]
+    doctor.check("address", "it holds", raising(error))
+    doctor.check("broker.admin", "it holds", lambda: "well")
+    assert [(each["level"], each["told"], each["remedy"]) for each in doctor.findings] == [
+        ("failed", told, doctor.findings[0]["remedy"]),
+        ("ok", "well", ""),
+    ]
+    assert "--server" in doctor.findings[0]["remedy"]
 
 
 def test_a_check_that_needs_a_failed_or_skipped_one_is_skipped_and_names_it() -> None:
     doctor = Doctor(silent=True)
-    doctor.check("failed", "it holds", raising(Problem("no")), "Mend it.")
-    doctor.check("above", "it holds", lambda: "", "Mend it.", needs="failed")
-    doctor.check("higher", "it holds", lambda: "", "Mend it.", needs="above")
-    doctor.check("warned", "it holds", raising(Problem("soon", level="warning")), "Hurry.")
-    doctor.check("on_it", "it holds", lambda: "", "Mend it.", needs="warned")
+    doctor.check("address", "it holds", raising(Problem("no")))
+    doctor.check("server.service", "it holds", lambda: "")
+    doctor.check("server.readiness", "it holds", lambda: "")
+    doctor.check("broker.admin", "it holds", raising(Problem("soon", level="warning")))
+    doctor.check("token.accepted", "it holds", lambda: "")
     found = doctor.findings
     assert [each["level"] for each in found] == ["failed", "skipped", "skipped", "warning", "ok"]
-    assert "failed" in found[1]["told"] and found[3]["remedy"] == "Hurry."
+    assert "address" in found[1]["told"]
     assert doctor.counts == {"ok": 1, "warning": 1, "failed": 1, "skipped": 2}
 
 
 def test_lines_for_people_and_json_have_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     doctor = Doctor(silent=False)
-    doctor.check("a", "it holds", raising(Problem("no \x1b[1m")), "Mend it.")
-    assert capsys.readouterr().out.splitlines() == ["failed   it holds: no \\x1b[1m", "         remedy: Mend it."]
-    expected = {"check": "a", "level": "failed", "holds": "it holds", "told": "no \x1b[1m", "remedy": "Mend it."}
-    assert json.loads(json.dumps(doctor.findings)) == [expected]
+    doctor.check("broker.service", "it holds", raising(Problem("no \x1b[1m")))
+    assert capsys.readouterr().out.splitlines() == ["failed   it holds: no \\x1b[1m", f"         remedy: {doctor.findings[0]['remedy']}"]
+    expected = {"check": "broker.service", "level": "failed", "holds": "it holds", "told": "no \x1b[1m"}
+    assert json.loads(json.dumps(doctor.findings)) == [expected | {"remedy": doctor.findings[0]["remedy"]}]
