@@ -102,6 +102,17 @@ def run(config: ServerConfig | GuardConfig, chosen: Settings, declared: Sequence
 
     what, listens = ("the guard", None) if isinstance(config, GuardConfig) else ("the server", config.listen)
 
+    def make() -> Any:
+        if isinstance(config, GuardConfig):
+            from ..guard.service import GuardService  # noqa: PLC0415
+
+            return GuardService(config)
+        from ..rpc.server import Server  # noqa: PLC0415
+
+        if config.data_folder is not None:
+            config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Server(config, declared)
+
     def running(service: Any) -> None:
         started()
         if isinstance(config, GuardConfig):
@@ -113,19 +124,7 @@ def run(config: ServerConfig | GuardConfig, chosen: Settings, declared: Sequence
 
     set_up_logging(config.log_level, config.log_format)
     with starting(what, chosen, listens, config.metrics_listen, form=config.log_format) as started:
-        run_service(lambda: _service(config, declared), running)
-
-
-def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
-    if isinstance(config, GuardConfig):
-        from ..guard.service import GuardService  # noqa: PLC0415
-
-        return GuardService(config)
-    from ..rpc.server import Server  # noqa: PLC0415
-
-    if config.data_folder is not None:
-        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Server(config, declared)
+        run_service(make, running)
 
 
 @contextmanager

@@ -33,7 +33,6 @@ STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
 _MOST_OWNER = 256
 _T = TypeVar("_T")
 _SCOPES = {"local": SCOPE_LOCAL, "global": SCOPE_GLOBAL}
-_HALF = "half of a character (a surrogate without its other half)"
 
 
 def name_of(path: FilePath) -> str:
@@ -285,10 +284,8 @@ class _Parser:
                 clears = value is None or value in ([], {})
                 assign(TopicPolicies() if clears else values, target, structured(target.value, value, target.path))
                 unset += [target.path] if clears else []
-            except ValueProblem as problem:
-                self._wrong(wanted, name, problem.reason, str(problem))
-            except UnicodeEncodeError:
-                self._wrong(wanted, name, "WRONG_VALUE", f"{_text(name)} has {_HALF}.")
+            except ValueError as problem:  # also half of a character
+                self._wrong(wanted, name, problem.reason if isinstance(problem, ValueProblem) else "WRONG_VALUE", str(problem))
         return values, (*(path for path, _ in lines(values)), *unset)
 
     def _full_name(self, check: Callable[[str], object], value: object, node: Any, key: str) -> str:
@@ -296,10 +293,8 @@ class _Parser:
         try:
             text.encode()
             return str(check(full_topic(text) if check is parse_topic and isinstance(value, str) else text))
-        except PolicyError as error:
-            self._wrong(node, key, "MALFORMED_NAME", error.message)
-        except UnicodeEncodeError:
-            self._wrong(node, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
+        except (PolicyError, UnicodeEncodeError) as error:
+            self._wrong(node, key, "MALFORMED_NAME", str(error))
         return ""
 
     def _list(self, node: Any, key: str) -> Sequence[Any]:
