@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
 from ..process import SERVERS
 from .exits import INTERRUPTED, ExitCode, report, terminated, writing
-from .settings import WIDE, Output, Settings, WrongUsage, with_port
+from .settings import REQUIRED, WIDE, Output, Settings, WrongUsage, with_parameters
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -197,65 +196,20 @@ app = typer.Typer(
 )
 
 
-def _default_actor() -> str:
-    """Returns the login name; empty: there is none."""
-    try:
-        return getpass.getuser().encode(errors="replace").decode()
-    except (OSError, KeyError, ImportError):
-        return ""
-
-
-def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
-
-
-_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
-_TLS = "Use TLS or not; by default only for servers on other machines."
-_CERTIFICATE = "Your certificate, PEM."
-_ACTOR = "Who makes a change, for the log; by default your login name."
-
-
-@app.callback()
-def options(  # noqa: PLR0913, PLR0917 - options
-    context: typer.Context,
-    server: Annotated[
-        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s")
-    ] = "localhost:6680",
-    output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE,
-    timeout: Annotated[
-        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
-    ] = 30.0,
-    actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None,
-    reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = "",
-    token_file: Annotated[
-        Path | None, _option("TOKEN_FILE", "FILE", "A file with your token; read again when it changes.", "--token-file")
-    ] = None,
-    use: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None,
-    ca_file: Annotated[Path | None, _option("CLIENT_TLS_CA", "FILE", "The authorities that are trusted, PEM.", "--tls-ca")] = None,
-    certificate_file: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", _CERTIFICATE, "--tls-certificate")] = None,
-    key_file: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None,
-    server_name: Annotated[
-        str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", "The name in the server's certificate.", "--tls-server-name")
-    ] = None,
-) -> None:
+def _options(context: typer.Context, **given: Any) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.
 
     These options may stand before or after the command.
     """
-    WIDE.set(output is Output.WIDE)
-    context.obj = Settings(
-        server=with_port(server),
-        output=output,
-        timeout_seconds=timeout,
-        actor=_default_actor() if actor is None else actor,
-        reason=reason,
-        token_file=token_file,
-        use_tls=use,
-        tls_ca=ca_file,
-        tls_certificate=certificate_file,
-        tls_key=key_file,
-        tls_server_name=server_name,
-    )
+    context.obj = Settings(**given)
+    WIDE.set(context.obj.output is Output.WIDE)
+
+
+_TYPES = get_type_hints(Settings, include_extras=True)
+_DEFAULTS = {each.name: each.default_factory if each.default is MISSING else each.default for each in fields(Settings)}
+app.callback()(
+    with_parameters(_options, [("context", typer.Context, REQUIRED), *((name, _TYPES[name], each) for name, each in _DEFAULTS.items())])
+)
 
 
 def main() -> None:

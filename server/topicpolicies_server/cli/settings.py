@@ -6,12 +6,13 @@ What calls need is imported where it is used, so that help comes without it.
 from __future__ import annotations
 
 import enum
+import getpass
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -87,25 +88,51 @@ def full_namespace(text: str) -> str:
     return f"public/{text}" if text and "/" not in text else text
 
 
+def with_port(server: str) -> str:
+    """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
+    if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
+        return f"{server}:6680"
+    return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
+
+
+def _default_actor() -> str:
+    """Returns the login name; empty: there is none."""
+    try:
+        return getpass.getuser().encode(errors="replace").decode()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
+
+
+_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
+_TLS = "Use TLS or not; by default only for servers on other machines."
+_ACTOR = "Who makes a change, for the log; by default your login name."
+_READ_ANEW = "A file with your token; read again when it changes."
+_NAME = "The name in the server's certificate."
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values of the global options."""
+    """The values of the global options: each field is one."""
 
-    server: str
-    output: Output = Output.TABLE
-    timeout_seconds: float = 30.0
-    actor: str = ""
-    """Who requests a change, for the log; empty: unknown."""
-    reason: str = ""
-    """Why a change is requested, for the log."""
-    token_file: Path | None = None
-    """The file of the bearer token that every call sends; None: there is no token."""
-    use_tls: bool | None = None
-    """Whether to use TLS; None: only to other machines."""
-    tls_ca: Path | None = None
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    tls_server_name: str | None = None
+    server: Annotated[
+        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
+    ] = "localhost:6680"
+    output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
+    timeout_seconds: Annotated[
+        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
+    ] = 30.0
+    actor: Annotated[str, _option("ACTOR", "NAME", _ACTOR, "--actor", show_default=False)] = field(default_factory=_default_actor)
+    reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = ""
+    token_file: Annotated[Path | None, _option("TOKEN_FILE", "FILE", _READ_ANEW, "--token-file")] = None
+    use_tls: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None
+    tls_ca: Annotated[Path | None, _option("CLIENT_TLS_CA", "FILE", "The authorities that are trusted, PEM.", "--tls-ca")] = None
+    tls_certificate: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", "Your certificate, PEM.", "--tls-certificate")] = None
+    tls_key: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None
+    tls_server_name: Annotated[str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", _NAME, "--tls-server-name")] = None
 
     @property
     def tls(self) -> bool | Tls | None:
@@ -158,13 +185,6 @@ def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, An
     run.__annotations__ = {each.name: each.annotation for each in made} | {"return": None}
     run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]  # what Typer reads
     return run
-
-
-def with_port(server: str) -> str:
-    """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
-    if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
-        return f"{server}:6680"
-    return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
 
 
 def settings(context: typer.Context) -> Settings:
