@@ -33,7 +33,7 @@ COMMANDS = {
     "plan": ("apply:plan", "Show what apply would change, and write nothing."),
     "apply": ("apply:apply", "Change documents to what the file declares."),
     "export": ("apply:export_", "Write a file that declares the present documents."),
-    "explain": ("explain:explain", "Explain a field: its type, unit, special values and example."),
+    "explain": ("explain:explain", "Explain a field: its meaning, type, unit and example."),
     "info": ("server:info", "Show the server's version, log and writers."),
     "health": ("server:health", "Check whether the server is ready."),
     "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
