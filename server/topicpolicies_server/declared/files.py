@@ -210,20 +210,24 @@ class _Parser:
         if root.get("version") != VERSION or isinstance(root.get("version"), bool):
             self._wrong(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
         namespaces = [self._full_name(parse_namespace, each, root, "namespaces") for each in self._list(root, "namespaces")]
-        entries = self._list(root, "policies")
-        found = tuple(each for index, entry in enumerate(entries) for each in self._declaration(entry, entries, index))
-        bounds = self._list(root, "constraints")
-        constraints = tuple(each for index, entry in enumerate(bounds) for each in self._constraints(entry, bounds, index))
+        entries = self._entries(root, "policies", "topic", "pattern", "scope", "set")
+        found = tuple(each for entry in entries for each in self._declaration(entry))
+        constraints = tuple(each for entry in self._entries(root, "constraints", "pattern", "fields") for each in self._constraints(entry))
         owner = root.get("owner", "")
         if not isinstance(owner, str) or len(owner) > _MOST_OWNER:
             self._wrong(root, "owner", "WRONG_TYPE", f"owner: is a text of at most {_MOST_OWNER} characters.")
         return Declared(tuple(dict.fromkeys(namespaces)), found, str(owner), constraints)
 
-    def _declaration(self, entry: Any, entries: Any, index: int) -> Iterator[Declaration]:
-        if not isinstance(entry, Mapping):
-            self._wrong(entries, index, "WRONG_TYPE", "An entry has topic: or pattern:, and set:.")
-            return
-        self._check_keys(entry, "topic", "pattern", "scope", "set")
+    def _entries(self, root: Mapping[Any, Any], key: str, *known: str) -> Iterator[Mapping[Any, Any]]:
+        entries = self._list(root, key)
+        for index, entry in enumerate(entries):
+            if isinstance(entry, Mapping):
+                self._check_keys(entry, *known)
+                yield entry
+            else:
+                self._wrong(entries, index, "WRONG_TYPE", f"An entry is a mapping with the keys {', '.join(known)}.")
+
+    def _declaration(self, entry: Mapping[Any, Any]) -> Iterator[Declaration]:
         pattern = "pattern" in entry
         key = "pattern" if pattern else "topic"
         if pattern == ("topic" in entry):
@@ -236,11 +240,7 @@ class _Parser:
         if scope is not None:
             yield Declaration(topic, pattern, scope, values, paths, self._place(entry, key))
 
-    def _constraints(self, entry: Any, entries: Any, index: int) -> Iterator[Constraint]:
-        if not isinstance(entry, Mapping):
-            self._wrong(entries, index, "WRONG_TYPE", "An entry has pattern: and fields:.")
-            return
-        self._check_keys(entry, "pattern", "fields")
+    def _constraints(self, entry: Mapping[Any, Any]) -> Iterator[Constraint]:
         pattern = self._full_name(parse_topic, entry.get("pattern", ""), entry, "pattern")
         fields = entry.get("fields")
         if not isinstance(fields, Mapping):
