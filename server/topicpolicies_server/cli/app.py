@@ -96,8 +96,10 @@ class Application(TyperGroup):
         takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
         given = sys.argv[1:] if args is None else args
         first, others = globals_first(given, takes_value)
-        if _command(others) in {*SERVERS, "config"}:  # they have options of TLS of their own
+        if (command := _command(others)) in {*SERVERS, "config"}:  # they have options of TLS of their own, wherever these stand
             first, others = globals_first(given, {name: value for name, value in takes_value.items() if "tls" not in name})
+            others.remove(command)
+            others.insert(0, command)
         output = output_of(first)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
