@@ -154,8 +154,10 @@ class Drift:
 
     async def _put_back(self) -> None:
         changed: set[PolicyKey] = set()
+        led_elsewhere: set[str] = set()
         for (owner, key), (version, whole) in list(self._compared.items()):
-            if whole is None or key in changed:  # changed for another owner: it is compared again first
+            namespace = namespace_of(key.topic)
+            if whole is None or namespace in led_elsewhere or key in changed:  # changed for another owner: it is compared again first
                 continue
             name, declarer = f"{key.topic} ({key.scope.name})", owner or str(self._path)
             try:
@@ -167,6 +169,7 @@ class Drift:
                     _LOG.info("%s was put back as %s declares", name, declarer)
                 self._compared[owner, key] = version, None
             except NotLeader:  # the sidecar that leads puts it back
+                led_elsewhere.add(namespace)
                 continue
             except PolicyError as error:
                 self.outcomes["failed"] += 1
