@@ -36,17 +36,6 @@ def refused(*texts: str, unset: tuple[str, ...] = ()) -> dict[str, str]:
     return {violation.field: violation.reason for violation in caught.value.violations}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'retention_policies={"retention_size_in_mb": 5, "retention_size_in_mb": 6, "retention_time_in_minutes": 10}',
-        'subscription_policies={"a": {"dispatch_rate": {}}, "a": {}}',
-    ],
-)
-def test_a_name_that_stands_twice_in_json_is_refused(text: str) -> None:
-    assert refused(text) == {text: "WRONG_VALUE"}
-
-
 def test_the_example_of_the_help_is_parsed() -> None:
     found = parse(
         ["max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10", "retention_policies.retention_size_in_mb=100"],

@@ -34,6 +34,7 @@ def test_get_shows_the_document_that_update_made(terminal: Terminal) -> None:
         "version": document["version"],
         "previous_version": "0",
         "outcome": "CHANGE_OUTCOME_APPLIED",
+        "previous": {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"},
     }
     assert terminal.json("get", TOPIC) == document
 
@@ -62,22 +63,19 @@ def test_a_change_has_the_actor_and_the_reason_of_its_options(recorded: Terminal
 def test_a_dry_run_shows_the_result_and_writes_nothing(terminal: Terminal) -> None:
     would = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--validate-only")
     assert (would["outcome"], would["document"]["policies"]) == ("CHANGE_OUTCOME_WOULD_APPLY", {"max_producer_per_topic": 5})
-    assert "Would be applied; nothing was written" in terminal.run("update", TOPIC, "max_producer_per_topic=5", "--validate-only").stdout
+    assert "Would apply: " in terminal.run("update", TOPIC, "max_producer_per_topic=5", "--validate-only").stdout
     version = terminal.json("update", TOPIC, "max_producer_per_topic=6")["version"]
     assert terminal.json("delete", TOPIC, "--validate-only")["outcome"] == "CHANGE_OUTCOME_WOULD_APPLY"
     output = terminal.run("delete", TOPIC, "--validate-only").stdout
-    assert output.startswith(
-        f"Would be deleted; nothing was written: {TOPIC}  LOCAL  (version {version}, before {version})\n-  max_producer_per_topic"
-    )
+    assert output.startswith(f"Would apply: {TOPIC}  LOCAL  deleted (version {version}, before {version})\n-  max_producer_per_topic")
     assert terminal.json("get", TOPIC)["version"] == version
 
 
-def test_the_previous_document_is_shown_only_if_that_is_requested(terminal: Terminal) -> None:
-    first = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--include-previous")
+def test_the_previous_document_is_shown(terminal: Terminal) -> None:
+    first = terminal.json("update", TOPIC, "max_producer_per_topic=5")
     assert first["previous"] == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
     assert "\n~  max_producer_per_topic  5 -> 6\n" in terminal.run("update", TOPIC, "max_producer_per_topic=6").stdout
-    assert "previous" not in terminal.json("update", TOPIC, "max_producer_per_topic=7")
-    assert terminal.json("delete", TOPIC, "--include-previous")["previous"]["policies"] == {"max_producer_per_topic": 7}
+    assert terminal.json("delete", TOPIC)["previous"]["policies"] == {"max_producer_per_topic": 6}
 
 
 def test_without_a_mask_entries_of_maps_are_merged_and_with_one_its_fields_are_replaced(terminal: Terminal) -> None:
@@ -308,7 +306,7 @@ def test_an_unknown_host_name_is_reported_as_such(terminal: Terminal) -> None:
     result = terminal.run("get", TOPIC, "--server", "no-such-host.invalid:6680", "--timeout", "2")
     assert result.exit_code == 5
     assert result.stderr == (
-        "Error: No server can be reached at no-such-host.invalid:6680 (the host name can't be resolved)."
+        "Error: The host name of the server at no-such-host.invalid:6680 can't be resolved."
         " Name it with --server or TOPICPOLICIES_SERVER.\n"
     )
 
@@ -322,7 +320,7 @@ def test_delete_reports_whether_there_was_a_document(terminal: Terminal) -> None
     result = terminal.run("delete", TOPIC)
     assert (result.exit_code, result.stdout) == (
         0,
-        f"Unchanged: there was no document: {TOPIC}  LOCAL  (version {deleted['version']}, before {deleted['version']})\n",
+        f"Unchanged: {TOPIC}  LOCAL  deleted (version {deleted['version']}, before {deleted['version']})\n",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -58,10 +57,10 @@ def test_every_field_is_in_the_table_and_each_example_is_parsed() -> None:
     assert "retention_policies.retention_size_in_mb" in complete("retention_")
 
 
-def test_explain_has_type_unit_special_values_example_and_pulsar_admins_command(terminal: Terminal) -> None:
+def test_explain_has_meaning_type_unit_example_and_pulsar_admins_command(terminal: Terminal) -> None:
     told = terminal.json("explain", "messageTTLInSeconds")
     assert told["field"] == "message_ttl_in_seconds" and told["unit"].startswith("seconds")
-    assert (told["0"], told["-1"], told["unset"]) == ("never", "is refused", "as the namespace or broker says")
+    assert "0 is never" in told["comment"] and "Unset: as the namespace or broker says." in told["comment"]
     assert "set-message-ttl [-t | --ttl] TOPIC" in told["pulsar-admin"] and told["example"].endswith("=3h")
     assert terminal.json("explain", "set-message-ttl") == terminal.json("explain", "message-ttl") == told
     assert terminal.json("explain", "ttl") == told
@@ -72,7 +71,7 @@ def test_explain_has_type_unit_special_values_example_and_pulsar_admins_command(
     assert terminal.json("explain", "limit_size") == terminal.json("explain", "backlog-quota")
     assert "topicpolicies update --help" in terminal.run("explain", "update").stderr
     rate = terminal.json("explain", "dispatch_rate.dispatch_throttling_rate_in_msg")
-    assert (rate["0"], rate["-1"]) == ("no limit", "no limit")
+    assert "0 or -1 is no limit" in rate["comment"]
     assert "back_log_quota_map.KEY.limit_size" in terminal.json("explain", "backlog-quota")["fields"]
     assert len(terminal.run("explain").stdout.splitlines()) == len(FIELDS)
     assert terminal.failing("explain", "no_such")[0] == 2
@@ -143,7 +142,6 @@ def test_a_document_is_yaml_or_a_name_and_a_list_has_a_line_for_each(terminal: T
     terminal.write(A, "orders", 5)
     assert "policies:\n  max_producer_per_topic: 5\n" in terminal.run("get", TOPIC, "-o", "yaml").stdout
     assert terminal.run("list", A, "-o", "name").stdout == f"{TOPIC}\n"
-    assert "watch prints no names of topics" in terminal.run("watch", A, "-o", "name").stderr
     assert terminal.run("list", A).stdout.split() == [TOPIC, "LOCAL", terminal.json("get", TOPIC)["version"], "max_producer_per_topic=5"]
     terminal.run("update", "-g", f"{A}/all", "max_producer_per_topic=1")
     assert "It has a GLOBAL one" in terminal.run("get", f"{A}/all").stderr
@@ -161,13 +159,13 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
     assert terminal.json("get", TOPIC)["policies"] == {"max_consumer_per_topic": 6, "message_ttl_in_seconds": 10800}
     assert terminal.run("edit", TOPIC).stderr == "Nothing was changed.\n"
     editor.write_text('#!/bin/sh\necho "max_producer: 3" >> "$1"\n')
-    ended = terminal.run("edit", TOPIC)  # an editor that never corrects the text is not started for ever
+    ended = terminal.run("edit", TOPIC)
     assert ended.exit_code == 2 and "max_producer" in ended.stderr
     monkeypatch.setenv("EDITOR", "false")
     assert terminal.run("edit", TOPIC).stderr == "Error: The editor false ended with 1: nothing was changed.\n"
     kept = Path(ended.stderr.splitlines()[0].removeprefix("What you wrote is kept in ").removesuffix("."))
     assert kept.read_text().endswith("max_producer: 3\n")
-    shutil.rmtree(kept.parent)
+    kept.unlink()
 
 
 def test_apply_takes_a_folder_and_a_dry_run_writes_nothing(terminal: Terminal, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def start(terminal: Terminal, arguments: Sequence[str], stdout: IO[str] | int) -
 
 
 def watching(resume_file: Path, *more: str) -> tuple[str, ...]:
-    return ("history", A, "--follow", "--output", "json", "--resume-file", str(resume_file), *more)
+    return ("watch", A, "--mode", "history", "--output", "json", "--resume-file", str(resume_file), *more)
 
 
 def fill(terminal: Terminal, events: int, first: int = 1) -> None:
@@ -150,6 +150,6 @@ def test_events_for_a_closed_pipe_are_delivered_again(recorded: Terminal, tmp_pa
 def test_a_resume_file_that_can_not_be_written_is_refused_before_the_watch_begins(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, 1)
     result = recorded.run(*watching(tmp_path / "none" / "token", "--until-synced"))
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "No such file or directory" in result.stderr
     assert not list(tmp_path.glob(".token*"))

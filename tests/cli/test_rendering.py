@@ -107,15 +107,6 @@ def test_the_last_column_is_folded_to_the_width_of_a_terminal_and_never_without_
         assert max(map(len, shown)) <= 80
         assert " ".join(" ".join(shown).split()) == " ".join(" ".join(row) for row in rows)
     assert all(line.startswith(" " * 6) for line in next(columns(narrow, 80)).splitlines()[1:])
-    assert list(columns(wide, 80))[1] == "n  short"
-
-
-def test_a_row_that_is_too_long_for_the_columns_of_the_others_does_not_fold_them() -> None:
-    rows = [(f"name-{number}", "5", "broker") for number in range(3)]
-    rows += [("n" * 60, "6", "broker"), ("types", "shared, " * 5 + "failover", "broker")]
-    shown = list(columns(rows, 80))
-    assert all("\n" not in line and len(line) <= 80 for line in shown)
-    assert len({line.index("broker") for line in shown[:3]}) == 1
 
 
 def test_a_long_line_is_folded_on_a_terminal_and_only_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

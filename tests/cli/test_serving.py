@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tests.client.certificates import Authority
 from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app, globals_first, output_of
 from topicpolicies_server.config import AccessLogConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
@@ -47,6 +48,14 @@ def test_secrets_are_shown_only_with_the_option_for_it(configured: list[ServerCo
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     assert serve("--data", str(tmp_path / "p.db"), "--show-secrets").exit_code == 0
     assert [config.show_secrets for config in configured] == [False, True]
+
+
+def test_the_options_of_tls_of_a_server_may_stand_before_the_command_too(configured: list[ServerConfig], tmp_path: Path) -> None:
+    own = Authority(tmp_path, "authority").identity("server")
+    given = ("--tls-certificate", str(own.certificate), "--tls-key", str(own.key))
+    assert CliRunner().invoke(app, [*given, "serve", "--data", str(tmp_path / "p.db")]).exit_code == 0
+    assert serve("--data", str(tmp_path / "p.db"), *given).exit_code == 0
+    assert [config.tls.certificate_file if config.tls else None for config in configured] == [own.certificate] * 2
 
 
 def test_the_history_has_the_path_and_the_bounds_of_its_options(configured: list[ServerConfig], tmp_path: Path) -> None:
@@ -100,9 +109,8 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
         (("--data", "p.db", "--listen", "0.0.0.0:1"), "--insecure-listen"),
         (("--data", "p.db", "--tls-key", "k"), "needs its --tls-certificate"),
         (("--data", "p.db", "--tls-client-ca", "k"), "needs its --tls-certificate"),
-        (("--data", "p.db", "--tls"), "needs its --tls-certificate"),
-        (("--data", "p.db", "--tls-ca", "k"), "are for clients"),
-        (("--data", "p.db", "--tls-certificate", "c", "--tls-key", "k", "--tls-server-name", "n"), "are for clients"),
+        (("--data", "p.db", "--tls"), "No such option: --tls"),
+        (("--data", "p.db", "--tls-ca", "k"), "No such option: --tls-ca"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_a_sentence(configured: list[ServerConfig], arguments: tuple[str, ...], message: str) -> None:

@@ -78,7 +78,7 @@ def port_in_use(directory: Path) -> tuple[list[str], str]:
     taken = socket.create_server(("127.0.0.1", 0))
     HELD.append(taken)
     address = f"127.0.0.1:{taken.getsockname()[1]}"
-    return ["--listen", address], f"nothing can listen on {address}: another program listens there; stop it, or name another address"
+    return ["--listen", address], f"nothing can listen on {address} (Address already in use): name another address"
 
 
 def metrics_port_in_use(directory: Path) -> tuple[list[str], str]:
@@ -93,7 +93,7 @@ def unknown_host(directory: Path) -> tuple[list[str], str]:
 
 def no_such_address(directory: Path) -> tuple[list[str], str]:
     del directory
-    return ["--listen", "192.0.2.1:6680", "--insecure-listen"], "this machine has no such address"
+    return ["--listen", "192.0.2.1:6680", "--insecure-listen"], "Cannot assign requested address"
 
 
 def no_directory_of_a_socket(directory: Path) -> tuple[list[str], str]:
@@ -135,7 +135,7 @@ def test_a_unix_socket_on_which_another_server_listens_is_not_taken_over(tmp_pat
         assert listening == f"Listening on {address}"
         ended = run("serve", "--data", str(tmp_path / "b.db"), "--listen", address)
         assert ended.returncode == 9
-        message = f"nothing can listen on {address}: another program listens there; stop it, or name another address."
+        message = f"nothing can listen on {address} (another program listens there): name another address."
         assert ended.stderr == f"Error: the server could not start: {message}\n"
         assert run("health", "--server", address).returncode == 0
     with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # the socket that the first left is replaced

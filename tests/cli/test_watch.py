@@ -63,7 +63,7 @@ def test_a_snapshot_that_breaks_off_begins_again(terminal: Terminal, proxy: Prox
     version = terminal.write(A, "t", 5)
     proxy.faults.append(Fault(after=1))
     lines = without_times(terminal.run("watch", A, "--until-synced").stdout.splitlines())
-    document = f"= persistent://{A}/t LOCAL {version} by somebody  max_producer_per_topic=5"
+    document = f"= persistent://{A}/t LOCAL {version} by somebody (not authenticated)  max_producer_per_topic=5"
     assert lines == [document, f"# The snapshot of {A} broke off, and begins again.", document, f"# {A} is complete"]
     assert proxy.met["WatchPolicies"] == 1
 
@@ -107,8 +107,8 @@ def test_states_of_a_namespace_are_shown(terminal: Terminal) -> None:
     assert status == {"namespace": A, "status": state}
     shown = without_times(terminal.run("watch", "public/b/t", "--until-synced", "--scope", "local").stdout.splitlines())
     assert shown == [
-        "# public/b is being read",
-        "# public/b is followed",
+        "# public/b is being read.",
+        "# public/b: ready",
         "- persistent://public/b/t LOCAL 0  no document",
         "# public/b is complete",
     ]
@@ -132,9 +132,9 @@ def test_mode_every_shows_every_change(terminal: Terminal, tmp_path: Path) -> No
     resume_file.write_text(beginning)
     shown = without_times(terminal.run(*arguments).stdout.splitlines())
     assert [line.rpartition("  ")[2] for line in shown] == [
-        "max_producer_per_topic=1",
+        "created: max_producer_per_topic=1",
         "max_producer_per_topic: 1 -> 2",
-        "deleted",
+        "deleted: max_producer_per_topic=2",
         f"# {A} is complete",
     ]
 
@@ -143,21 +143,15 @@ def test_a_history_can_be_followed_from_its_beginning(recorded: Terminal, tmp_pa
     resume_file = str(tmp_path / "token")
     for value in (1, 2):
         recorded.write(A, "t", value)
-    arguments = ("history", A, "--follow", "--until-synced")
+    arguments = ("watch", A, "--mode", "history", "--until-synced")
     entries = [each["entry"] for each in recorded.lines(*arguments, "--resume-file", resume_file) if "entry" in each]
     assert [entry["previous"].get("policies") for entry in entries] == [None, {"max_producer_per_topic": 1}]
     assert entries == [each["entry"] for each in recorded.lines("history", A, "--oldest-first")]
     assert kinds(recorded.lines(*arguments, "--resume-file", resume_file)) == ["bookmark"]
     shown = recorded.run(*arguments).stdout
     assert shown.index("created: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
-    for wrong in (
-        ("history", f"{A}/t", "--follow"),
-        ("history", A, "--follow", "--by", "x"),
-        ("history", A, "--follow", "--limit", "5"),
-        ("history", A, "--until-synced"),
-    ):
-        code, error = recorded.failing(*wrong)
-        assert (code, error["reason"]) == (2, "USAGE") and "--follow" in error["message"]
+    code, error = recorded.failing("watch", f"{A}/t", "--mode", "history")
+    assert (code, error["reason"]) == (2, "USAGE") and "--mode" in error["message"]
 
 
 def test_a_resume_file_with_other_content_is_refused_and_left_unchanged(terminal: Terminal, tmp_path: Path) -> None:
@@ -204,7 +198,7 @@ def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(termina
         assert process.stdout is not None
         lines = [process.stdout.readline()]
         give_up = time.monotonic() + 20
-        while not resume_file.exists() and process.poll() is None and time.monotonic() < give_up:
+        while A not in (resume_file.read_text() if resume_file.exists() else "") and process.poll() is None and time.monotonic() < give_up:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
         assert A in json.loads(resume_file.read_text()), "the token is also saved before the end"
@@ -221,8 +215,8 @@ def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(termina
         topic = f"persistent://{A}/t LOCAL"
         assert without_times(lines) == [
             f"# {A} is complete",
-            f"~ {topic} {versions[0]} by somebody  max_producer_per_topic=5",
-            f"~ {topic} {versions[1]} by somebody  max_producer_per_topic: 5 -> 6",
-            f"- {topic} {versions[2]} by somebody  deleted",
+            f"+ {topic} {versions[0]} by somebody (not authenticated)  created: max_producer_per_topic=5",
+            f"~ {topic} {versions[1]} by somebody (not authenticated)  max_producer_per_topic: 5 -> 6",
+            f"- {topic} {versions[2]} by somebody (not authenticated)  deleted: max_producer_per_topic=6",
         ]
     assert kinds(terminal.lines("watch", A, "--until-synced", "--resume-file", str(resume_file))) == ["bookmark"], "nothing comes twice"

@@ -1,4 +1,4 @@
-"""The lines of a watch for people: times of other days."""
+"""The lines of a watch for people: the time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from topicpolicies.v1.service_pb2 import PolicyChange
 from topicpolicies_server.cli.events import line
 
 
-def test_a_change_of_another_day_is_shown_with_its_date() -> None:
+def test_a_change_is_shown_with_its_local_date_and_time() -> None:
     now = datetime.now(UTC)
-    for moment, form in ((now, "%H:%M:%S.%f"), (now - timedelta(days=2), "%Y-%m-%d %H:%M:%S.%f")):
+    for moment in (now, now - timedelta(days=2)):
         document = PolicyDocument(topic="persistent://public/a/t", scope=SCOPE_LOCAL, version="11", policies=TopicPolicies())
         change = PolicyChange(document=document, origin=ChangeOrigin())
         change.origin.publish_time.FromDatetime(moment)
         shown = line(WatchEvent(namespace="public/a", change=change), snapshot=True)
         assert shown is not None
-        assert shown.startswith(f"{moment.astimezone().strftime(form)[:-3]}  = persistent://public/a/t LOCAL 11  "), shown
+        assert shown.startswith(f"{moment.astimezone().strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]}  = persistent://public/a/t LOCAL 11  "), shown

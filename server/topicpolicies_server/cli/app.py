@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields
 from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from ..process import SERVERS
-from .exits import INTERRUPTED, ExitCode, report_other, report_problems, terminated, writing
-from .settings import WIDE, Output, Settings, TlsFlags, WrongUsage, with_port
+from .exits import INTERRUPTED, ExitCode, report, terminated, writing
+from .settings import REQUIRED, WIDE, Output, Settings, WrongUsage, with_parameters
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -36,7 +33,7 @@ COMMANDS = {
     "plan": ("apply:plan", "Show what apply would change, and write nothing."),
     "apply": ("apply:apply", "Change documents to what the file declares."),
     "export": ("apply:export_", "Write a file that declares the present documents."),
-    "explain": ("explain:explain", "Explain a field: its type, unit, special values and example."),
+    "explain": ("explain:explain", "Explain a field: its meaning, type, unit and example."),
     "info": ("server:info", "Show the server's version, log and writers."),
     "health": ("server:health", "Check whether the server is ready."),
     "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
@@ -60,8 +57,6 @@ _MEANT = {
     "topicPolicies": "The commands of pulsar-admin topicPolicies stand alone here: topicpolicies set-retention -t 3h -s 1G TOPIC.",
 }
 """Commands of other programs, and what does the same here."""
-_NAMING = ("get", "update", "edit", "delete", "effective", "list", "history")
-"""The commands that ``--output name`` is for."""
 
 
 class Application(TyperGroup):
@@ -82,7 +77,7 @@ class Application(TyperGroup):
         else:
             return None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name, cls=Command)(function)
+        alone.command(cmd_name)(function)
         return typer.main.get_command(alone)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
@@ -99,7 +94,12 @@ class Application(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits."""
         takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
-        first, others = globals_first(sys.argv[1:] if args is None else args, takes_value)
+        given = sys.argv[1:] if args is None else args
+        first, others = globals_first(given, takes_value)
+        if (command := _command(others)) in {*SERVERS, "config"}:  # they have options of TLS of their own, wherever these stand
+            first, others = globals_first(given, {name: value for name, value in takes_value.items() if "tls" not in name})
+            others.remove(command)
+            others.insert(0, command)
         output = output_of(first)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
@@ -113,35 +113,24 @@ class Application(TyperGroup):
                 if name.startswith("topicpolicies"):
                     raise
                 told = f"This command needs {name}, which is not installed: pip install 'topicpolicies[{_EXTRAS.get(name, 'server')}]'"
-                report_other("USAGE", told, json=json, code="INVALID_ARGUMENT")
+                report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": told}, json=json)
                 code = ExitCode.ERROR
             except Exception as error:
                 if isinstance(error.__context__, KeyboardInterrupt):  # it came in the middle of a lock's code
                     sys.exit(INTERRUPTED)
                 if hasattr(error, "problems"):  # a ConfigError
-                    report_problems(error.problems, json=json)
+                    violations = [{"field": "", "reason": "CONFIGURATION", "description": each} for each in error.problems]
+                    message = " ".join(error.problems)
+                    wrong = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": message, "violations": violations}
+                    report(wrong, json=json)
                 elif not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
                 elif json or not hasattr(error, "show"):
-                    report_other("USAGE", error.format_message(), json=json, code="INVALID_ARGUMENT")
+                    report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}, json=json)
                 else:
                     error.show()
                 code = ExitCode.USAGE
         sys.exit(code or ExitCode.OK)
-
-
-class Command(TyperCommand):
-    """A command whose help shows arguments in the usual form, without Typer's braces and types."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Returns what follows the command's name in its usage: ``TOPIC``, ``[FIELD=VALUE]...``."""
-        arguments: list[Any] = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
-        pieces = ((each.metavar if each.required else f"[{each.metavar}]") + ("..." if each.nargs != 1 else "") for each in arguments)
-        return [self.options_metavar or "", *pieces]
-
-    def get_help(self, ctx: Any) -> str:
-        """Returns the help."""
-        return re.sub(r"<(str|list\[str\])>", lambda found: " " * len(found[0]), super().get_help(ctx))
 
 
 def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
@@ -185,7 +174,7 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
     if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
         raise WrongUsage("An argument has bytes that are not UTF-8.")
-    command, output = _command(others), output_of(first, {})
+    command = _command(others)
     if command in _MEANT:
         raise WrongUsage(f'There is no command "{command}". {_MEANT[command]}')
     if command == "help":
@@ -193,12 +182,10 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
     if others[:1] == ["--version"]:
         return [*first, "version", *others[1:]]
     if command in VERBS:
-        if output and command.startswith("get-"):
+        if output_of(first, {}) and command.startswith("get-"):
             told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
             raise WrongUsage(told)
         return [*first, *others]
-    if output == "name" and command in COMMANDS and command not in _NAMING:
-        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
     return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 
@@ -211,65 +198,20 @@ app = typer.Typer(
 )
 
 
-def _default_actor() -> str:
-    """Returns the login name; empty: there is none."""
-    try:
-        return getpass.getuser().encode(errors="replace").decode()
-    except (OSError, KeyError, ImportError):
-        return ""
-
-
-def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
-
-
-_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
-_TLS = "Use TLS or not; by default only for servers on other machines."
-_CERTIFICATE = "Your certificate, PEM; for serve, the server's."
-_ACTOR = "Who makes a change, for the log; by default your login name."
-
-
-@app.callback()
-def options(  # noqa: PLR0913, PLR0917 - options
-    context: typer.Context,
-    server: Annotated[
-        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s")
-    ] = "localhost:6680",
-    output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE,
-    timeout: Annotated[
-        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
-    ] = 30.0,
-    actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None,
-    reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = "",
-    token_file: Annotated[
-        Path | None, _option("TOKEN_FILE", "FILE", "A file with your token; read again when it changes.", "--token-file")
-    ] = None,
-    use: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None,
-    ca_file: Annotated[Path | None, _option("CLIENT_TLS_CA", "FILE", "The authorities that are trusted, PEM.", "--tls-ca")] = None,
-    certificate_file: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", _CERTIFICATE, "--tls-certificate")] = None,
-    key_file: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None,
-    server_name: Annotated[
-        str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", "The name in the server's certificate.", "--tls-server-name")
-    ] = None,
-) -> None:
+def _options(context: typer.Context, **given: Any) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.
 
     These options may stand before or after the command.
     """
-    flags = TlsFlags(use=use, ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)
-    if context.invoked_subcommand in {*SERVERS, "config"}:  # the environment says how clients call: these have options of a server
-        sources = {each.name: context.get_parameter_source(each.name) for each in fields(flags)}
-        flags = replace(flags, **{name: None for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"})
-    WIDE.set(output is Output.WIDE)
-    context.obj = Settings(
-        server=with_port(server),
-        output=output,
-        timeout_seconds=timeout,
-        tls_flags=flags,
-        actor=_default_actor() if actor is None else actor,
-        reason=reason,
-        token_file=token_file,
-    )
+    context.obj = Settings(**given)
+    WIDE.set(context.obj.output is Output.WIDE)
+
+
+_TYPES = get_type_hints(Settings, include_extras=True)
+_DEFAULTS = {each.name: each.default_factory if each.default is MISSING else each.default for each in fields(Settings)}
+app.callback()(
+    with_parameters(_options, [("context", typer.Context, REQUIRED), *((name, _TYPES[name], each) for name, each in _DEFAULTS.items())])
+)
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ The server checks all steps (``declared/steps``); then they are sent in batches,
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from grpc import StatusCode
@@ -36,11 +36,10 @@ from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
 from . import forms
 from .calls import calling
-from .documents import OneScope, Scopes
 from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, exit_codes, report, reporting
 from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import Output, ScopeName, ScopeNames, Settings, Topic, full_namespace, settings
+from .settings import OneScope, Scopes, Settings, Topic, full_namespace, scope_of, scopes_of, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -66,15 +65,7 @@ def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]
     return kept
 
 
-def make(
-    client: Client | BrokerClient,
-    planned: Sequence[Step],
-    report_done: Callable[[Step], object],
-    *,
-    actor: str = "",
-    reason: str = "",
-    owner: str = "",
-) -> int:
+def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Settings, owner: str = "") -> int:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
     A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
@@ -89,15 +80,16 @@ def make(
             while in_order and not asked() and all(each.error is None for each in planned):
                 batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
                 in_order = in_order[len(batch) :]
-                changes = [each.request(actor=actor, reason=reason, owner=owner) for each in batch]
+                changes = [each.request(actor=chosen.actor, reason=chosen.reason, owner=owner) for each in batch]
                 waiting_for = [(each, change.request_id) for each, change in zip(batch, changes, strict=True)]
                 for _, outcome in client.batch(changes):
                     step, _ = waiting_for.pop(0)
                     if isinstance(outcome, TopicPoliciesError):
                         step.error = outcome
-                    else:
-                        step.version = outcome.version
-                        report_done(step)
+                        continue
+                    step.version = outcome.version
+                    if not chosen.for_programs:
+                        typer.echo(f"{'deleted' if step.deletes else 'changed'}  {step.title}  version {step.version}")
         except KeyboardInterrupt:
             for step, request_id in waiting_for:
                 told = "The command was interrupted before the answer came."
@@ -108,7 +100,7 @@ def make(
 Files = Annotated[
     list[FilePath] | None,
     typer.Argument(
-        metavar="FILE", exists=True, allow_dash=True, help="The declared policies: files, folders of files, or - for standard input."
+        metavar="FILE...", exists=True, allow_dash=True, help="The declared policies: files, folders of files, or - for standard input."
     ),
 ]
 MoreFiles = Annotated[
@@ -216,19 +208,29 @@ def carry_out(
         return
     if planned and not yes and sys.stdin.isatty() and sys.stdout.isatty():
         typer.confirm("Make these changes?", abort=True)
-    report_done = (lambda _: None) if chosen.for_programs else _report_done
-    interrupted = make(client, planned, report_done, actor=chosen.actor, reason=chosen.reason, owner=owner)
+    interrupted = make(client, planned, chosen, owner)
+    by_state = {state: [each for each in planned if each.state == state] for state in ("done", "failed", "unknown", "not sent")}
     failed = [each.error for each in planned if each.error is not None]
-    if chosen.for_programs:
-        chosen.show(_outcome(planned))
-    elif failed or interrupted:
-        _report_failed(planned)
-    elif planned:
-        typer.echo(f"{_documents(len(planned))} changed", err=True)
+    if not chosen.shown(
+        {
+            "done": [each.named | {"version": each.version} for each in by_state["done"]],
+            "failed": [each.named | {"error": error_json(each.error, chosen)} for each in planned if each.error is not None],
+            "not_sent": [each.named for each in by_state["not sent"]],
+        }
+    ):
+        for each in planned:
+            if each.state != "done":
+                typer.echo(f"{each.state:<8}  {each.title}", err=True)
+            if each.error is not None:
+                report(error_json(each.error, chosen), json=False)
+        if planned:
+            counts = ", ".join(f"{len(found)} {state}" for state, found in by_state.items() if found)
+            finished = len(by_state["done"]) == len(planned)
+            typer.echo(f"{_documents(len(planned))} changed" if finished else f"{counts}: apply again to complete it.", err=True)
     if interrupted:
         raise typer.Exit(interrupted)
     if failed:
-        partly = any(each.version or isinstance(each.error, OutcomeUnknown) for each in planned)
+        partly = by_state["done"] or by_state["unknown"]
         raise typer.Exit(ExitCode.HALF_DONE if partly else exit_code(failed[0]))
 
 
@@ -236,7 +238,7 @@ def revert(
     context: typer.Context,
     topic: Topic,
     to: Annotated[str, typer.Option("--to", metavar="TIME|VERSION", help="The moment whose document is wanted, as in get --as-of.")],
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -255,8 +257,8 @@ def revert(
     chosen = settings(context)
     moment = parse_moment(to, "--to")
     with calling(chosen) as client:
-        then = read_at(client, topic, scope.scope, moment)
-        present = client.get(topic, scope=scope.scope)
+        then = read_at(client, topic, scope_of(scope), moment)
+        present = client.get(topic, scope=scope_of(scope))
         mask = tuple(sorted(paths_between(present.policies, then.policies))) if then.HasField("policies") else ()
         there = then.HasField("policies"), present.HasField("policies")
         planned = validated(client, [Step(present, then.policies, mask)] if mask or there == (False, True) else [])
@@ -265,8 +267,10 @@ def revert(
 
 def export_(
     context: typer.Context,
-    namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.")],
-    scope: Scopes = ScopeNames.BOTH,
+    namespaces: Annotated[
+        list[str], typer.Argument(metavar="NAMESPACE...", help="tenant/namespace; a name alone is of the tenant public.")
+    ],
+    scope: Scopes = "both",
     file: Annotated[
         FilePath | None,
         typer.Option("--file", "-f", metavar="FILE", dir_okay=False, help="The file to write; by default, and with -, standard output."),
@@ -286,7 +290,7 @@ def export_(
     chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
-        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scopes_of(scope))]
         if not documents:
             chosen.note(f"There are no documents in {', '.join(namespaces)}.")
         text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
@@ -318,7 +322,7 @@ def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) 
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    with reporting(chosen.output):
+    with reporting(chosen):
         return load(files)
 
 
@@ -341,12 +345,20 @@ def _plan(
 
 
 def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
-    """Returns steps that were checked; if some were refused, reports all refusals and ends the command."""
-    refused = [(step, step.error) for step in planned if step.error is not None]
-    if refused:
-        _report_refused(refused, chosen)
-        raise typer.Exit(exit_code(refused[0][1]))
-    return planned
+    """Returns steps that were checked; if some were refused, reports all refusals and ends the command with the code of the first."""
+    refused = [(each, each.error) for each in planned if each.error is not None]
+    if not refused:
+        return planned
+    if chosen.json:
+        told = [each.named | {"error": error_json(error, chosen)} for each, error in refused]
+        message = f"The server refuses {len(told)} change{'' if len(told) == 1 else 's'}; nothing was changed."
+        report({"code": refused[0][1].code.name, "reason": "REFUSED", "message": message, "refused": told}, json=True)
+    else:
+        for each, error in refused:
+            typer.echo(f"refused  {each.title}", err=True)
+            report(error_json(error, chosen), json=False)
+        typer.echo("Nothing was changed.", err=True)
+    raise typer.Exit(exit_code(refused[0][1]))
 
 
 def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], owner: str) -> None:
@@ -397,8 +409,7 @@ def _listed(path: FilePath | None) -> Iterator[str]:
 
 
 def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
-    if chosen.for_programs:
-        chosen.show({"steps": [_planned(each) for each in planned]})
+    if chosen.shown({"steps": [each.json() for each in planned]}):
         return
     for each in planned:
         title = f"{'delete' if each.deletes else 'change'}  {each.title}"
@@ -408,52 +419,5 @@ def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
     typer.echo(f"{_documents(len(planned))} {verb} not {wanted}." if planned else f"Everything is {wanted}.", err=True)
 
 
-def _planned(step: Step) -> dict[str, Any]:
-    action = {"version": step.document.version, "action": "delete" if step.deletes else "update", "update_mask": list(step.mask)}
-    return step.named | action | {"differences": [each.json() for each in step.differences(raw=True)]}
-
-
 def _documents(count: int) -> str:
     return f"{count} document{'' if count == 1 else 's'}"
-
-
-def _report_refused(refused: Sequence[tuple[Step, TopicPoliciesError]], chosen: Settings) -> None:
-    """Reports all steps that the server refuses, and that nothing was changed. The code is that of the first refusal."""
-    if chosen.json:
-        told = [step.named | {"error": error_json(error)} for step, error in refused]
-        message = f"The server refuses {len(told)} change{'' if len(told) == 1 else 's'}; nothing was changed."
-        error = {"code": refused[0][1].code.name, "reason": "REFUSED", "message": message, "refused": told}
-        typer.echo(forms.dumps({"error": error}), err=True)
-        return
-    for step, each in refused:
-        typer.echo(f"refused  {step.title}", err=True)
-        report(each, Output.TABLE)
-    typer.echo("Nothing was changed.", err=True)
-
-
-def _report_done(step: Step) -> None:
-    typer.echo(f"{'deleted' if step.deletes else 'changed'}  {step.title}  version {step.version}")
-
-
-def _report_failed(planned: Iterable[Step]) -> None:
-    counts = {"done": 0, "failed": 0, "unknown": 0, "not sent": 0}
-    for each in planned:
-        unanswered = "unknown" if isinstance(each.error, OutcomeUnknown) else "failed" if each.error is not None else "not sent"
-        became = "done" if each.version else unanswered
-        counts[became] += 1
-        if became != "done":
-            typer.echo(f"{became:<8}  {each.title}", err=True)
-        if each.error is not None:
-            report(each.error, Output.TABLE)
-    told = [f"{count} {became}" for became, count in counts.items() if count or became in ("done", "not sent")]
-    typer.echo(f"{', '.join(told)}: apply again to complete it.", err=True)
-
-
-def _outcome(planned: Iterable[Step]) -> dict[str, Any]:
-    """Returns what was done, what failed, and what was not sent."""
-    steps = list(planned)
-    return {
-        "done": [each.named | {"version": each.version} for each in steps if each.version],
-        "failed": [each.named | {"error": error_json(each.error)} for each in steps if each.error is not None],
-        "not_sent": [each.named for each in steps if not each.version and each.error is None],
-    }

@@ -57,8 +57,8 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[
     for text in assignments:
         try:
             _add(result, text, units)
-        except ValueProblem as problem:
-            violations.append(Violation(text, problem.reason, str(problem)))
+        except ValueError as problem:  # also half of a character
+            violations.append(Violation(text, problem.reason if isinstance(problem, ValueProblem) else "WRONG_VALUE", str(problem)))
     for text in unset:
         try:
             path = format_path(_find(text).path)
@@ -120,28 +120,14 @@ def _value(target: Target, text: str, bare: str) -> Any:
         value = _WORDS.get(text.lower(), text)
     else:
         value = number(kind, text, at, bare) if is_number(kind) else text
-    try:
-        assign(TopicPolicies(), target, value)
-    except UnicodeEncodeError:
-        raise ValueProblem("WRONG_VALUE", f"{at} has half of a character (a surrogate without its other half).") from None
+    assign(TopicPolicies(), target, value)
     return value
 
 
 def _from_json(target: Target, at: str, text: str) -> Any:
     """Returns an object, a map or a list from JSON."""
-
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, each in pairs:
-            if name in found:  # its former value would be lost
-                raise ValueProblem("WRONG_VALUE", f'{at}: "{name}" is given twice.')
-            found[name] = each
-        return found
-
     try:
-        value = json.loads(text, object_pairs_hook=made)
-    except ValueProblem:
-        raise
+        value = json.loads(text)
     except (ValueError, RecursionError):
         value = text
     if value is None:

@@ -70,20 +70,19 @@ def calling_brokers(
     chosen: Settings, url: str, token_file: Path | None, declarations: Sequence[Declaration], *, everything: bool
 ) -> Iterator[BrokerClient]:
     """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS."""
-    flags = chosen.tls_flags
-    flags.of_client()  # raises if they contradict each other
+    _ = chosen.tls  # raises if the options contradict each other
     service_url = f"pulsar://{urlsplit(url.split(',', maxsplit=1)[0]).hostname}:6650"
     config = PulsarLogConfig(
         service_url=service_url,
         admin_url=url,
         token_file=token_file,
-        tls_trust_certs_file=flags.ca_file,
-        tls_certificate_file=flags.certificate_file,
-        tls_key_file=flags.key_file,
+        tls_trust_certs_file=chosen.tls_ca,
+        tls_certificate_file=chosen.tls_certificate,
+        tls_key_file=chosen.tls_key,
     )
     if problems := config.problems():
         raise WrongUsage(problems[-1])
-    with reporting(chosen.output):
+    with reporting(chosen):
         try:
             admin = admin_api(config)
         except PolicyError as error:
@@ -324,12 +323,7 @@ async def _together(work: Callable[[str], Awaitable[None]], topics: Iterable[str
         async with places:
             await work(topic)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for topic in topics:
-                group.create_task(one(topic))
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    await asyncio.gather(*map(one, topics))
 
 
 def _document(topic: str, scope: Scope.ValueType, settings: Document | None) -> PolicyDocument:

@@ -1,9 +1,7 @@
-"""Calls of a server: a client with the global options. On standard error it says that it waits, and what is not confirmed."""
+"""Calls of a server: a client with the global options. On standard error it notes what the server could not confirm."""
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +14,10 @@ from grpc import StatusCode
 from topicpolicies import Client, TokenFile, TopicPoliciesError
 from topicpolicies.addresses import is_local, places_of
 
-from ..escaping import printable
 from . import forms
 from .exits import accepts, reporting
 from .settings import Settings
 
-SILENT_SECONDS = 3.0
-"""How long a command waits before it says so."""
 _START_SECONDS = 1.0
 """How long a server on this machine may take to begin to listen."""
 _UNCONFIRMED = "topicpolicies-unconfirmed-since"
@@ -38,64 +33,41 @@ def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
 
     ``listening``: whether a server has to listen, if its address is of this machine.
     """
-    with reporting(chosen.output, chosen):
+    with reporting(chosen):
         check(chosen)
         token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
-        with Client(chosen.server, tls=chosen.tls_flags.of_client(), token=token, timeout=chosen.timeout_seconds) as client:
+        with Client(chosen.server, tls=chosen.tls, token=token, timeout=chosen.timeout_seconds) as client:
             if listening:
                 _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
-            notes = Notes(chosen)
+            noted: set[str] = set()
             for stub in (client.stub, client.history_stub):
                 for name, method in list(vars(stub).items()):
                     if not name.startswith("Watch"):  # those are answered with streams
-                        setattr(stub, name, notes.noting(method))
+                        setattr(stub, name, _noting(method, chosen, noted))
             yield client
 
 
-class Notes:
-    """Writes two notes on standard error, each once: that a call waits, and since when answers could not be confirmed."""
+def _noting(method: Any, chosen: Settings, noted: set[str]) -> Callable[..., Any]:
+    """Returns a method of a stub, which answers with one message, that notes on standard error, once, that answers are not confirmed."""
 
-    def __init__(self, chosen: Settings) -> None:
-        """``chosen``: the global options. For programs, and if standard error is no terminal, it is not said that a call waits."""
-        self._chosen = chosen
-        self._waits = not chosen.for_programs and chosen.timeout_seconds > SILENT_SECONDS and sys.stderr.isatty()
-        self._noted: set[str] = set()
+    def call(request: Any, **options: Any) -> Any:
+        answer, about = method.with_call(request, **options)
+        since = dict(about.trailing_metadata() or ()).get(_UNCONFIRMED)
+        if since and not noted:
+            noted.add(since)
+            moment = datetime.fromisoformat(since)
+            shown = moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
+            told = f"The server has not reached the change log since {shown}: there may be newer changes than these."
+            of_programs = {"unconfirmed_since": moment.isoformat(timespec="milliseconds")}
+            typer.echo(forms.dumps(of_programs) if chosen.json else told, err=True)
+        return answer
 
-    def noting(self, method: Any) -> Callable[..., Any]:
-        """Returns a method of a stub, which answers with one message, with notes on its calls."""
-        told = f"Waiting for {printable(self._chosen.server)}, for {self._chosen.timeout_seconds:g} s at most (--timeout) ..."
-
-        def call(request: Any, **options: Any) -> Any:
-            timer = threading.Timer(SILENT_SECONDS, self._note, ("waiting", told))
-            timer.daemon = True
-            if self._waits:
-                timer.start()
-            try:
-                answer, about = method.with_call(request, **options)
-            finally:
-                timer.cancel()
-            if since := dict(about.trailing_metadata() or ()).get(_UNCONFIRMED):
-                self._note("unconfirmed", self._unconfirmed(datetime.fromisoformat(since)))
-            return answer
-
-        return call
-
-    def _unconfirmed(self, since: datetime) -> str:
-        """Returns the note; for programs a JSON document of its own, so that the JSON of the answer stays the same."""
-        if self._chosen.json:
-            return forms.dumps({"unconfirmed_since": since.isoformat(timespec="milliseconds")})
-        shown = since.astimezone().isoformat(sep=" ", timespec="milliseconds")
-        return f"The server has not reached the change log since {shown}: there may be newer changes than these."
-
-    def _note(self, kind: str, text: str) -> None:
-        if kind not in self._noted:
-            self._noted.add(kind)
-            typer.echo(text, err=True)
+    return call
 
 
 def check(chosen: Settings) -> None:
     """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
-    server, flags = chosen.server, chosen.tls_flags
+    server = chosen.server
     scheme = server.partition("://")[0]
     problem = f"{scheme}:// {_SCHEMES[scheme].format(server)}" if scheme in _SCHEMES and "://" in server else ""
     if "@" in server and not server.startswith("unix"):
@@ -106,8 +78,8 @@ def check(chosen: Settings) -> None:
         places_of(server)
     except ValueError as error:
         raise typer.BadParameter(f"{error}.", param_hint="--server") from None
-    files = {"--token-file": chosen.token_file, "--tls-ca": flags.ca_file}
-    files |= {"--tls-certificate": flags.certificate_file, "--tls-key": flags.key_file}
+    files = {"--token-file": chosen.token_file, "--tls-ca": chosen.tls_ca}
+    files |= {"--tls-certificate": chosen.tls_certificate, "--tls-key": chosen.tls_key}
     for option, path in files.items():
         if path is not None and not path.exists():
             raise typer.BadParameter(f"File '{path}' does not exist.", param_hint=option)

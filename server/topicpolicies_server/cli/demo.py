@@ -40,8 +40,8 @@ _Made: TypeAlias = tuple[ChangeResult, str, int]
 def demo(
     context: typer.Context,
     listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen.")] = DEFAULT_LISTEN,
-    clients: Annotated[int, typer.Option("--clients", min=1, max=1000, help="Clients that run at once.")] = 64,
-    updates: Annotated[int, typer.Option("--updates", min=1, max=100_000, help="Updates of each client.")] = 50,
+    clients: Annotated[int, typer.Option("--clients", metavar="N", min=1, max=1000, help="Clients that run at once.")] = 64,
+    updates: Annotated[int, typer.Option("--updates", metavar="N", min=1, max=100_000, help="Updates of each client.")] = 50,
     once: Annotated[bool, typer.Option("--once", help="End when the proof is shown, instead of serving on.")] = False,
 ) -> None:
     """Show a server at work: many clients, one topic, no lost update.
@@ -70,7 +70,7 @@ def demo(
                     await _serve_on(server.address)
             return report["problems"]  # type: ignore[no-any-return]
 
-        with reporting(chosen.output), starting("the demo", chosen.output, config.listen) as started:
+        with reporting(chosen), starting("the demo", chosen, config.listen) as started:
             problems = asyncio.run(run())
     if problems:
         raise typer.Exit(ExitCode.ERROR)
@@ -123,8 +123,7 @@ def _problems(version: str, made: Sequence[_Made], watched: Sequence[str]) -> li
 
 
 def _show(report: dict[str, Any], clients: int, chosen: Settings) -> None:
-    if chosen.for_programs:
-        chosen.show(report)
+    if chosen.shown(report):
         return
     per_second = report["updates"] / report["seconds"]
     typer.echo(

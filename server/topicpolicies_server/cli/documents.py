@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument
 from topicpolicies.masks import Path, parse_path
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
+from topicpolicies.values import enum_name
 
 from ..declared.rendering import between, compact, lines, policies_of, printable_path, scope_name
 from ..escaping import printable
@@ -21,40 +21,19 @@ from .exits import ExitCode, reporting
 from .fields import complete
 from .moments import parse_moment, read_at
 from .rendering import show_columns, show_differences
-from .settings import ScopeName, ScopeNames, Settings, Topic, WrongUsage, full_namespace, settings
+from .settings import OneScope, Scopes, Settings, Topic, WrongUsage, full_namespace, scope_of, scopes_of, settings
 
-OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")]
-Scopes = Annotated[ScopeNames, typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")]
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
-IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Have the document before the change in JSON and YAML too.")]
 RequestId = Annotated[
     str, typer.Option("--request-id", metavar="UUID", help="An id of your own, so that the command can be repeated safely.")
 ]
-
-_OUTCOMES = {
-    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "Applied",
-    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "Unchanged: the document already was like this",
-    ChangeOutcome.CHANGE_OUTCOME_SKIPPED: "Skipped: there is no document",
-    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "Would be applied; nothing was written",
-}
-_DELETE_OUTCOMES = {
-    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "Applied: the document is deleted",
-    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "Unchanged: there was no document",
-    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "Would be deleted; nothing was written",
-}
-_SOURCES = {
-    PolicySource.POLICY_SOURCE_TOPIC_LOCAL: "topic, local",
-    PolicySource.POLICY_SOURCE_TOPIC_GLOBAL: "topic, global",
-    PolicySource.POLICY_SOURCE_NAMESPACE: "namespace",
-    PolicySource.POLICY_SOURCE_BROKER: "broker",
-}
 
 
 def get(
     context: typer.Context,
     topic: Topic,
-    scope: Scopes = ScopeNames.LOCAL,
+    scope: Scopes = "local",
     as_of: Annotated[
         str, typer.Option("--as-of", metavar="TIME|VERSION", help="The document as it was then, from the server's history.")
     ] = "",
@@ -72,15 +51,14 @@ def get(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
-    if isinstance(moment, str) and scope is ScopeNames.BOTH:
+    if isinstance(moment, str) and scope == "both":
         raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
     with calling(chosen) as client:
-        documents = [read_at(client, topic, each, moment) for each in scope.scopes]
+        documents = [read_at(client, topic, each, moment) for each in scopes_of(scope)]
         there = [document for document in documents if document.HasField("policies")]
-        elsewhere = not there and scope is ScopeNames.LOCAL and moment is None and _has_global(client, documents[0])
-    if chosen.for_programs:
-        chosen.show(forms.of_documents(documents) if scope is ScopeNames.BOTH else forms.of_message(documents[0]))
-    elif not chosen.show_names(document.topic for document in there):
+        elsewhere = not there and scope == "local" and moment is None and _has_global(client, documents[0])
+    told = forms.of_documents(documents) if scope == "both" else documents[0]
+    if not chosen.shown(told, [each.topic for each in there]):
         for document in documents:
             show(document)
         if elsewhere:
@@ -90,7 +68,7 @@ def get(
 
 
 def _has_global(client: Client, absent: PolicyDocument) -> bool:
-    return not absent.disabled and client.get(absent.topic, scope=ScopeName.GLOBAL.scope).HasField("policies")
+    return not absent.disabled and client.get(absent.topic, scope=scope_of("global")).HasField("policies")
 
 
 def update(  # noqa: PLR0913, PLR0917 - options
@@ -99,7 +77,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
     assignments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FIELD=VALUE",
+            metavar="FIELD=VALUE...",
             help="What to set; FIELD+=VALUE and FIELD-=VALUE for elements of lists.",
             autocompletion=lambda incomplete: [f"{path}=" for path in complete(incomplete)],
         ),
@@ -117,12 +95,11 @@ def update(  # noqa: PLR0913, PLR0917 - options
             autocompletion=complete,
         ),
     ] = None,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     if_version: IfVersion = "",
     must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail if there is a document.")] = False,
     skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing if there is no document.")] = False,
     validate_only: ValidateOnly = False,
-    include_previous: IncludePrevious = False,
     request_id: RequestId = "",
 ) -> None:
     """Change some settings of one topic, and no others.
@@ -154,7 +131,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
         raise WrongUsage("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
     if must_not_exist and if_version:
         raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
-    with reporting(chosen.output):
+    with reporting(chosen):
         wanted = parse(assignments or (), unset or ())
     with calling(chosen) as client:
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
@@ -168,16 +145,15 @@ def update(  # noqa: PLR0913, PLR0917 - options
             skip_if_absent=skip_if_absent,
             **how,
         )
-    show_change(chosen, topic, result, include_previous=include_previous)
+    show_change(chosen, topic, result)
 
 
 def delete(
     context: typer.Context,
     topic: Topic,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     if_version: IfVersion = "",
     validate_only: ValidateOnly = False,
-    include_previous: IncludePrevious = False,
     request_id: RequestId = "",
 ) -> None:
     """Delete one document of one topic.
@@ -195,7 +171,7 @@ def delete(
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
-    show_change(chosen, topic, result, _DELETE_OUTCOMES, include_previous=include_previous)
+    show_change(chosen, topic, result)
 
 
 def list_(
@@ -203,7 +179,7 @@ def list_(
     namespace: Annotated[
         str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.", callback=full_namespace)
     ],
-    scope: Scopes = ScopeNames.BOTH,
+    scope: Scopes = "both",
 ) -> None:
     """List the documents of a namespace, by topic and scope.
 
@@ -217,11 +193,10 @@ def list_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with calling(chosen) as client:
-        pages = list(client.list_pages(namespace, scopes=scope.scopes, page_size=1_000))
+        pages = list(client.list_pages(namespace, scopes=scopes_of(scope), page_size=1_000))
     documents = [document for page in pages for document in page.documents]
-    if chosen.for_programs:
-        chosen.show(forms.of_documents(documents) | {"resume_token": pages[0].resume_token})
-    elif not chosen.show_names(document.topic for document in documents):
+    told = forms.of_documents(documents) | {"resume_token": pages[0].resume_token}
+    if not chosen.shown(told, [each.topic for each in documents]):
         rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
         show_columns(rows)
         typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
@@ -240,9 +215,7 @@ def effective(context: typer.Context, topic: Topic) -> None:
     chosen = settings(context)
     with calling(chosen) as client:
         found = client.effective(topic)
-    if chosen.for_programs:
-        chosen.show(forms.of_message(found))
-    elif not chosen.show_names([found.topic]):
+    if not chosen.shown(found, [found.topic]):
         disabled = "  its own policies are disabled" if found.disabled else ""
         typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
         show_columns((printable_path(path), value or '""', _source(found, path)) for path, value in lines(found.policies))
@@ -252,16 +225,16 @@ def _source(found: EffectivePolicy, path: Path) -> str:
     """Returns the level that sets a leaf, or the object or map that it belongs to."""
     sources = {parse_path(each.path): each.source for each in found.sources}
     setting = next((path[:length] for length in range(len(path), 0, -1) if path[:length] in sources), None)
-    return "" if setting is None else _SOURCES.get(sources[setting], "")
+    return "" if setting is None else enum_name(PolicySource.DESCRIPTOR, sources[setting]).lower().replace("_", ", ")
 
 
-def options_of_change(chosen: Settings, scope: ScopeName, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
+def options_of_change(chosen: Settings, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
     """Returns the options that updates and deletions have in common."""
     return {
-        "scope": scope.scope,
+        "scope": scope_of(scope),
         "version": if_version or None,
         "validate_only": validate_only,
-        "include_previous": True,  # for people in any case; and a repeat with another form of output is the same request
+        "include_previous": True,
         "request_id": request_id,
         "actor": chosen.actor,
         "reason": chosen.reason,
@@ -280,27 +253,17 @@ def show(document: PolicyDocument) -> None:
         typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
 
 
-def show_change(
-    chosen: Settings,
-    topic: str,
-    result: ChangeResult,
-    outcomes: Mapping[ChangeOutcome.ValueType, str] = _OUTCOMES,
-    *,
-    include_previous: bool,
-) -> None:
-    """Prints what a change did: the settings that it changed, before and after.
+def show_change(chosen: Settings, topic: str, result: ChangeResult) -> None:
+    """Prints what a change did: its outcome, and the settings that it changed, before and after.
 
-    ``topic``: if the result does not name it: that of a repeat may not. ``include_previous``: for programs, the document before it too.
+    ``topic``: if the result does not name it: that of a repeat may not.
     """
     document = result.document
-    if chosen.for_programs:
-        if not include_previous:
-            result.ClearField("previous")
-        chosen.show(forms.of_message(result))
-    elif not chosen.show_names([document.topic or topic]):
+    if not chosen.shown(result, [document.topic or topic]):
+        outcome = enum_name(ChangeOutcome.DESCRIPTOR, result.outcome).lower().replace("_", " ").capitalize()
         again = ", as the first time" if result.replayed else ""
-        where = f"{printable(document.topic)}  {scope_name(document)}  " if document.topic else ""
-        versions = f"(version {result.version}, before {result.previous_version})"
-        typer.echo(f"{outcomes.get(result.outcome, 'Done')}{again}: {where}{versions}")
+        deleted = "" if document.HasField("policies") else "deleted "
+        where = f"{printable(document.topic)}  {scope_name(document)}  {deleted}" if document.topic else ""
+        typer.echo(f"{outcome}{again}: {where}(version {result.version}, before {result.previous_version})")
         if document.topic:
             show_differences(between(policies_of(result.previous), policies_of(document)))

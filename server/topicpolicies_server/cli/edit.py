@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,11 +18,9 @@ from ..declared.rendering import scope_name
 from ..declared.steps import Step, steps
 from . import forms
 from .calls import calling
-from .documents import OneScope, ValidateOnly, options_of_change, show_change
-from .settings import ScopeName, Topic, settings
+from .documents import ValidateOnly, options_of_change, show_change
+from .settings import OneScope, Topic, scope_of, settings
 
-_MOST_ATTEMPTS = 10
-"""How often a text that is wrong is edited again: an editor that is a program would go on for ever."""
 _HEAD = """\
 # {topic}  {scope}  version {version}
 # What is removed here is cleared. Times and sizes may have units (7d, 10G). An empty file changes nothing.
@@ -33,7 +31,7 @@ _HEAD = """\
 def edit(
     context: typer.Context,
     topic: Topic,
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     dry_run: ValidateOnly = False,
 ) -> None:
     """Edit the policies of one topic in your editor.
@@ -48,9 +46,10 @@ def edit(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with calling(chosen) as client:
-        document = client.get(topic, scope=scope.scope)
-        file = Path(tempfile.mkdtemp(prefix="topicpolicies-")) / "policies.yaml"
-        kept = False
+        document = client.get(topic, scope=scope_of(scope))
+        handle, name = tempfile.mkstemp(prefix="topicpolicies-", suffix=".yaml")
+        os.close(handle)
+        file, kept = Path(name), False
         try:
             step = _edited(document, file)
             if step is None:
@@ -64,42 +63,35 @@ def edit(
             raise
         finally:
             if not kept:
-                shutil.rmtree(file.parent)
-    show_change(chosen, topic, result, include_previous=True)
+                file.unlink()
+    show_change(chosen, topic, result)
 
 
 def _edited(document: PolicyDocument, file: Path) -> Step | None:
-    """Returns what the user has changed; None: nothing. A text that is wrong is edited again, with what is wrong on top, a few times."""
+    """Returns what the user has changed; None: nothing. At a terminal a text that is wrong is edited again, with what is wrong on top."""
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = forms.plain(document.policies)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
-    for left in reversed(range(_MOST_ATTEMPTS)):
-        last, text = text, _in_editor(text, file)
+    while True:
+        file.write_text(text, encoding="utf-8")
+        _run_editor(file)
+        last, text = text, file.read_text(encoding="utf-8")
         if text == before or not text.strip():
             return None
         try:
             values, paths = parse_policies(text, "edit")
         except InvalidArgument as error:
-            if text == last or not left:
+            if text == last or not sys.stdin.isatty():
                 raise
             problems = [f"# {each.field}: {each.description}" for each in error.violations]
             text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
             continue
         declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, paths=paths)
         key = document.topic, document.scope
-        found = steps({key: [declaration]}, {key: document}, prune=())
-        return found[0] if found else None
-    raise AssertionError("the last attempt returns or raises")
+        return next(iter(steps({key: [declaration]}, {key: document}, prune=())), None)
 
 
-def _in_editor(text: str, file: Path) -> str:
-    """Returns a text as the user's editor leaves it in a file."""
+def _run_editor(file: Path) -> None:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    file.write_text(text, encoding="utf-8")
-    try:
-        ended = subprocess.run([*shlex.split(editor), str(file)], check=False).returncode  # noqa: S603 - the user's own
-    except OSError as error:
-        raise OSError(error.errno, f"{error.strerror}: set EDITOR.", f"The editor {editor} can't be run") from None
-    if ended:
+    if ended := subprocess.run([*shlex.split(editor), str(file)], check=False).returncode:  # noqa: S603 - the user's own
         raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {ended}")
-    return file.read_text(encoding="utf-8")

@@ -6,22 +6,22 @@ import enum
 import io
 import json as json_module
 import os
-import re
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 import typer
 
 from ..escaping import printable
-from .settings import Output, Settings
+from .settings import Settings
 
 if TYPE_CHECKING:
     from topicpolicies import TopicPoliciesError
+    from topicpolicies.addresses import Place
 
 
 class ExitCode(enum.IntEnum):
@@ -71,12 +71,9 @@ _CONNECTING = {
     "Failed parsing HTTP/2": "The server at {} is not a gRPC server: name the port that serve says it listens on, 6680 by default.",
     "recvmsg:Connection reset": _CLOSED,
     "Socket closed": _CLOSED,
+    "errors resolving ": "The host name of the server at {} can't be resolved. Name it with --server or TOPICPOLICIES_SERVER.",
 }
 """Parts of gRPC's messages about a connection that was not made, and what they mean for the command line."""
-_LAST = re.compile(
-    r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
-    re.DOTALL,
-)
 
 
 def exit_code(error: TopicPoliciesError) -> ExitCode:
@@ -103,65 +100,63 @@ def exit_codes(*, detailed: bool) -> Iterator[None]:
 
 
 @contextmanager
-def reporting(output: Output, called: Settings | None = None) -> Iterator[None]:
-    """Reports an error of the body on standard error, and ends the command with its exit code. ``called``: how a server was called."""
+def reporting(chosen: Settings) -> Iterator[None]:
+    """Reports an error of the body on standard error, and ends the command with its exit code. ``chosen``: how a server was called."""
     from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
     try:
         yield
     except TopicPoliciesError as error:
-        report(error, output, called)
+        report(error_json(error, chosen), json=chosen.json)
         raise typer.Exit(exit_code(error)) from None
     except OSError as error:
         if error.filename is None:  # an error of the output, which ``writing`` reports
             raise
-        report_other("FILE", f"{error.filename}: {error.strerror}", json=output is Output.JSON)
+        report({"code": "UNKNOWN", "reason": "FILE", "message": f"{error.filename}: {error.strerror}"}, json=chosen.json)
         raise typer.Exit(ExitCode.ERROR) from None
 
 
-def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:
-    """Returns an error as JSON; ``message``: another one than the error's own."""
-    told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": message or error.message}
+def error_json(error: TopicPoliciesError, chosen: Settings) -> dict[str, Any]:
+    """Returns an error as JSON."""
+    told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": message_of(error, chosen)}
     more = {"metadata": error.metadata, "violations": [each._asdict() for each in error.violations], "request_id": error.request_id}
     return told | {name: value for name, value in more.items() if value}
 
 
-def report(error: TopicPoliciesError, output: Output, called: Settings | None = None) -> None:
-    """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
-    message = message_of(error, called)
-    if output is Output.JSON:
-        typer.echo(json_module.dumps({"error": error_json(error, message)}), err=True)
-    elif len(error.violations) < 2:
-        typer.echo(f"Error: {printable(message)}", err=True)
-    else:
-        typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
-        for violation in error.violations:
-            told = violation.description.removeprefix(f"{violation.field}: ")
-            typer.echo(printable(f"  - {violation.field}: {told}"), err=True)
+def report(error: Mapping[str, Any], *, json: bool) -> None:
+    """Prints an error on standard error: as one JSON document, or as a sentence, which is followed by the violations if there are several.
+
+    ``error``: ``code``, ``reason``, ``message``, and perhaps more, as ``error_json`` returns it.
+    """
+    if json:
+        typer.echo(json_module.dumps({"error": error}), err=True)
+        return
+    violations = error.get("violations", ())
+    several = len(violations) > 1
+    typer.echo(printable(f"Error: {f'there are {len(violations)} problems.' if several else error['message']}"), err=True)
+    for each in violations if several else ():
+        field, told = each["field"], each["description"]
+        typer.echo(printable(f"  - {field}: {told.removeprefix(f'{field}: ')}" if field else f"  - {told}"), err=True)
 
 
-def message_of(error: TopicPoliciesError, called: Settings | None) -> str:
+def message_of(error: TopicPoliciesError, chosen: Settings) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
     from topicpolicies import OutcomeUnknown  # noqa: PLC0415
     from topicpolicies.channels import credentials_for  # noqa: PLC0415
 
-    message = error.message
+    message, server = error.message, chosen.server
     if isinstance(error, OutcomeUnknown):
         return f"{message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
     if error.reason == "CREDENTIALS_MISSING":
         return f"{message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
-    if error.reason or called is None:
+    if error.reason:
         return message
-    server = called.server
-    unresolved = "errors resolving " in message  # as gRPC says it
-    if unresolved or "failed to connect to all addresses" in message:
-        last = _LAST.search(message)
-        detail = "the host name can't be resolved" if unresolved else last[1] if last else message
-        for words, meaning in _CONNECTING.items():
-            if words in message:
-                return meaning.format(server)
+    if meaning := next((meaning for words, meaning in _CONNECTING.items() if words in message), ""):
+        return meaning.format(server)
+    if "failed to connect to all addresses" in message:
+        detail = message.rpartition(": ")[2]
         if detail == "Connection refused" and accepts(server):  # it is the error of another address of the host
-            return (_PLAIN if credentials_for(server, called.tls_flags.of_client()) else _CLOSED).format(server)
+            return (_PLAIN if credentials_for(server, chosen.tls) else _CLOSED).format(server)
         return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
     if error.code.name == "DEADLINE_EXCEEDED":
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
@@ -174,28 +169,19 @@ def accepts(server: str, seconds: float = 1.0) -> bool:
 
     for place in places_of(server):
         with suppress(OSError):
-            socket.create_connection((place.host, place.port), seconds).close()
+            connect(place, seconds)
             return True
     return False
 
 
-def report_other(reason: str, message: str, *, json: bool, code: str = "UNKNOWN") -> None:
-    """Reports an error that is not of the service on standard error."""
-    if json:
-        typer.echo(json_module.dumps({"error": {"code": code, "reason": reason, "message": message}}), err=True)
-    else:
-        typer.echo(f"Error: {printable(message)}", err=True)
-
-
-def report_problems(problems: Sequence[str], *, json: bool) -> None:
-    """Reports all problems of a wrong configuration on standard error, a line each or as one JSON document."""
-    if json:
-        violations = [{"field": "", "reason": "CONFIGURATION", "description": problem} for problem in problems]
-        told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": " ".join(problems), "violations": violations}
-        typer.echo(json_module.dumps({"error": told}), err=True)
-    else:
-        for problem in problems:
-            typer.echo(f"Error: {printable(problem)}", err=True)
+def connect(place: Place, seconds: float) -> None:
+    """Connects to a place, and disconnects; an OSError says why that can't be done within the time."""
+    if not place.path:
+        socket.create_connection((place.host, place.port), seconds).close()
+        return
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.settimeout(seconds)
+        opened.connect(place.path)
 
 
 @contextmanager
@@ -213,7 +199,8 @@ def writing(*, json: bool, utf_8: bool) -> Iterator[None]:
         if error.filename is not None:
             raise
         with suppress(OSError):
-            report_other("OUTPUT", f"The output can't be written: {error.strerror or error}.", json=json)
+            told = f"The output can't be written: {error.strerror or error}."
+            report({"code": "UNKNOWN", "reason": "OUTPUT", "message": told}, json=json)
         _discard_output()
         sys.exit(ExitCode.ERROR)
 

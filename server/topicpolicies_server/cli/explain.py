@@ -12,7 +12,7 @@ from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
 from topicpolicies.values import ValueProblem, kind_name, map_value
 
-from ..declared.definition import comment_of, meanings, unit_of
+from ..declared.definition import comment_of, unit_of
 from ..declared.values import find
 from .app import COMMANDS
 from .exits import reporting
@@ -31,7 +31,7 @@ def explain(
         ),
     ] = "",
 ) -> None:
-    """Explain a field: its type, unit, special values and example.
+    """Explain a field: its meaning, type, unit and example.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def explain(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     names = list(FIELDS)
-    with reporting(chosen.output):
+    with reporting(chosen):
         try:
             names = names if not field else [VERBS.get(field) or VERBS.get(f"set-{field}", field)]
             target = find(names[0])
@@ -54,14 +54,11 @@ def explain(
             target = find(names[0])
     if len(names) > 1:
         every = TopicPolicies.DESCRIPTOR.fields_by_name
-        if chosen.for_programs:
-            chosen.show({"fields": [explanation(name, every[name]) for name in names]})
-        else:
+        if not chosen.shown({"fields": [explanation(name, every[name]) for name in names]}):
             show_columns((name, comment_of(f"TopicPolicies.{name}").partition(". ")[0] + ".") for name in names)
         return
     told = explanation(format_path(target.path), target.value if target.entry else target.field)
-    if chosen.for_programs:
-        chosen.show(told)
+    if chosen.shown(told):
         return
     typer.echo(told.pop("field"))
     show_columns([(told.pop("comment"),)])
@@ -88,14 +85,6 @@ def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
         "unit": f"{unit}; or with a unit: {'512, 10M, 1G' if 'byte' in unit else '90s, 15m, 3h, 7d'}" if unit else "",
         "JSON name": field.json_name,
     }
-    said = meanings(field)
-    if field.enum_type is None and message is None and not field.is_repeated:
-        found |= {name: said[name] for name in ("unset", "0", "-1") if name in said}
-        if "0" in said and "-1" not in said:
-            found["-1"] = "is refused"
-    elif "unset" in said:
-        found["unset"] = said["unset"]
-    found["in a new object"] = said.get("left out", "")
     if field.enum_type is not None:
         prefix = field.enum_type.values[0].name.removesuffix("UNSPECIFIED")
         found["values"] = {each.name.removeprefix(prefix).lower(): comment_of(each.name) for each in field.enum_type.values[1:]}

@@ -7,25 +7,24 @@ from typing import Annotated
 import typer
 
 from topicpolicies import PolicyDocument
-from topicpolicies.v1.history_pb2 import HistoryGap, WatchHistoryEvent
+from topicpolicies.v1.history_pb2 import HistoryGap
 
 from ..declared.rendering import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .documents import OneScope, Scopes
-from .events import gap_line, line, show_entry
+from .events import entry_line, gap_line
 from .exits import DetailedExitCode, ExitCode, exit_codes
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
-from .settings import ScopeName, ScopeNames, Settings, Topic, settings
-from .watch import ResumeFile, ResumeOption, UntilSynced, follow, sort_targets
+from .settings import OneScope, Scopes, Topic, scope_of, scopes_of, settings
+from .watch import sort_targets
 
 
-def history(  # noqa: PLR0913 - options
+def history(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
-    scope: Scopes = ScopeNames.BOTH,
+    scope: Scopes = "both",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only events at this time or later.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="Only events before this time.")] = "",
     by: Annotated[
@@ -33,17 +32,12 @@ def history(  # noqa: PLR0913 - options
     ] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest event first.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, metavar="N", help="The most events to show.")] = 50,
-    *,
-    follow_on: Annotated[
-        bool, typer.Option("--follow", help="Show every event of a namespace from the first one on, and those to come.")
-    ] = False,
-    resume_file: ResumeOption = None,
-    until_synced: UntilSynced = False,
 ) -> None:
     """Show who changed what, and when: the newest event first.
 
     The events are those that this server has recorded; the output says where events may be missing. Times are written as
-    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago. --resume-file and --until-synced go with --follow.
+    2026-03-01T12:00 (local, or with a zone), 2h-ago, 7d-ago.
+    watch --mode history shows every event of a namespace, from the first one on.
 
     \b
     Examples:
@@ -51,33 +45,18 @@ def history(  # noqa: PLR0913 - options
       topicpolicies history public/default --since 2h-ago --by retention-bot
       topicpolicies history public/default \\
           --oldest-first --limit 100000 --output json
-      topicpolicies history public/default \\
-          --follow --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets([target])
-    if follow_on:
-        if topics:
-            raise typer.BadParameter("It shows every event of a namespace: name a namespace.", param_hint="--follow")
-        limited = getattr(context.get_parameter_source("limit"), "name", "") != "DEFAULT"
-        if since or until or by is not None or oldest_first or limited or scope is not ScopeNames.BOTH:
-            problem = "It shows every event of a namespace: leave out what chooses some, and --limit."
-            raise typer.BadParameter(problem, param_hint="--follow")
-        _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
-        return
-    if resume_file is not None or until_synced:
-        option = "--until-synced" if until_synced else "--resume-file"
-        raise typer.BadParameter("It goes with --follow.", param_hint=option)
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
-    named: set[str] = set()
     shown = 0
     with calling(chosen) as client:
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),
-            scopes=scope.scopes if scope is not ScopeNames.BOTH else (),
+            scopes=scopes_of(scope) if scope != "both" else (),
             start=start,
             end=end,
             actor=by,
@@ -89,12 +68,8 @@ def history(  # noqa: PLR0913 - options
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries[: limit - shown]:
                 shown += 1
-                topic = entry.document.topic
-                if chosen.for_programs:
-                    chosen.show({"entry": forms.of_message(entry)})
-                elif not chosen.show_names(() if topic in named else (topic,)):
-                    show_entry(entry)
-                named.add(topic)
+                if not chosen.shown({"entry": forms.of_message(entry)}):
+                    show_folded(entry_line(entry))
             if shown == limit:
                 break
     if chosen.for_programs:
@@ -118,7 +93,7 @@ def diff(
     topic: Topic,
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
-    scope: OneScope = ScopeName.LOCAL,
+    scope: OneScope = "local",
     detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
@@ -136,37 +111,17 @@ def diff(
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with exit_codes(detailed=detailed):
         with calling(chosen) as client:
-            first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
+            first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
         found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
-        created = second.HasField("policies")
-        appeared = first.HasField("policies") is not created
-        if chosen.for_programs:
-            told = {"a": forms.of_message(first), "b": forms.of_message(second)}
-            chosen.show(told | {"differences": [difference.json() for difference in found]})
-        else:
+        appeared = first.HasField("policies") is not second.HasField("policies")
+        told = {"a": forms.of_message(first), "b": forms.of_message(second), "differences": [each.json() for each in found]}
+        if not chosen.shown(told):
             typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-            if appeared:
-                typer.echo("the document was " + ("created" if created else "deleted"))
-            elif not found:
+            if not found and not appeared:
                 typer.echo("no differences", err=True)
             show_differences(found)
         if found or appeared:
             raise typer.Exit(ExitCode.DIFFERENT)
-
-
-def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
-    def show_event(event: WatchHistoryEvent) -> None:
-        if chosen.for_programs:
-            chosen.show(forms.of_message(event))
-        elif event.HasField("entry"):
-            if not chosen.show_names([event.entry.document.topic]):
-                show_entry(event.entry)
-        elif (said := line(event)) is not None:
-            show_folded(said)
-
-    with calling(chosen) as client:
-        watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)
-        follow(watched, place, show_event)
 
 
 def _name(document: PolicyDocument) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,24 +18,21 @@ from ..config.rendering import plain, reference, sample, written_value
 from ..config.sources import OptionValues, Setting, options, read_options
 from ..escaping import printable
 from .rendering import columns
-from .settings import REQUIRED, TlsFlags, WrongUsage, settings, with_parameters
+from .settings import REQUIRED, settings, with_parameters
 
 _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
 
-_GLOBAL = ("tls_certificate", "tls_key")
-"""Options whose flags are global options of the command line."""
 
-
-def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def configured(by: ReadBy, *, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags of all options that it reads, and calls it with the values in force.
 
     The command takes the context, then the values in force, then parameters of its own, which Typer sees unchanged.
 
     Args:
         by: whose options the command takes, those of serve or of guard.
-        of_server: whether the global options of certificate and key are the server's own; else they are the client's.
+        without: the options of which it takes no flags.
     """
-    taken = [each for each in options().values() if each.read_by & by and each.name not in _GLOBAL]
+    taken = [each for each in options().values() if each.read_by & by and each.name not in without]
     arguments = ["guard"] if by is ReadBy.GUARD else []
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
@@ -44,8 +41,6 @@ def configured(by: ReadBy, *, of_server: bool = True) -> Callable[[Callable[...,
         def run(context: typer.Context, config_file: Path | None, **given: Any) -> None:
             others = {each.name: given.pop(each.name) for each in own}
             flags = given | {name: tuple(given[name] or ()) for name in arguments}
-            tls = settings(context).tls_flags if of_server else TlsFlags()
-            flags |= {"tls_certificate": tls.certificate_file, "tls_key": tls.key_file}
             command(context, read_options(flags, os.environ, config_file), **others)
 
         run.__doc__ = command.__doc__
@@ -80,17 +75,6 @@ def _help(option: Option) -> str:
     return plain(f"{option.help}  [{'; '.join(notes)}]" if notes else option.help, lambda other: other.flag)
 
 
-def check_tls(flags: TlsFlags, in_force: OptionValues) -> None:
-    """Checks that the global TLS options fit a server."""
-    certificate = in_force.settings["tls_certificate"]
-    if flags.ca_file is not None or flags.server_name is not None:
-        raise WrongUsage("--tls-ca and --tls-server-name are for clients; a server takes --tls-client-ca.")
-    if flags.use and certificate.value is None:
-        raise WrongUsage("A server with TLS needs its --tls-certificate and --tls-key.")
-    if flags.use is False and certificate.value is not None:
-        raise WrongUsage(f"--no-tls contradicts tls_certificate ({certificate.where}).")
-
-
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
 Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]
 
@@ -112,13 +96,10 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
         typer.echo(sample() if sample_file else reference(), nl=False)
         return
     chosen = settings(context)
-    check_tls(chosen.tls_flags, in_force)
     try:
         server_config(in_force, os.environ)
     finally:
-        if chosen.for_programs:
-            chosen.show(_json(in_force))
-        else:
+        if not chosen.shown(_json(in_force)):
             _show(in_force)
 
 

@@ -17,21 +17,14 @@ _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
-    """Yields rows as text in which the cells of a column begin alike, but for rows that are too long for that.
+    """Yields rows as text in which the cells of a column begin alike.
 
     ``room``: the width to which the last cell is folded; below the others, if those take more than half of it. 0: nothing is folded.
     """
     whole = list(rows)
-    widths, longest = [0] * (len(whole[0]) - 1 if whole else 0), 0
-    for row in sorted(whole, key=lambda row: sum(map(_width, row[:-1]))):
-        wider = [max(width, _width(cell)) for cell, width in zip(row[:-1], widths, strict=True)]
-        last, indent = max(longest, _width(row[-1])), sum(wider) + 2 * len(wider)
-        if not room or indent + last <= room or indent <= room // 2:
-            widths, longest = wider, last
+    widths = [max(map(_width, cells)) for cells in zip(*(row[:-1] for row in whole), strict=True)]
     for row in whole:
-        first = "".join(cell + " " * (max(0, width - _width(cell)) + 2) for cell, width in zip(row[:-1], widths, strict=True))
-        if room and _width(first) + _width(row[-1]) > room and _width(first) > room // 2:
-            first = "".join(f"{cell}  " for cell in row[:-1])
+        first = "".join(cell + " " * (width - _width(cell) + 2) for cell, width in zip(row[:-1], widths, strict=True))
         indent = _width(first)
         if not room or indent + _width(row[-1]) <= room:
             yield (first + row[-1]).rstrip()

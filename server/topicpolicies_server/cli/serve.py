@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,28 +20,21 @@ from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..ops.log import set_up_logging
-from .exits import ExitCode, report_other, reporting
-from .options import check_tls, configured
-from .settings import Output, settings
+from .exits import ExitCode, accepts, report, reporting
+from .options import configured
+from .settings import Settings, settings
 
 if TYPE_CHECKING:
     from ..declared.files import Declared
 
 _LOG = logging.getLogger(__name__)
-_IN_USE = "another program listens there; stop it, or name another address"
-_HINTS = {
-    errno.EACCES: "this user lacks the permission; name a port above 1023",
-    errno.EADDRINUSE: _IN_USE,
-    errno.EADDRNOTAVAIL: "this machine has no such address; name one that it has",
-}
 
 
 @configured(ReadBy.SERVE)
 def serve(context: typer.Context, in_force: OptionValues) -> None:
     """Run a server, until it is stopped (SIGTERM, Ctrl-C).
 
-    By default it listens on loopback, and keeps its change log in your data folder. For this command --tls-certificate and --tls-key are
-    the server's own.
+    By default it listens on loopback, and keeps its change log in your data folder.
 
     Every option can also be set in a file (config --sample writes one) and in the environment: --max-watches is max_watches in the file
     and TOPICPOLICIES_MAX_WATCHES in the environment. A flag takes precedence over the environment, and that over the file. The command
@@ -59,7 +52,6 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
           --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    check_tls(chosen.tls_flags, in_force)
     config = server_config(in_force, os.environ)
     if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
         _check_cluster_file(config.log.cluster_file)
@@ -67,9 +59,9 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
 
-        with reporting(chosen.output):  # a file that is wrong is wrong usage, not a failure to start
+        with reporting(chosen):  # a file that is wrong is wrong usage, not a failure to start
             declared = by_owner([config.declared])
-    run(config, chosen.output, declared)
+    run(config, chosen, declared)
 
 
 @configured(ReadBy.GUARD)
@@ -89,7 +81,7 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
           --pulsar pulsar://broker:6650 --admin-url http://broker:8080
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
-    run(guard_config(in_force), settings(context).output)
+    run(guard_config(in_force), settings(context))
 
 
 def _check_cluster_file(path: Path) -> None:
@@ -101,14 +93,25 @@ def _check_cluster_file(path: Path) -> None:
         raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
 
 
-def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[Declared] = ()) -> None:
+def run(config: ServerConfig | GuardConfig, chosen: Settings, declared: Sequence[Declared] = ()) -> None:
     """Runs a server or a guard, which logs on standard error, until a signal stops it.
 
-    ``output``: the form of an error. ``declared``: what each owner declares in the files that a server keeps in force.
+    ``declared``: what each owner declares in the files that a server keeps in force.
     """
     from ..process import run as run_service  # noqa: PLC0415 - what a process runs is not part of every command
 
     what, listens = ("the guard", None) if isinstance(config, GuardConfig) else ("the server", config.listen)
+
+    def make() -> Any:
+        if isinstance(config, GuardConfig):
+            from ..guard.service import GuardService  # noqa: PLC0415
+
+            return GuardService(config)
+        from ..rpc.server import Server  # noqa: PLC0415
+
+        if config.data_folder is not None:
+            config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Server(config, declared)
 
     def running(service: Any) -> None:
         started()
@@ -120,90 +123,58 @@ def run(config: ServerConfig | GuardConfig, output: Output, declared: Sequence[D
             _LOG.info("The change log is %s", config.log.path)
 
     set_up_logging(config.log_level, config.log_format)
-    with starting(what, output, listens, config.metrics_listen, form=config.log_format) as started:
-        run_service(lambda: _service(config, declared), running)
-
-
-def _service(config: ServerConfig | GuardConfig, declared: Sequence[Declared]) -> Any:
-    if isinstance(config, GuardConfig):
-        from ..guard.service import GuardService  # noqa: PLC0415
-
-        return GuardService(config)
-    from ..rpc.server import Server  # noqa: PLC0415
-
-    if config.data_folder is not None:
-        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Server(config, declared)
+    with starting(what, chosen, listens, config.metrics_listen, form=config.log_format) as started:
+        run_service(make, running)
 
 
 @contextmanager
-def starting(what: str, output: Output, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
+def starting(what: str, chosen: Settings, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
     """Ends the command with a message if ``what``, which is to listen at addresses, could not start. Yields a function to call once it has.
 
-    ``form``: the format of log lines; unless it is TEXT, the message is a log line too, whatever ``output``.
+    ``form``: the format of log lines; unless it is TEXT, the message is a log line too, whatever the form of output.
     """
-    running = False
-
-    def started() -> None:
-        nonlocal running
-        running = True
-
-    refused = next((f"{each}: {why}" for each in addresses if each is not None and (why := refusal(each))), "")
+    running = threading.Event()
+    refused = next((f"{each} ({why})" for each in addresses if each is not None and (why := refusal(each))), "")
     try:
         if not refused:
-            yield started
+            yield running.set
             return
-        reason, why = "ADDRESS", f"nothing can listen on {refused}."
+        reason, why = "ADDRESS", f"nothing can listen on {refused}: name another address."
     except (typer.Exit, typer.Abort):  # end the command, and are RuntimeErrors
         raise
     except PolicyError as error:
-        reason, why = error.reason, error.message
+        reason, why = str(error.reason), error.message
     except (OSError, RuntimeError) as error:
-        if running:
+        if running.is_set():
             raise
         reason, why = "START", f"{error.strerror if isinstance(error, OSError) and error.strerror else error}."
         if isinstance(error, OSError) and error.filename:
             reason, why = "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
-    sentence = f"{what} {'ended' if running else 'could not start'}: {why}"
+    sentence = f"{what} {'ended' if running.is_set() else 'could not start'}: {why}"
     if form is LogFormat.TEXT:
-        report_other(reason, sentence, json=output is Output.JSON)
+        report({"code": "UNKNOWN", "reason": reason, "message": sentence}, json=chosen.json)
     else:
-        _LOG.critical("%s", sentence, extra={"fields": {"reason": str(reason)}})
-    raise typer.Exit(ExitCode.ERROR if running else ExitCode.NOT_STARTED) from None
+        _LOG.critical("%s", sentence, extra={"fields": {"reason": reason}})
+    raise typer.Exit(ExitCode.ERROR if running.is_set() else ExitCode.NOT_STARTED) from None
 
 
 def refusal(address: Address) -> str:
     """Returns why an address can't be listened on, found out by trial, because gRPC's error does not say why; empty: it can be."""
     if address.path:
-        return _refusal_of_socket(address.path)
+        if accepts(str(address)):  # gRPC would silently replace the socket of the other program
+            return "another program listens there"
+        folder = Path(address.path).absolute().parent
+        return "" if os.access(folder, os.W_OK) else "its directory does not exist or can't be written"
+    why = ""
     try:
-        places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, place in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+            try:
+                with socket.socket(family, kind, protocol) as tried:
+                    tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    tried.bind(place)
+                return ""
+            except OSError as error:
+                why = error.strerror or str(error)
     except (socket.gaierror, UnicodeError):
-        return "the host name can't be resolved; name another address"
-    refused: dict[int, str] = {}
-    for family, kind, protocol, _, place in places:
-        try:
-            with socket.socket(family, kind, protocol) as tried:
-                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                tried.bind(place)
-            return ""
-        except OSError as error:
-            refused[error.errno or 0] = f"{error.strerror}; name another address"
-    first = errno.EADDRINUSE if errno.EADDRINUSE in refused else next(iter(refused))
-    return _HINTS.get(first, refused[first])
-
-
-def _refusal_of_socket(path: str) -> str:
-    """Returns the same of a Unix socket. gRPC would silently replace the socket of another program that listens there."""
-    folder = Path(path).absolute().parent
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        return "its directory does not exist or can't be written; name another path"
-    with socket.socket(socket.AF_UNIX) as tried:
-        tried.settimeout(1)
-        try:
-            tried.connect(path)
-        except (BlockingIOError, TimeoutError):
-            return _IN_USE  # a program listens, and its queue of connections is full
-        except OSError:
-            return ""  # no program listens; any other problem is reported when the server listens
-    return _IN_USE
+        return "the host name can't be resolved"
+    return why

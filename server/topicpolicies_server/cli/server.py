@@ -13,25 +13,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from topicpolicies.channels import open_channel
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1.service_pb2 import LogKind, WriterMode
+from topicpolicies.values import enum_name
 
 from ..escaping import printable
-from . import forms
 from .calls import calling, check
 from .exits import ExitCode, reporting
 from .rendering import show_columns
 from .settings import Settings, settings
-
-_LOGS = {
-    LogKind.LOG_KIND_EMBEDDED: "embedded, in a file of the server",
-    LogKind.LOG_KIND_PULSAR: "Pulsar, in each namespace's __change_events",
-    LogKind.LOG_KIND_MEMORY: "in memory: lost when the server ends",
-}
-_WRITERS = {
-    WriterMode.WRITER_MODE_SOLE: "sole: only this server writes",
-    WriterMode.WRITER_MODE_SHARED: "shared: brokers and other servers write too",
-    WriterMode.WRITER_MODE_EXCLUSIVE: "exclusive: one server at a time",
-    WriterMode.WRITER_MODE_READ_ONLY: "read-only: this server writes nothing",
-}
 
 
 def info(context: typer.Context) -> None:
@@ -45,16 +33,10 @@ def info(context: typer.Context) -> None:
     chosen = settings(context)
     with calling(chosen) as client:
         found = client.server_info()
-    if chosen.for_programs:
-        chosen.show(forms.of_message(found))
-        return
-    rows = (
-        ("version", found.version),
-        ("log", _LOGS.get(found.log, "unknown")),
-        ("cluster", found.cluster or "none, or not known yet"),
-        ("writers", _WRITERS.get(found.writer_mode, "unknown")),
-    )
-    show_columns((name, printable(value)) for name, value in rows)
+    if not chosen.shown(found):
+        log, writers = enum_name(LogKind.DESCRIPTOR, found.log), enum_name(WriterMode.DESCRIPTOR, found.writer_mode)
+        rows = {"version": found.version, "log": log.lower(), "cluster": found.cluster or "not known", "writers": writers.lower()}
+        show_columns((name, printable(value)) for name, value in rows.items())
 
 
 def health(
@@ -74,11 +56,9 @@ def health(
       topicpolicies health --service liveness
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen):
+    with reporting(chosen):
         status = status_of(chosen, service)
-    if chosen.for_programs:
-        chosen.show({"status": status})
-    else:
+    if not chosen.shown({"status": status}):
         typer.echo(status)
     if status != "SERVING":
         raise typer.Exit(ExitCode.UNAVAILABLE)
@@ -87,7 +67,7 @@ def health(
 def status_of(chosen: Settings, service: str) -> str:
     """Returns the status of a service by its name in gRPC's health service. An answer that does not come is a TopicPoliciesError."""
     check(chosen)
-    with closing(open_channel(grpc, chosen.server, None, chosen.tls_flags.of_client(), ())) as channel:
+    with closing(open_channel(grpc, chosen.server, None, chosen.tls, ())) as channel:
         request = health_pb2.HealthCheckRequest(service=service)
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(request, timeout=chosen.timeout_seconds)
@@ -100,7 +80,5 @@ def version(context: typer.Context) -> None:
     """Show the version of this program."""
     chosen = settings(context)
     found = metadata.version("topicpolicies")
-    if chosen.for_programs:
-        chosen.show({"version": found})
-    else:
+    if not chosen.shown({"version": found}):
         typer.echo(f"topicpolicies {found}")

@@ -6,14 +6,15 @@ What calls need is imported where it is used, so that help comes without it.
 from __future__ import annotations
 
 import enum
+import getpass
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,8 +22,9 @@ from ..core.names import full_topic
 from ..escaping import printable
 
 if TYPE_CHECKING:
-    from topicpolicies import Scope, Tls
+    from google.protobuf.message import Message
 
+    from topicpolicies import Scope, Tls
 
 REQUIRED = inspect.Parameter.empty
 """In place of a default: the parameter must be given."""
@@ -40,38 +42,31 @@ class Output(enum.Enum):
     YAML = "yaml"
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
-    """The names of topics, for commands whose results have them; for others, if the environment says so, as TABLE."""
+    """The names of topics, where a result has some; else as TABLE."""
 
 
 WIDE = ContextVar("WIDE", default=False)
 """Whether the form of the running command's results is ``Output.WIDE``."""
 
 
-class ScopeName(enum.Enum):
-    """The choices of an option that takes one scope."""
-
-    LOCAL = "local"
-    GLOBAL = "global"
-
-    @property
-    def scope(self) -> Scope.ValueType:
-        """The scope of the choice."""
-        from topicpolicies import Scope  # noqa: PLC0415
-
-        return Scope.Value(f"SCOPE_{self.name}")
+OneScope = Annotated[
+    Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")
+]
+Scopes = Annotated[
+    Literal["local", "global", "both"], typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")
+]
 
 
-class ScopeNames(enum.Enum):
-    """The choices of an option that takes one scope or both."""
+def scopes_of(name: str) -> tuple[Scope.ValueType, ...]:
+    """Returns the scopes that a choice names, such as ``both``."""
+    from topicpolicies import Scope  # noqa: PLC0415
 
-    LOCAL = "local"
-    GLOBAL = "global"
-    BOTH = "both"
+    return tuple(Scope.Value(f"SCOPE_{each.upper()}") for each in ("local", "global") if name in (each, "both"))
 
-    @property
-    def scopes(self) -> tuple[Scope.ValueType, ...]:
-        """The scopes of the choice."""
-        return tuple(each.scope for each in ScopeName if self.value in (each.value, "both"))
+
+def scope_of(name: str) -> Scope.ValueType:
+    """Returns the scope that a choice names."""
+    return scopes_of(name)[0]
 
 
 class WrongUsage(typer.BadParameter):
@@ -93,44 +88,64 @@ def full_namespace(text: str) -> str:
     return f"public/{text}" if text and "/" not in text else text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFlags:
-    """The global options of TLS for the connection to a server. For ``serve`` the certificate and key are the server's own."""
+def with_port(server: str) -> str:
+    """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
+    if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
+        return f"{server}:6680"
+    return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
 
-    use: bool | None = None
-    """Whether to use TLS; None: only to other machines."""
-    ca_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    server_name: str | None = None
 
-    def of_client(self) -> bool | Tls | None:
-        """Returns the TLS of a connection to a server, as ``Client`` takes it."""
-        from topicpolicies import Tls  # noqa: PLC0415
+def _default_actor() -> str:
+    """Returns the login name; empty: there is none."""
+    try:
+        return getpass.getuser().encode(errors="replace").decode()
+    except (OSError, KeyError, ImportError):
+        return ""
 
-        if (self.certificate_file is None) != (self.key_file is None):
-            raise WrongUsage("--tls-certificate and --tls-key belong together.")
-        if self.ca_file is None and self.certificate_file is None and self.server_name is None:
-            return self.use
-        if self.use is False:
-            raise WrongUsage("--no-tls contradicts the other TLS options.")
-        return Tls(ca_file=self.ca_file, certificate_file=self.certificate_file, key_file=self.key_file, server_name=self.server_name)
+
+def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
+
+
+_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
+_TLS = "Use TLS or not; by default only for servers on other machines."
+_ACTOR = "Who makes a change, for the log; by default your login name."
+_READ_ANEW = "A file with your token; read again when it changes."
+_NAME = "The name in the server's certificate."
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values of the global options."""
+    """The values of the global options: each field is one."""
 
-    server: str
-    output: Output = Output.TABLE
-    timeout_seconds: float = 30.0
-    tls_flags: TlsFlags = TlsFlags()
-    actor: str = ""
-    """Who requests a change, for the log; empty: unknown."""
-    reason: str = ""
-    """Why a change is requested, for the log."""
-    token_file: Path | None = None
-    """The file of the bearer token that every call sends; None: there is no token."""
+    server: Annotated[
+        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
+    ] = "localhost:6680"
+    output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
+    timeout_seconds: Annotated[
+        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
+    ] = 30.0
+    actor: Annotated[str, _option("ACTOR", "NAME", _ACTOR, "--actor", show_default=False)] = field(default_factory=_default_actor)
+    reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = ""
+    token_file: Annotated[Path | None, _option("TOKEN_FILE", "FILE", _READ_ANEW, "--token-file")] = None
+    use_tls: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None
+    tls_ca: Annotated[Path | None, _option("CLIENT_TLS_CA", "FILE", "The authorities that are trusted, PEM.", "--tls-ca")] = None
+    tls_certificate: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", "Your certificate, PEM.", "--tls-certificate")] = None
+    tls_key: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None
+    tls_server_name: Annotated[str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", _NAME, "--tls-server-name")] = None
+
+    @property
+    def tls(self) -> bool | Tls | None:
+        """The TLS of a connection to a server, as ``Client`` takes it."""
+        from topicpolicies import Tls  # noqa: PLC0415
+
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise WrongUsage("--tls-certificate and --tls-key belong together.")
+        if self.tls_ca is None and self.tls_certificate is None and self.tls_server_name is None:
+            return self.use_tls
+        if self.use_tls is False:
+            raise WrongUsage("--no-tls contradicts the other TLS options.")
+        return Tls(ca_file=self.tls_ca, certificate_file=self.tls_certificate, key_file=self.tls_key, server_name=self.tls_server_name)
 
     @property
     def json(self) -> bool:
@@ -142,22 +157,26 @@ class Settings:
         """Whether results are printed as JSON or YAML."""
         return self.output in (Output.JSON, Output.YAML)
 
-    def show(self, document: dict[str, Any]) -> None:
+    def show(self, told: Message | dict[str, Any]) -> None:
         """Prints one document for programs."""
         from . import forms  # noqa: PLC0415
 
+        document = told if isinstance(told, dict) else forms.of_message(told)
         typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
+
+    def shown(self, told: Message | dict[str, Any], topics: Iterable[str] = ()) -> bool:
+        """Prints a result for programs, or the names of its topics; returns whether it did: people are shown something else."""
+        if self.for_programs:
+            self.show(told)
+            return True
+        names = dict.fromkeys(filter(None, topics)) if self.output is Output.NAME else ()
+        for topic in names:
+            typer.echo(printable(topic))
+        return bool(names)
 
     def note(self, text: str) -> None:
         """Prints a note on standard error."""
         typer.echo(json.dumps({"note": text}, ensure_ascii=False) if self.json else printable(text), err=True)
-
-    def show_names(self, topics: Iterable[str]) -> bool:
-        """Prints each topic once if names are what is to be printed; returns whether they are."""
-        if self.output is Output.NAME:
-            for topic in dict.fromkeys(filter(None, topics)):
-                typer.echo(printable(topic))
-        return self.output is Output.NAME
 
 
 def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:
@@ -166,13 +185,6 @@ def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, An
     run.__annotations__ = {each.name: each.annotation for each in made} | {"return": None}
     run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]  # what Typer reads
     return run
-
-
-def with_port(server: str) -> str:
-    """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
-    if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
-        return f"{server}:6680"
-    return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
 
 
 def settings(context: typer.Context) -> Settings:

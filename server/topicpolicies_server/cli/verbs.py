@@ -15,7 +15,7 @@ import typer
 
 from ..declared.definition import unit_of
 from .fields import FIELDS, Flag, Row
-from .settings import REQUIRED, ScopeName, Topic, WrongUsage, settings, with_parameters
+from .settings import REQUIRED, Topic, WrongUsage, scope_of, settings, with_parameters
 
 _DELAYED = "delayed_delivery_enabled"
 """The field of the only command that sets several fields together: ``endpoints`` has their names."""
@@ -40,7 +40,7 @@ def function_of(command: str) -> Callable[..., None]:
         from .endpoints import ENDPOINTS  # noqa: PLC0415
 
         chosen = settings(context)
-        scope = ScopeName.GLOBAL if is_global else ScopeName.LOCAL
+        scope = scope_of("global" if is_global else "local")
         key = given.pop("key", "")
         path = name if action == "get" else _path(name, row, key)
         assignments = _assignments(path, row, given) if action == "set" else {}
@@ -53,7 +53,7 @@ def function_of(command: str) -> Callable[..., None]:
             values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
             mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
-            client.update(topic, values, mask=mask, scope=scope.scope, actor=chosen.actor, reason=chosen.reason)
+            client.update(topic, values, mask=mask, scope=scope, actor=chosen.actor, reason=chosen.reason)
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
     parameters: list[tuple[str, Any, Any]] = [
@@ -128,11 +128,11 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     return found
 
 
-def _found(client: Any, topic: str, scope: ScopeName, name: str, key: str, *, applied: bool) -> str:
+def _found(client: Any, topic: str, scope: int, name: str, key: str, *, applied: bool) -> str:
     """Returns the lines of a value as pulsar-admin prints it. ``key``: that of the map's entry."""
     from .endpoints import json_of  # noqa: PLC0415
 
-    document = client.effective(topic) if applied else client.get(topic, scope=scope.scope)
+    document = client.effective(topic) if applied else client.get(topic, scope=scope)
     if not document.HasField("policies"):
         _check_exists(client, topic)
     family = "subscription_policies" if key else "delayed_delivery" if name == _DELAYED else name

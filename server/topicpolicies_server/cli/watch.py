@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from topicpolicies import Violation, Watch, WatchEvent, WatchMode
+from topicpolicies import Violation, Watch, WatchMode
 
 from ..core.names import full_topic
 from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
-from .documents import Scopes
 from .events import line
 from .exits import deferring
 from .rendering import show_folded
-from .settings import ScopeNames, settings
-
-
-class ModeName(enum.Enum):
-    """The choices of ``--mode``."""
-
-    LATEST = "latest"
-    EVERY = "every"
-
-
-_RESUME = "The file of the place to continue from; kept up to date, need not exist."
-ResumeOption = Annotated[Path | None, typer.Option("--resume-file", metavar="FILE", dir_okay=False, help=_RESUME)]
-UntilSynced = Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")]
+from .settings import Scopes, scopes_of, settings
 
 
 def watch(
     context: typer.Context,
-    targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="Topics, and namespaces as tenant/namespace.")],
-    mode: Annotated[ModeName, typer.Option("--mode", help="The newest states, or every change.")] = ModeName.LATEST,
-    scope: Scopes = ScopeNames.BOTH,
-    resume_file: ResumeOption = None,
-    until_synced: UntilSynced = False,
+    targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
+    mode: Annotated[
+        Literal["latest", "every", "history"],
+        typer.Option("--mode", help="The newest states, every change, or every event that the history of namespaces has."),
+    ] = "latest",
+    scope: Scopes = "both",
+    resume_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume-file",
+            metavar="FILE",
+            dir_okay=False,
+            help="The file of the place to continue from; kept up to date, need not exist.",
+        ),
+    ] = None,
+    until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
     include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
     """Follow topics and namespaces: their documents, then changes.
@@ -59,39 +56,48 @@ def watch(
           --output json
       topicpolicies watch public/default \\
           --mode every --resume-file changes.token --output json >> changes.jsonl
+      topicpolicies watch public/default \\
+          --mode history --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets(targets)
-    place = ResumeFile(resume_file)
+    if mode == "history" and (topics or scope != "both"):
+        raise typer.BadParameter("The history is that of namespaces, in both scopes.", param_hint="--mode")
     with calling(chosen) as client:
-        tokens = place.load()
+        tokens = _load(resume_file)
+        _save(resume_file, tokens)  # so that no watch begins whose place can't be kept
         synced = set(tokens)
 
-        def show(event: WatchEvent) -> None:
+        def show(event: Any) -> None:
             snapshot = event.namespace not in synced
+            content = event.WhichOneof("content")
             if chosen.for_programs:
                 told = forms.of_message(event)
-                if event.HasField("change"):
+                if content == "change":
                     told["change"]["snapshot"] = snapshot
                 chosen.show(told)
             elif (said := line(event, snapshot=snapshot)) is not None:
                 show_folded(said)
-            if event.bookmark.synced:
+            if content == "bookmark" and event.bookmark.synced:
                 synced.add(event.namespace)
-            elif event.HasField("reset"):
+            elif content == "reset":
                 synced.discard(event.namespace)
 
-        watched = client.watch(
-            topics=topics,
-            namespaces=namespaces,
-            scopes=scope.scopes,
-            mode=WatchMode.Value(f"WATCH_MODE_{mode.name}"),
-            resume_tokens=tokens,
-            until_synced=until_synced,
-            include_previous=include_previous or not chosen.for_programs,
-            patience=chosen.timeout_seconds,
-        )
-        follow(watched, place, show)
+        watched: Watch[Any]
+        if mode == "history":
+            watched = client.watch_history(namespaces, positions=tokens, until_synced=until_synced, patience=chosen.timeout_seconds)
+        else:
+            watched = client.watch(
+                topics=topics,
+                namespaces=namespaces,
+                scopes=scopes_of(scope),
+                mode=WatchMode.Value(f"WATCH_MODE_{mode.upper()}"),
+                resume_tokens=tokens,
+                until_synced=until_synced,
+                include_previous=include_previous or not chosen.for_programs,
+                patience=chosen.timeout_seconds,
+            )
+        _follow(watched, resume_file, show)
 
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -103,53 +109,35 @@ def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
     return topics, namespaces
 
 
-class ResumeFile:
-    """Keeps the place of a watch in a file; without a path it keeps nothing."""
+def _load(path: Path | None) -> dict[str, str]:
+    """Returns the tokens from which to continue, by namespace; none: the watch begins anew."""
+    text = read_text(path) if path is not None and path.exists() else "{}"
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(token, str) for token in found.values()):
+        told = "The file has no place of a watch: name another one, or remove it to begin with the present documents."
+        raise wrong(Violation(name_of(path or Path()), "MALFORMED_TOKEN", told))
+    return found
 
-    def __init__(self, path: Path | None) -> None:
-        """Checks that the directory can be written, so that no watch begins whose place can't be kept."""
-        self._path = path
-        if path is not None:
-            try:
-                self._replace(None)
-            except OSError as error:
-                raise typer.BadParameter(f"{path} can't be written: {error.strerror}.", param_hint="--resume-file") from None
 
-    def load(self) -> dict[str, str]:
-        """Returns the tokens from which to continue, by namespace; none: the watch begins anew."""
-        if self._path is None or not self._path.exists():
-            return {}
-        text = read_text(self._path)
+def _save(path: Path | None, tokens: dict[str, str]) -> None:
+    """Writes the place up to which all output is written and flushed, atomically: a reader finds the old tokens or the new ones."""
+    if path is None:
+        return
+    with tempfile.NamedTemporaryFile("w", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False) as file:
         try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict) or not all(isinstance(token, str) for token in found.values()):
-            told = "The file has no place of a watch: name another one, or remove it to begin with the present documents."
-            raise wrong(Violation(name_of(self._path), "MALFORMED_TOKEN", told))
-        return found
-
-    def save(self, tokens: dict[str, str]) -> None:
-        """Writes the place up to which all output is written and flushed, if there is one."""
-        if self._path is not None and tokens:
-            self._replace(json.dumps(tokens) + "\n")
-
-    def _replace(self, text: str | None) -> None:
-        """Replaces the file atomically: a reader finds the old token or the new one. ``None``: only checks that files can be made there."""
-        assert self._path is not None
-        handle, name = tempfile.mkstemp(dir=self._path.absolute().parent, prefix=f".{self._path.name}.")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text or "")
-                file.flush()
-                os.fsync(file.fileno())
-            if text is not None:
-                Path(name).replace(self._path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+            file.write(json.dumps(tokens) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except OSError:
+            Path(file.name).unlink()
+            raise
 
 
-def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) -> None:
+def _follow(watch: Watch[Any], place: Path | None, show: Callable[[Any], object]) -> None:
     """Shows the events of a watch until it ends, or until Ctrl-C, and keeps its place.
 
     An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
@@ -161,8 +149,9 @@ def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) 
                 show(event)
                 reached = events.resume_tokens
                 if event.WhichOneof("content") == "bookmark":
-                    place.save(reached)
+                    _save(place, reached)
         finally:
-            place.save(reached)
+            if reached:
+                _save(place, reached)
     if interrupted():
         raise typer.Exit

@@ -1,4 +1,4 @@
-"""What the Protobuf definition says of a field: its unit, by its name, and what it means if it is unset, 0 or -1, by its comment.
+"""What the Protobuf definition says of a field: its comment, its unit, by its name, and whether it may be -1, by its comment.
 
 The comments are in ``fields.json``, which ``proto/generate.py`` writes.
 """
@@ -21,13 +21,8 @@ _UNITS = {
     "megabytes": re.compile("_mb$"),
     "bytes": re.compile("bytes?$|^(compaction_threshold|max_message_size|limit_size)$"),
 }
-_SAYS = {
-    "unset": re.compile(r"(?:Unset|Empty|UNSPECIFIED): (.+?)\.(?: |$)"),
-    "0": re.compile(r"\b0 (?:or -1 )?(?:is )?((?:no |as )?\w[^.;,]*)"),
-    "-1": re.compile(r"(?:-1|negative) is ([^.;,]+)"),
-    "left out": re.compile(r"(?:Left out in an update: ([^.;,]+)|(Must be given)) ?"),
-}
-"""How the comments of the definition say what a field means if it has no value, or a special one."""
+_MINUS_ONE = re.compile("(?:-1|negative) is ")
+"""How the comments of the definition say that a field may be -1."""
 
 
 def unit_of(name: str) -> str:
@@ -46,8 +41,6 @@ def comment_of(full_name: str) -> str:
     return _comments().get(full_name, "")
 
 
-def meanings(field: FieldDescriptor) -> dict[str, str]:
-    """Returns what it means if a field is ``unset``, ``0``, ``-1``, or ``left out`` of a new object, where the definition says so."""
-    comment = comment_of(f"{field.containing_type.name}.{field.name}") if field.containing_type is not None else ""
-    found = {name: pattern.search(comment) for name, pattern in _SAYS.items()}
-    return {name: each[1] or each[2] for name, each in found.items() if each is not None}
+def may_be_infinite(field: FieldDescriptor) -> bool:
+    """Whether -1 means something in a field, which is that there is no limit."""
+    return bool(_MINUS_ONE.search(comment_of(f"{getattr(field.containing_type, 'name', '')}.{field.name}")))

@@ -33,7 +33,6 @@ STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
 _MOST_OWNER = 256
 _T = TypeVar("_T")
 _SCOPES = {"local": SCOPE_LOCAL, "global": SCOPE_GLOBAL}
-_HALF = "half of a character (a surrogate without its other half)"
 
 
 def name_of(path: FilePath) -> str:
@@ -211,20 +210,24 @@ class _Parser:
         if root.get("version") != VERSION or isinstance(root.get("version"), bool):
             self._wrong(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
         namespaces = [self._full_name(parse_namespace, each, root, "namespaces") for each in self._list(root, "namespaces")]
-        entries = self._list(root, "policies")
-        found = tuple(each for index, entry in enumerate(entries) for each in self._declaration(entry, entries, index))
-        bounds = self._list(root, "constraints")
-        constraints = tuple(each for index, entry in enumerate(bounds) for each in self._constraints(entry, bounds, index))
+        entries = self._entries(root, "policies", "topic", "pattern", "scope", "set")
+        found = tuple(each for entry in entries for each in self._declaration(entry))
+        constraints = tuple(each for entry in self._entries(root, "constraints", "pattern", "fields") for each in self._constraints(entry))
         owner = root.get("owner", "")
         if not isinstance(owner, str) or len(owner) > _MOST_OWNER:
             self._wrong(root, "owner", "WRONG_TYPE", f"owner: is a text of at most {_MOST_OWNER} characters.")
         return Declared(tuple(dict.fromkeys(namespaces)), found, str(owner), constraints)
 
-    def _declaration(self, entry: Any, entries: Any, index: int) -> Iterator[Declaration]:
-        if not isinstance(entry, Mapping):
-            self._wrong(entries, index, "WRONG_TYPE", "An entry has topic: or pattern:, and set:.")
-            return
-        self._check_keys(entry, "topic", "pattern", "scope", "set")
+    def _entries(self, root: Mapping[Any, Any], key: str, *known: str) -> Iterator[Mapping[Any, Any]]:
+        entries = self._list(root, key)
+        for index, entry in enumerate(entries):
+            if isinstance(entry, Mapping):
+                self._check_keys(entry, *known)
+                yield entry
+            else:
+                self._wrong(entries, index, "WRONG_TYPE", f"An entry is a mapping with the keys {', '.join(known)}.")
+
+    def _declaration(self, entry: Mapping[Any, Any]) -> Iterator[Declaration]:
         pattern = "pattern" in entry
         key = "pattern" if pattern else "topic"
         if pattern == ("topic" in entry):
@@ -237,11 +240,7 @@ class _Parser:
         if scope is not None:
             yield Declaration(topic, pattern, scope, values, paths, self._place(entry, key))
 
-    def _constraints(self, entry: Any, entries: Any, index: int) -> Iterator[Constraint]:
-        if not isinstance(entry, Mapping):
-            self._wrong(entries, index, "WRONG_TYPE", "An entry has pattern: and fields:.")
-            return
-        self._check_keys(entry, "pattern", "fields")
+    def _constraints(self, entry: Mapping[Any, Any]) -> Iterator[Constraint]:
         pattern = self._full_name(parse_topic, entry.get("pattern", ""), entry, "pattern")
         fields = entry.get("fields")
         if not isinstance(fields, Mapping):
@@ -285,10 +284,8 @@ class _Parser:
                 clears = value is None or value in ([], {})
                 assign(TopicPolicies() if clears else values, target, structured(target.value, value, target.path))
                 unset += [target.path] if clears else []
-            except ValueProblem as problem:
-                self._wrong(wanted, name, problem.reason, str(problem))
-            except UnicodeEncodeError:
-                self._wrong(wanted, name, "WRONG_VALUE", f"{_text(name)} has {_HALF}.")
+            except ValueError as problem:  # also half of a character
+                self._wrong(wanted, name, problem.reason if isinstance(problem, ValueProblem) else "WRONG_VALUE", str(problem))
         return values, (*(path for path, _ in lines(values)), *unset)
 
     def _full_name(self, check: Callable[[str], object], value: object, node: Any, key: str) -> str:
@@ -296,10 +293,8 @@ class _Parser:
         try:
             text.encode()
             return str(check(full_topic(text) if check is parse_topic and isinstance(value, str) else text))
-        except PolicyError as error:
-            self._wrong(node, key, "MALFORMED_NAME", error.message)
-        except UnicodeEncodeError:
-            self._wrong(node, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
+        except (PolicyError, UnicodeEncodeError) as error:
+            self._wrong(node, key, "MALFORMED_NAME", str(error))
         return ""
 
     def _list(self, node: Any, key: str) -> Sequence[Any]:

@@ -13,7 +13,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topicpolicies import REDACTED, PolicyDocument, Scope, TopicPolicies, TopicPoliciesError, delete_request, update_request
+from topicpolicies import (
+    REDACTED,
+    OutcomeUnknown,
+    PolicyDocument,
+    Scope,
+    TopicPolicies,
+    TopicPoliciesError,
+    delete_request,
+    update_request,
+)
 from topicpolicies.masks import Path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.requests import ChangeOptions
@@ -62,6 +71,18 @@ class Step:
     def named(self) -> dict[str, Any]:
         """The document, for programs."""
         return {"topic": self.document.topic, "scope": scope_name(self.document)}
+
+    @property
+    def state(self) -> str:
+        """What has become of the step: ``done``, ``failed``, ``unknown`` (whether it was made), ``not sent``."""
+        if self.error is None:
+            return "done" if self.version else "not sent"
+        return "unknown" if isinstance(self.error, OutcomeUnknown) else "failed"
+
+    def json(self) -> dict[str, Any]:
+        """Returns what the step is to change, for programs."""
+        action = {"version": self.document.version, "action": "delete" if self.deletes else "update", "update_mask": list(self.mask)}
+        return self.named | action | {"differences": [each.json() for each in self.differences(raw=True)]}
 
     def differences(self, *, raw: bool = False) -> list[Difference]:
         """Returns the leaves that the step changes. A secret that is replaced looks the same before and after."""

