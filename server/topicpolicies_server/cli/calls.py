@@ -1,7 +1,9 @@
-"""Calls of a server: a client with the global options. On standard error it notes what the server could not confirm."""
+"""Calls of a server: a client with the global options. On standard error it notes that it waits, and what the server could not confirm."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +16,13 @@ from grpc import StatusCode
 from topicpolicies import Client, TokenFile, TopicPoliciesError
 from topicpolicies.addresses import is_local, places_of
 
+from ..escaping import printable
 from . import forms
 from .exits import accepts, reporting
 from .settings import Settings
 
+SILENT_SECONDS = 3.0
+"""How long a command waits before it says so at a terminal."""
 _START_SECONDS = 1.0
 """How long a server on this machine may take to begin to listen."""
 _UNCONFIRMED = "topicpolicies-unconfirmed-since"
@@ -51,10 +56,11 @@ def _noting(method: Any, chosen: Settings, noted: set[str]) -> Callable[..., Any
     """Returns a method of a stub, which answers with one message, that notes on standard error, once, that answers are not confirmed."""
 
     def call(request: Any, **options: Any) -> Any:
-        answer, about = method.with_call(request, **options)
+        with _noting_that_it_waits(chosen, noted):
+            answer, about = method.with_call(request, **options)
         since = dict(about.trailing_metadata() or ()).get(_UNCONFIRMED)
-        if since and not noted:
-            noted.add(since)
+        if since and _UNCONFIRMED not in noted:
+            noted.add(_UNCONFIRMED)
             moment = datetime.fromisoformat(since)
             shown = moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
             told = f"The server has not reached the change log since {shown}: there may be newer changes than these."
@@ -63,6 +69,25 @@ def _noting(method: Any, chosen: Settings, noted: set[str]) -> Callable[..., Any
         return answer
 
     return call
+
+
+@contextmanager
+def _noting_that_it_waits(chosen: Settings, noted: set[str]) -> Iterator[None]:
+    told = f"Waiting for {printable(chosen.server)}, for {chosen.timeout_seconds:g} s at most (--timeout) ..."
+
+    def note() -> None:
+        if told not in noted:
+            noted.add(told)
+            typer.echo(told, err=True)
+
+    timer = threading.Timer(SILENT_SECONDS, note)
+    timer.daemon = True
+    if sys.stderr.isatty() and not chosen.for_programs:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def check(chosen: Settings) -> None:
