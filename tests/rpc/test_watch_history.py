@@ -115,10 +115,10 @@ async def test_an_entry_has_the_event_as_it_stands_in_the_log(start: Start) -> N
 async def test_a_gap_behind_all_events_is_sent_once(start: Start, tmp_path: Path) -> None:
     async with start() as serving:
         await serving.write([1])
-    with closing(file.prepare(tmp_path / "history.db")) as connection:
-        (log,) = {log for log, _ in file.extents(connection)[NAMESPACE].streams}
+    with closing(file.open_file(tmp_path / "history.db")) as opened:
+        (log,) = {log for log, _ in opened.extents()[NAMESPACE].streams}
         hole = Stream(NAMESPACE, log, 0), "~"
-        file.add_gap(connection, Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
+        opened.write((), [Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,))], {})
     async with start() as serving:
         watch = serving.watch()
         events = [event for event in await watch.until_synced() if not event.HasField("status")]
