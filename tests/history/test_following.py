@@ -10,7 +10,7 @@ import pytest
 
 from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.history import Bounds, History, open_history
-from topicpolicies_server.history.entries import Gap, GapReason
+from topicpolicies_server.history.entries import Gap
 from topicpolicies_server.history.file import BEGINNING, Piece, Recorded, Stretch, UnknownLog
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, trim, update
@@ -155,10 +155,6 @@ async def test_after_the_end_of_a_replaced_log_follow_a_gap_and_the_new_log(hist
     assert not stretch.pieces and stretch.whole and not stretch.more
 
 
-async def test_an_empty_history_is_whole(history: History) -> None:
-    assert await stretch_after(history) == Stretch([], BEGINNING, more=False, whole=True)
-
-
 async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_removed(history: History) -> None:
     woken: list[int] = []
 
@@ -173,7 +169,3 @@ async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_r
     history.unlisten(NAMESPACE, wake)
     reader.read(update(3, 3))
     assert len(woken) == 2
-
-
-def test_gap_reasons_have_their_public_names() -> None:
-    assert [reason.name for reason in GapReason] == ["COMPACTED", "LOG_REPLACED", "OVERRUN", "TRIMMED"]

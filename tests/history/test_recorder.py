@@ -57,57 +57,37 @@ def read(sink: Sink, known: Extent, log: Log, *rows: int) -> Sink:
     return sink
 
 
-def nothing() -> Extent:
-    """Returns the extent of an empty history."""
-    return Extent()
+LAST = BEGIN + 5_500
+"""When the log was followed before."""
 
 
-def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a_gap() -> None:
-    sink = read(Sink(), nothing(), Log(complete=""), 1, 2, 3)
-    assert (sink.rows, sink.gaps) == ([1, 2, 3], [])
-
-
-def test_events_that_are_recorded_already_are_not_recorded_again() -> None:
-    sink = read(Sink(), extent(3), Log(complete=""), 1, 2, 3, 4, 5)
-    assert (sink.rows, sink.gaps) == ([4, 5], [])
-
-
-def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_beginning() -> None:
-    sink = read(Sink(), nothing(), Log(complete=position(4)), 2, 4, 5, 6)
-    assert sink.rows == [2, 4, 5, 6]
-    assert sink.gaps == [(None, NOW, GapReason.COMPACTED)]
-
-
-def test_events_compacted_away_between_two_openings_are_a_gap_with_its_times() -> None:
-    sink = read(Sink(), extent(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
-    assert sink.rows == [8, 9, 10]
-    assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
-
-
-def test_a_gap_has_a_beginning_before_its_end_although_the_clock_was_set_back_meanwhile() -> None:
-    sink = read(Sink(), extent(5, followed=NOW + 10**8), Log(complete=position(9)), 8)
-    assert sink.gaps == [(NOW - 1, NOW, GapReason.COMPACTED)]
-
-
-def test_a_compaction_that_removed_nothing_unrecorded_leaves_no_gap() -> None:
-    assert read(Sink(), extent(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
-    assert read(Sink(), extent(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
-    assert read(Sink(), extent(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
-
-
-def test_a_log_whose_compaction_is_unknown_has_a_gap_at_each_opening() -> None:
-    assert read(Sink(), extent(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
-
-
-def test_a_log_that_was_replaced_is_a_gap() -> None:
-    sink = read(Sink(), extent(5, log="older"), Log("newer", complete=""), 1, 2)
-    assert sink.rows == [1, 2]
-    assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
+@pytest.mark.parametrize(
+    ("known", "log", "read_rows", "recorded", "since"),
+    [
+        pytest.param(Extent(), Log(), [1, 2, 3], [1, 2, 3], [], id="never compacted"),
+        pytest.param(extent(3), Log(), [1, 2, 3, 4, 5], [4, 5], [], id="recorded before"),
+        pytest.param(Extent(), Log(complete=position(4)), [2, 4, 5], [2, 4, 5], [None], id="compacted before it was first read"),
+        pytest.param(extent(5), Log(complete=position(9)), [3, 5, 8, 9, 10], [8, 9, 10], [LAST], id="compacted between two openings"),
+        pytest.param(extent(5), Log(complete=position(9)), [3, 8], [8], [LAST], id="the same, and nothing came since"),
+        pytest.param(
+            extent(5, followed=NOW + 10**8), Log(complete=position(9)), [8], [8], [NOW - 1], id="the same, and the clock was set back"
+        ),
+        pytest.param(extent(5), Log(complete=position(9)), [2, 6, 7, 8, 9, 10], [6, 7, 8, 9, 10], [], id="nothing unrecorded was removed"),
+        pytest.param(extent(9), Log(complete=position(7)), [2, 7, 8, 9], [], [], id="only what is recorded was removed"),
+        pytest.param(extent(2), Log(complete=None), [1, 2, 3], [3], [LAST], id="it is not known what was removed"),
+    ],
+)
+def test_what_an_opening_records_and_the_gap_before_it(
+    known: Extent, log: Log, read_rows: list[int], recorded: list[int], since: list[int | None]
+) -> None:
+    sink = read(Sink(), known, log, *read_rows)
+    assert sink.rows == recorded
+    assert sink.gaps == [(each, NOW, GapReason.COMPACTED) for each in since]
 
 
 def test_a_log_that_gets_its_identity_when_it_is_created_is_recorded_with_that_identity() -> None:
     sink, log = Sink(), Log("nothing yet", complete="")
-    opening = reader(sink, nothing(), log)
+    opening = reader(sink, Extent(), log)
     opening.recorder.caught_up()
     log.identity = "created"
     opening.read(update(1, 1))
@@ -117,16 +97,9 @@ def test_a_log_that_gets_its_identity_when_it_is_created_is_recorded_with_that_i
 
 def test_times_never_go_back_and_are_never_in_the_future() -> None:
     sink = Sink()
-    opening = reader(sink, nothing(), Log())
+    opening = reader(sink, Extent(), Log())
     opening.read(update(1, 1, at=BEGIN + 9_000), update(2, 2, at=BEGIN), update(3, 3, at=NOW + 10**9), update(4, 4, at=BEGIN + 10_000))
     assert [each.at for each in sink.noted] == [BEGIN + 9_000, BEGIN + 9_000, NOW, NOW]
-
-
-def test_each_partition_has_its_own_time() -> None:
-    sink = Sink()
-    opening = reader(sink, nothing(), Log(partitions=2))
-    opening.read(update(5, 1, name="a", partition=0), update(1, 2, name="b", partition=1))
-    assert [each.at for each in sink.noted] == [BEGIN + 5_000, BEGIN + 1_000]
 
 
 def test_foreign_entries_leave_no_gap_and_unreadable_entries_are_recorded() -> None:
@@ -141,7 +114,7 @@ def test_foreign_entries_leave_no_gap_and_unreadable_entries_are_recorded() -> N
 
 def test_the_recorder_records_that_a_log_is_followed_until_it_is_closed() -> None:
     sink = Sink()
-    opening = reader(sink, nothing(), Log())
+    opening = reader(sink, Extent(), Log())
     opening.recorder.tick()
     assert sink.follows == []
     opening.recorder.caught_up()
@@ -154,7 +127,7 @@ def test_the_recorder_records_that_a_log_is_followed_until_it_is_closed() -> Non
 def test_of_a_log_of_ours_without_an_event_the_history_says_nothing() -> None:
     sink, log = Sink(), Log()
     log.shared = False
-    opening = reader(sink, nothing(), log)
+    opening = reader(sink, Extent(), log)
     opening.recorder.caught_up()
     opening.recorder.tick()
     assert sink.follows == [], "any caller can name any number of such namespaces"
@@ -182,14 +155,3 @@ def test_after_a_failure_the_next_opening_records_what_is_missing() -> None:
     log.failing = ""
     read(sink, known, log, *range(1, 15))
     assert (sink.rows, sink.gaps) == (list(range(6, 15)), [])
-
-
-def test_listeners_are_notified_once_for_all_events_that_are_noted_at_a_time() -> None:
-    notified: list[None] = []
-    known = nothing()
-    known.listeners.add(lambda: notified.append(None))
-    opening = reader(Sink(), known, Log(complete=""))
-    opening.recorder.noted([opening.taken(update(row, row)) for row in range(1, 9)])
-    assert len(notified) == 1
-    opening.recorder.noted([opening.taken(update(8, 8))])
-    assert len(notified) == 1, "the event is recorded already"

@@ -152,21 +152,6 @@ async def test_events_that_do_not_fit_are_a_gap_even_before_a_later_event_fits(
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 2_000, BEGIN + 2_001)]
 
 
-async def test_the_next_opening_records_the_gap_of_events_that_did_not_fit(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = await reader_of(history)
-    first.read(update(1, 1))
-    await history.page(Query(NAMESPACE))
-    monkeypatch.setattr(history._writer, "_backlog_bytes", 0)
-    first.read(update(2, 2))
-    monkeypatch.undo()
-    second = await reader_of(history)  # before the first opening has reported its close
-    second.read(update(1, 1), update(2, 2), update(3, 3))
-    first.recorder.closed()
-    stretch = await history.stretch(NAMESPACE, Token("log", (position(1),)), 10)
-    assert [type(piece).__name__ for piece in stretch.pieces] == ["Gap", "Recorded"]
-    assert not stretch.whole
-
-
 @pytest.mark.parametrize(
     "change",
     [
