@@ -151,17 +151,3 @@ async def test_a_document_that_is_told_as_certain_is_the_one_that_there_was(path
             assert told == world.truth(name, at), f"{name} at {at - BEGIN}"
     await world.history.close()
     assert certain
-
-
-async def test_without_a_head_nothing_is_certain_that_only_the_head_would_tell(path: Path) -> None:
-    world = World(path, 0)
-    world.reader = await reader_of(world.history)
-    world.reader.read(update(1, 1, name="a", at=BEGIN), update(2, 2, name="b", at=BEGIN))
-    world.reader.recorder.caught_up()
-    await world.history.page(Query(NAMESPACE))
-    trim_oldest(path, 1)
-    world.now = BEGIN + 1_000
-    world.reader.recorder.closed()
-    with pytest.raises(PolicyError, match="COMPACTED"):
-        await world.history.past(NAMESPACE, key("a"), None, at=BEGIN + 500, followed=False)
-    await world.history.close()

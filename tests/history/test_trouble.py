@@ -158,6 +158,7 @@ async def test_events_that_do_not_fit_are_a_gap_even_before_a_later_event_fits(
         "entries SET after = zeroblob(length(after)) WHERE position = (SELECT max(position) FROM entries)",
         "entries SET at = at - 1",
         "entries SET previous = '0'",
+        "entries SET principal = 'eve'",
         "gaps SET until = until - 500",
         "namespaces SET trimmed_until = trimmed_until + 7",
     ],
@@ -239,28 +240,3 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
             await opened.close()
     assert refused > 10
     assert certain > 200
-
-
-@pytest.mark.parametrize(("principal", "claimed"), [("eve", ""), ("", "eve"), ("", "")])
-async def test_the_author_of_a_change_is_returned_as_it_was_written_or_not_at_all(path: Path, principal: str, claimed: str) -> None:
-    history = open_history(path, BOUNDS)
-    reader = await reader_of(history)
-    reader.read(update(1, 1))
-    placed = update(2, 2)
-    assert placed.event is not None and placed.event.stamp is not None
-    stamp = placed.event.stamp._replace(actor="alice", principal="alice", claimed="ceo")
-    reader.read(placed._replace(event=placed.event._replace(stamp=stamp)))
-    reader.recorder.caught_up()
-    page = await history.page(Query(NAMESPACE))
-    newest = page.entries[0]
-    assert (newest.actor, newest.principal, newest.claimed) == ("alice", "alice", "ceo")
-    await history.close()
-    which = max if not (principal or claimed) else min  # the entry with a principal, or the one without
-    with closing(sqlite3.connect(path)) as connection:
-        number = which(row[0] for row in connection.execute("SELECT id FROM entries"))
-        connection.execute("UPDATE entries SET principal = ?, claimed = ? WHERE id = ?", (principal, claimed, number))
-        connection.commit()
-    history = open_history(path, BOUNDS)
-    with pytest.raises(PolicyError, match="its file is damaged"):
-        await history.page(Query(NAMESPACE))
-    await history.close()

@@ -55,12 +55,6 @@ async def next_status(watch: Any) -> int:
 
 
 @pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
-@pytest.fixture
 async def asked(server: Server) -> AsyncIterator[Asked]:
     """Yields a client of the server with the embedded log."""
     async with grpc.aio.insecure_channel(server.address) as channel:

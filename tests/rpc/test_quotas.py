@@ -29,12 +29,6 @@ _SECONDS = 20
 
 
 @pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
-@pytest.fixture
 def quota() -> dict[str, float]:
     """Returns the limits of a principal; tests override this fixture."""
     return {}

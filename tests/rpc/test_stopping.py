@@ -41,12 +41,6 @@ STOPPING, UNKNOWN = (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN"), (grpc.Status
 
 
 @pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
-@pytest.fixture
 def limits() -> Limits:
     return replace(Limits(), drain_seconds=0.5, update_timeout_seconds=NEVER)
 
