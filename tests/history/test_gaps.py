@@ -51,6 +51,19 @@ async def test_a_document_is_uncertain_behind_a_gap_although_the_first_event_aft
             await history.past(NAMESPACE, KEY, after.view.head(KEY), at=BEGIN + at)
 
 
+async def test_before_the_first_entry_that_is_kept_there_is_what_it_met_however_many_gaps_came_since(history: History, path: Path) -> None:
+    reader = await reader_of(history)
+    reader.read(*(update(row, row) for row in range(1, 4)))
+    await history.page(Query(NAMESPACE))
+    trim(path, Bounds(1.5, 1 << 30), BEGIN + 3_000)
+    for number in range(MOST_GAPS + 1):
+        since = BEGIN + 10_000 + number * 1_000
+        reader.recorder._writer.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+        await history.page(Query(NAMESPACE, most=1))
+    past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 1_500)
+    assert past.version == position(1)
+
+
 async def test_a_gap_that_is_older_than_what_is_kept_is_told_as_trimmed_and_nothing_is_certain_in_it(
     history: History, path: Path, now: list[int]
 ) -> None:
