@@ -26,7 +26,6 @@ def test_the_write_ahead_log_does_not_stay_as_large_as_the_largest_commit(tmp_pa
     path = tmp_path / "some.db"
     create_private(path)
     with closing(connect(path, form)) as connection:
-        connection.create_function("checksum", -1, lambda *_: 0)
         prepare(connection, path, form)
         connection.execute("CREATE TABLE large (content BLOB)")
         connection.execute("INSERT INTO large VALUES (zeroblob(?))", (2 * JOURNAL_BYTES,))
@@ -64,7 +63,7 @@ def open_log(path: Path) -> None:
 
 
 def open_history(path: Path) -> None:
-    history.prepare(path).close()
+    history.open_file(path).close()
 
 
 @pytest.mark.parametrize("open_again", [open_log, open_history])

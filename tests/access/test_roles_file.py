@@ -19,7 +19,6 @@ from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.files import Reloader
 
-PATIENCE = 20.0
 GOOD = """
 superusers = ["admin"]
 
@@ -181,21 +180,6 @@ def replace(path: Path, content: str | bytes | None) -> None:
     new.rename(path)
 
 
-async def test_the_number_of_remembered_answers_is_bounded(roles: RolesFile) -> None:
-    for number in range(25_000):
-        roles.granted("reader", f"acme/n{number}")
-    assert roles._permissions.cache_info().currsize <= 10_000 and roles.granted("reader", "acme/n1") == {Permission.READ}
-
-
-async def test_a_file_that_changes_is_read_again(roles: RolesFile, path: Path) -> None:
-    assert Permission.READ in roles.granted("reader", "acme/stock")
-    replace(path, "")
-    await eventually(lambda: Permission.READ not in roles.granted("reader", "acme/stock"))
-    assert not roles.granted("admin", "acme/stock")
-    replace(path, GOOD)
-    await eventually(lambda: Permission.READ in roles.granted("admin", "acme/orders"))
-
-
 @pytest.mark.parametrize(
     ("content", "message"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
 )
@@ -211,12 +195,6 @@ async def test_an_invalid_file_leaves_the_former_roles_in_force_and_is_logged_on
     replace(path, GOOD.replace('"admin"', '"root"'))
     await eventually(lambda: Permission.READ not in roles.granted("admin", "acme/orders"))
     assert Permission.READ in roles.granted("root", "acme/orders")
-
-
-async def test_a_file_with_the_same_meaning_changes_nothing(roles: RolesFile, path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    replace(path, f"# the same\n{GOOD}")
-    await asyncio.sleep(0.1)
-    assert not caplog.records and Permission.READ in roles.granted("admin", "acme/orders")
 
 
 @pytest.mark.parametrize(

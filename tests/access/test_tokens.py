@@ -41,11 +41,6 @@ def refused(verifier: Tokens, shown: str) -> PolicyError:
     return error
 
 
-@pytest.mark.parametrize("role", [" alice", "alice\n", "a" * 257, "al\x1bice"])
-def test_the_error_about_a_role_names_everything_that_a_role_must_not_have(role: str) -> None:
-    assert "more than 256 characters, some that can't be printed, or blanks around it" in refused(tokens(), token(sub=role)).message
-
-
 def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
     assert ask(tokens(), token()) == Caller("alice", Way.TOKEN)
     assert ask(tokens(), token(exp=NOW + 3600)) == Caller("alice", Way.TOKEN, expires_at=NOW + 3600)
@@ -139,16 +134,6 @@ def test_long_roles_and_roles_of_other_scripts_are_accepted(role: str) -> None:
     assert ask(tokens(), _any_token({"sub": role})).principal == role
 
 
-@pytest.mark.parametrize("header", [{"alg": "HS256", "crit": ["exp"]}, {"alg": "HS256", "crit": []}, {"alg": "HS256", "b64": False}])
-def test_header_parameters_that_are_not_supported_are_refused(header: dict[str, object]) -> None:
-    assert refused(tokens(), signed(header, {"sub": "alice"})).reason is Reason.CREDENTIALS_INVALID
-
-
-@pytest.mark.parametrize("shown", ["a", ".", "..", "...", "a.b", "a.b.c", "a.b.c.d", "é.é.é", "=.=.=", "bnVsbA.bnVsbA.", "WzFd.WzFd.WzFd"])
-def test_garbage_is_refused(shown: str) -> None:
-    assert refused(tokens(), shown).reason is Reason.CREDENTIALS_INVALID
-
-
 @given(st.text() | st.binary().map(part) | st.lists(st.binary(max_size=40).map(part), min_size=3, max_size=3).map(".".join))
 def test_arbitrary_text_is_refused_and_never_fails_in_another_way(shown: str) -> None:
     try:
@@ -168,15 +153,6 @@ def test_a_changed_token_never_names_another_role(data: st.DataObject) -> None:
         assert ask(tokens(), changed).principal == "alice"  # the last character of a part has bits without meaning
     except PolicyError as error:
         assert error.reason is Reason.CREDENTIALS_INVALID
-
-
-def test_tokens_that_were_verified_with_a_replaced_key_are_refused() -> None:
-    verifier = tokens()
-    old, new = token(), token(bytes(32))
-    ask(verifier, old)
-    verifier.keys = (secret_key(bytes(32)),)
-    assert refused(verifier, old).reason is Reason.CREDENTIALS_INVALID
-    assert ask(verifier, new).principal == "alice"
 
 
 def _any_token(claims: dict[str, object]) -> str:

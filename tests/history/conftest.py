@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -98,15 +97,20 @@ async def history(path: Path, now: list[int]) -> AsyncIterator[History]:
     await opened.close()
 
 
-def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
+def trim(path: Path, bounds: Bounds, now: int) -> None:
     """Drops what is beyond the bounds at a time (ms), as the writer does from time to time."""
-    with connection:
-        file.trim_by_age(connection, now - int(bounds.age_seconds * 1000), 1_000_000)
-        file.trim_to_size(connection, bounds.bytes, 1_000_000)
+    opened = file.open_file(path)
+    opened.trim_by_age(now - int(bounds.age_seconds * 1000), 1_000_000)
+    opened.trim_to_size(bounds.bytes, 1_000_000)
+    opened.close()
+
+
+def trim_oldest(path: Path, most: int) -> None:
+    """Drops the entries that were recorded first."""
+    opened = file.open_file(path)
+    opened.trim_to_size(0, most)
+    opened.close()
 
 
 async def reader_of(history: History, log: Log | None = None) -> Reader:
     return Reader(history.recorder(NAMESPACE), log or Log())
-
-
-Opener = Callable[[], History]

@@ -13,9 +13,10 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.history import Bounds, History, file, open_history
+from topicpolicies_server.history import Bounds, History, open_history
+from topicpolicies_server.history.file import Query
 
-from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, trim, update
+from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, trim, trim_oldest, update
 
 NAMES = ("a", "b", "c")
 
@@ -85,17 +86,13 @@ class World:
         self.log.sort(key=lambda placed: placed.position)
 
     async def trim(self) -> None:
-        await self.history._writer.flush()
-        connection = file.prepare(self.path)
+        await self.history.page(Query(NAMESPACE))
         if self.chance.random() < 0.5:
-            trim(connection, Bounds(self.chance.choice((0.003, 0.01, 1.5)), 1 << 30), self.now)
+            trim(self.path, Bounds(self.chance.choice((0.003, 0.01, 1.5)), 1 << 30), self.now)
         else:
-            with connection:
-                file.trim_oldest(connection, self.chance.randrange(1, 4))
-        connection.close()
+            trim_oldest(self.path, self.chance.randrange(1, 4))
 
     async def restart(self) -> None:
-        await self.history._writer.flush()
         await self.history.close()
         self.reader, self.history = None, self.opened()
 
@@ -154,20 +151,3 @@ async def test_a_document_that_is_told_as_certain_is_the_one_that_there_was(path
             assert told == world.truth(name, at), f"{name} at {at - BEGIN}"
     await world.history.close()
     assert certain
-
-
-async def test_without_a_head_nothing_is_certain_that_only_the_head_would_tell(path: Path) -> None:
-    world = World(path, 0)
-    world.reader = await reader_of(world.history)
-    world.reader.read(update(1, 1, name="a", at=BEGIN), update(2, 2, name="b", at=BEGIN))
-    world.reader.recorder.caught_up()
-    await world.history._writer.flush()
-    connection = file.prepare(path)
-    with connection:
-        file.trim_oldest(connection, 1)
-    connection.close()
-    world.now = BEGIN + 1_000
-    world.reader.recorder.closed()
-    with pytest.raises(PolicyError, match="COMPACTED"):
-        await world.history.past(NAMESPACE, key("a"), None, at=BEGIN + 500, followed=False)
-    await world.history.close()

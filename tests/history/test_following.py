@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.history import Bounds, History, file, open_history
-from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.queries import BEGINNING, Piece, Recorded, Stretch, UnknownLog
+from topicpolicies_server.history import Bounds, History, open_history
+from topicpolicies_server.history.entries import Gap
+from topicpolicies_server.history.file import BEGINNING, Piece, Recorded, Stretch, UnknownLog
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, trim, update
 
@@ -101,9 +101,7 @@ async def test_a_place_is_valid_at_another_server_that_recorded_the_same_log(his
 async def test_trimmed_events_are_a_gap_only_for_places_before_them(path: Path, history: History) -> None:
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 10)))
     await stretch_after(history)
-    connection = file.prepare(path)
-    trim(connection, Bounds(4.5, 1 << 30), BEGIN + 10_000)
-    connection.close()
+    trim(path, Bounds(4.5, 1 << 30), BEGIN + 10_000)
     early, late = Token("log", (position(2),)), Token("log", (position(5),))
     lost, kept = await stretch_after(history, early), await stretch_after(history, late)
     assert list(map(label_of, lost.pieces)) == ["TRIMMED", *rows(6, 7, 8, 9)] and not lost.whole
@@ -114,9 +112,7 @@ async def test_a_place_at_the_end_stays_valid_after_everything_was_trimmed(path:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 6)))
     _, place = await everything(history)
-    connection = file.prepare(path)
-    trim(connection, Bounds(1, 1 << 30), BEGIN + 10**6)
-    connection.close()
+    trim(path, Bounds(1, 1 << 30), BEGIN + 10**6)
     await history.close()
     again = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(again)).read(*(update(number, number) for number in range(1, 9)))
@@ -159,10 +155,6 @@ async def test_after_the_end_of_a_replaced_log_follow_a_gap_and_the_new_log(hist
     assert not stretch.pieces and stretch.whole and not stretch.more
 
 
-async def test_an_empty_history_is_whole(history: History) -> None:
-    assert await stretch_after(history) == Stretch([], BEGINNING, more=False, whole=True)
-
-
 async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_removed(history: History) -> None:
     woken: list[int] = []
 
@@ -177,7 +169,3 @@ async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_r
     history.unlisten(NAMESPACE, wake)
     reader.read(update(3, 3))
     assert len(woken) == 2
-
-
-def test_gap_reasons_have_their_public_names() -> None:
-    assert [reason.name for reason in GapReason] == ["COMPACTED", "LOG_REPLACED", "OVERRUN", "TRIMMED"]

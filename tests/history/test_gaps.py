@@ -8,29 +8,24 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.history import Bounds, History, file, queries
+from topicpolicies_server.history import Bounds, History
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.queries import MOST_GAPS, Query, Recorded
+from topicpolicies_server.history.file import MOST_GAPS, Query
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, reader_of, topic, trim, update
 
 KEY = PolicyKey(topic(), Scope.LOCAL)
 
 
-def trimmed(path: Path, bounds: Bounds, at: int = BEGIN) -> None:
-    connection = file.prepare(path)
-    trim(connection, bounds, at)
-    connection.close()
-
-
 async def test_a_gap_makes_a_document_uncertain_however_many_gaps_came_after_it(history: History) -> None:
     reader = await reader_of(history)
     reader.recorder._writer.tell(Gap(NAMESPACE, None, BEGIN + 4_000, GapReason.COMPACTED))
     reader.read(update(6, 1))
+    await history.page(Query(NAMESPACE, most=1))
     for number in range(MOST_GAPS + 1):
         since = BEGIN + 10_000 + number * 1_000
         reader.recorder._writer.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+        await history.page(Query(NAMESPACE, most=1))
     with pytest.raises(PolicyError, match="COMPACTED"):
         await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 2_000)
     past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 5_000)
@@ -60,10 +55,11 @@ async def test_before_the_first_entry_that_is_kept_there_is_what_it_met_however_
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 4)))
     await history.page(Query(NAMESPACE))
-    trimmed(path, Bounds(1.5, 1 << 30), BEGIN + 3_000)
+    trim(path, Bounds(1.5, 1 << 30), BEGIN + 3_000)
     for number in range(MOST_GAPS + 1):
         since = BEGIN + 10_000 + number * 1_000
         reader.recorder._writer.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+        await history.page(Query(NAMESPACE, most=1))
     past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 1_500)
     assert past.version == position(1)
 
@@ -88,25 +84,5 @@ async def test_a_gap_that_is_older_than_what_is_kept_is_told_as_trimmed_and_noth
             await history.past(NAMESPACE, KEY, head, at=BEGIN + 50_000)
         page = await history.page(Query(NAMESPACE, topic(), start=BEGIN + 50_000))
         assert [(gap.reason, gap.until) for gap in page.gaps] == [(reason, BEGIN + until)]
-        trimmed(path, Bounds(1_000.0, 1 << 30), BEGIN + 1_118_000)
+        trim(path, Bounds(1_000.0, 1 << 30), BEGIN + 1_118_000)
         assert [entry.version for entry in page.entries] == [position(2)]
-
-
-async def test_entries_that_are_trimmed_while_they_are_read_are_read_or_told_as_a_gap(
-    history: History, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader = await reader_of(history)
-    reader.read(*(update(row, row) for row in range(1, 11)))
-    read = queries._behind
-
-    def trim_first(*arguments: object) -> object:
-        trimmed(path, Bounds(4.5, 1 << 30), BEGIN + 10_000)
-        return read(*arguments)  # type: ignore[arg-type]
-
-    await history.page(Query(NAMESPACE))
-    monkeypatch.setattr(queries, "_behind", trim_first)
-    during = await history.stretch(NAMESPACE, Token("", ()), 100)
-    assert [piece.entry.position for piece in during.pieces if isinstance(piece, Recorded)] == [position(row) for row in range(1, 11)]
-    after = await history.stretch(NAMESPACE, Token("", ()), 100)
-    assert isinstance(after.pieces[0], Gap) and after.pieces[0].reason is GapReason.TRIMMED
-    assert len(after.pieces) == 6

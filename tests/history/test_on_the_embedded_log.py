@@ -18,7 +18,7 @@ from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.history import History, open_history
-from topicpolicies_server.history.queries import Query
+from topicpolicies_server.history.file import Query
 from topicpolicies_server.logs.sqlite import SqliteLog
 from topicpolicies_server.logs.sqlite.compaction import Compaction
 from topicpolicies_server.namespaces.registry import Registry

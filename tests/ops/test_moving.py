@@ -24,7 +24,7 @@ from topicpolicies_server.history.writer import HistoryWriter
 from topicpolicies_server.logs.change_log import Connections
 from topicpolicies_server.ops.metrics import ServerCollector, of_history
 
-from .scraping import PATIENCE, TOPIC, showing
+from .scraping import TOPIC, showing
 from .test_metrics import shown
 
 LARGE = 64 << 10
@@ -104,25 +104,27 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
     try:
         reader = await reader_of(history)
         assert show() == [0, 0, 0, 0]
-        history._writer._connection.set_authorizer(refuse_commits)
+        history._writer.file.connection.set_authorizer(refuse_commits)
         reader.read(update(1, 1), update(2, 2))
         await eventually(lambda: show()[3] == 1)
         events, size, first, _ = show()
         assert events == 2 and size > 0
         await eventually(lambda: show()[2] > first > 0)
-        history._writer._connection.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
+        history._writer.file.connection.set_authorizer(lambda *_: sqlite3.SQLITE_OK)
         await eventually(lambda: show() == [0, 0, 0, 0])
     finally:
         await history.close()
 
 
-async def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents(tmp_path: Path) -> None:
+def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents(tmp_path: Path) -> None:
     document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
     small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1", "us") for after in (None, document))
     writer = HistoryWriter(tmp_path / "history.db", BOUNDS, backlog_bytes=10 * LARGE)
-    assert writer.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
-    assert writer.note([small]) == 1
-    await writer.stop(PATIENCE)
+    writer.note([large] * 100)
+    assert writer.figures().waiting == 9, "the waiting entries are not bounded by their bytes"
+    writer.note([small])
+    assert writer.figures().waiting == 10
+    writer.close()
 
 
 def test_a_log_whose_reader_has_no_connection_counts_as_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:

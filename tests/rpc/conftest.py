@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
-from pathlib import Path
 
 import grpc
 import pytest
@@ -19,12 +18,6 @@ from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
 
 TOPIC = "persistent://public/default/orders"
-
-
-@pytest.fixture
-def log_path(tmp_path: Path) -> Path | None:
-    """Returns the file of the embedded log; tests override this fixture with None: it is in memory."""
-    return tmp_path / "policies.db"
 
 
 @pytest.fixture
@@ -46,9 +39,9 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-async def server(log_path: Path | None, limits: Limits) -> AsyncIterator[Server]:
-    """Yields a running server."""
-    config = ServerConfig(log=EmbeddedLogConfig(path=log_path), listen=parse_address("127.0.0.1:0"), limits=limits)
+async def server(limits: Limits) -> AsyncIterator[Server]:
+    """Yields a running server, whose log is in memory."""
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
     async with Server(config) as running:
         yield running
 

@@ -23,12 +23,6 @@ REFUSAL = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "Nobody may call
 PATIENCE = 20.0
 
 
-@pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
 class Identifying:
     """Identifies every caller after a moment, refuses every call while ``refuses``, and records the calls."""
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
@@ -19,19 +18,11 @@ from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig,
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
-from topicpolicies_server.readiness import State
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import UNCONFIRMED_KEY
 
 from .conftest import TOPIC, refused
 
 UPDATE = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
-
-
-@pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
 
 
 @contextmanager
@@ -128,18 +119,3 @@ async def test_calls_that_wait_for_the_log_get_its_last_error_although_the_patie
             refusal = await refused(call)
             assert refusal.info.reason == "LOG_UNAVAILABLE"
             assert "within the time of this call: No broker can be reached. Nothing was done" in refusal.message
-
-
-async def test_answers_while_the_log_is_out_of_reach_have_the_time_since_when_they_are_unconfirmed(server: Server, stub: AsyncStub) -> None:
-    await stub.UpdatePolicy(UPDATE)
-    get = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
-    await get
-    assert UNCONFIRMED_KEY not in dict(await get.trailing_metadata())
-    server.registry.common.context = server.registry.common.context._replace(sole_writer=False)
-    asked = asyncio.get_running_loop().time()
-    server.readiness.failed(LogError(LogState.UNREACHABLE, "No broker can be reached."), asked, asked + 4.0)
-    assert server.readiness.state is State.CUT_OFF
-    get = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
-    assert (await get).version
-    since = datetime.fromisoformat(str(dict(await get.trailing_metadata())[UNCONFIRMED_KEY]))
-    assert abs(datetime.now(UTC) - since) < timedelta(seconds=20)

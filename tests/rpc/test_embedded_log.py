@@ -15,10 +15,3 @@ async def test_the_options_set_which_superseded_events_the_log_keeps(tmp_path: P
     assert isinstance(log, SqliteLog)
     assert log._compaction == Compaction(retention_ms=5_000, retained=2_000, retained_bytes=3 << 20)
     await log.close()
-
-
-async def test_the_default_options_are_the_defaults_of_the_log(tmp_path: Path) -> None:
-    log = await open_log(EmbeddedLogConfig(path=tmp_path / "policies.db"), Limits(), str)
-    assert isinstance(log, SqliteLog)
-    assert log._compaction == Compaction()
-    await log.close()

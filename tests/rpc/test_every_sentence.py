@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -20,7 +18,6 @@ from topicpolicies.v1.service_pb2 import (
 )
 
 from .conftest import TOPIC, Refusal, refused
-from .watching import WatchReader
 
 NAMESPACE = "public/default"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -82,26 +79,3 @@ async def test_several_violations_of_an_update_have_the_same_common_reason_with_
     for paths in (["max_producer_per_topic", "retention_policies"], []):
         refusal = await refused(stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies, update_mask=FieldMask(paths=paths))))
         assert (set(refusal.violations.values()), refusal.info.reason) == ({"NEGATIVE", "HALF_OBJECT"}, "INVALID_REQUEST")
-
-
-@pytest.mark.parametrize("paths", [["subscription_policies"], []])
-async def test_an_update_with_too_many_map_entries_is_refused(stub: AsyncStub, paths: list[str]) -> None:
-    request = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=paths))
-    for number in range(30_000):
-        request.policies.subscription_policies[f"{number:x}"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
-    waiting = asyncio.ensure_future(stub.UpdatePolicy(request))
-    refusal = await refused(waiting)
-    assert (refusal.code, refusal.info.reason) == (INVALID, "INVALID_REQUEST")
-    assert refusal.violations == {"policies.subscription_policies": "TOO_MANY_ELEMENTS"}
-
-
-@pytest.mark.parametrize("whole", [False, True])
-async def test_a_named_topic_without_a_document_is_shown_as_absent_unless_its_namespace_is_watched_as_a_whole(
-    stub: AsyncStub, whole: bool
-) -> None:
-    other = f"persistent://{NAMESPACE}/none"
-    await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1)))
-    watch = WatchReader(stub, topics=[TOPIC, other], scopes=[SCOPE_LOCAL], namespaces=[NAMESPACE] * whole)
-    changes = [event.change for event in await watch.until_synced() if event.HasField("change")]
-    watch.cancel()
-    assert [change.document.topic for change in changes] == ([TOPIC] if whole else [other, TOPIC])

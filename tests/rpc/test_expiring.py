@@ -3,83 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
-import grpc
 import pytest
 
-from tests.access.signing import SECRET, token
-from tests.stubs import AsyncStub
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import (
-    AuthenticationConfig,
-    AuthorizationConfig,
-    EmbeddedLogConfig,
-    Limits,
-    ServerConfig,
-    TokenConfig,
-    parse_address,
-)
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import calls
 from topicpolicies_server.rpc.calls import LAST_SECONDS, Call
-from topicpolicies_server.rpc.server import Server
-
-from .conftest import TOPIC, Refusal
-from .watching import WatchReader
 
 PATIENCE = 20.0
-SOON = 1.5
 """Seconds for which tokens are valid here: their expiry is checked to a fraction of a second."""
-
-
-@pytest.fixture
-async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
-    """Yields a server that authenticates tokens."""
-    key = tmp_path / "secret.key"
-    key.write_bytes(SECRET)
-    authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
-    config = ServerConfig(
-        log=EmbeddedLogConfig(path=None),
-        listen=parse_address("127.0.0.1:0"),
-        limits=limits,
-        authentication=authentication,
-        authorization=AuthorizationConfig(allow_authenticated=True),
-    )
-    async with Server(config) as running:
-        yield running
-
-
-def bearer(**claims: object) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {token(**claims)}"),)  # type: ignore[arg-type]
-
-
-def reason(error: grpc.aio.AioRpcError) -> str:
-    refusal = Refusal(error)
-    assert refusal.code is grpc.StatusCode.UNAUTHENTICATED
-    return str(refusal.info.reason)
-
-
-async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(server: Server, stub: AsyncStub) -> None:
-    expires_at = math.ceil(time.time() + SOON)
-    brief = WatchReader(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
-    long = WatchReader(stub, metadata=bearer(), topics=[TOPIC])
-    await brief.until_synced()
-    await long.until_synced()
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await brief.rest()
-    assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
-    assert time.time() >= expires_at
-    update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
-    await stub.UpdatePolicy(update, metadata=bearer())
-    assert (await long.change()).document.policies.max_producer_per_topic == 1
-    long.cancel()
 
 
 class Peer:

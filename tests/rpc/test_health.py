@@ -55,12 +55,6 @@ async def next_status(watch: Any) -> int:
 
 
 @pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
-@pytest.fixture
 async def asked(server: Server) -> AsyncIterator[Asked]:
     """Yields a client of the server with the embedded log."""
     async with grpc.aio.insecure_channel(server.address) as channel:
@@ -84,28 +78,12 @@ async def cluster_server(cluster: FakeCluster, limits: Limits) -> AsyncIterator[
         yield running
 
 
-async def test_each_name_has_its_own_status(asked: Asked) -> None:
-    for name in ("", "readiness", "liveness", SERVICE):
-        assert await asked.status(name) == SERVING
-    assert await asked.listed() == dict.fromkeys(("", "readiness", "liveness", SERVICE, HISTORY), SERVING)
-
-
 @pytest.mark.parametrize("name", ["no.such.Service", "public/default", "/"])
 async def test_an_unknown_name_is_not_found_and_a_watch_of_it_gets_service_unknown(asked: Asked, name: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.status(name)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     assert await next_status(asked.watch(name)) == SERVICE_UNKNOWN
-
-
-async def test_a_stopping_server_is_not_ready_but_alive(server: Server, asked: Asked) -> None:
-    ready, alive = asked.watch("readiness"), asked.watch("liveness")
-    assert await next_status(ready) == await next_status(alive) == SERVING
-    stopping = asyncio.create_task(server.stop())
-    assert await next_status(ready) == NOT_SERVING
-    await stopping
-    with pytest.raises(grpc.aio.AioRpcError):  # the stream ends without another status
-        await alive.read()
 
 
 async def test_a_server_that_starts_without_a_broker_is_alive_and_not_ready(cluster_server: Server) -> None:

@@ -22,12 +22,6 @@ WATCH = WatchPoliciesRequest(namespaces=["public/default"]).SerializeToString()
 WRONG = WatchPoliciesRequest(namespaces=["wrong"]).SerializeToString()
 
 
-@pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
 class Gone:
     """gRPC's context of a call whose peer has gone, before gRPC has said so: what is written fails."""
 

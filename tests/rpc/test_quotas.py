@@ -20,18 +20,12 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import quotas as quotas_module
-from topicpolicies_server.rpc.quotas import Quotas, Usage, address, principal
+from topicpolicies_server.rpc.quotas import Quotas, address, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
 
 _SECONDS = 20
-
-
-@pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
 
 
 @pytest.fixture
@@ -76,48 +70,7 @@ async def refusal(call: Any) -> grpc.aio.AioRpcError:
     return caught.value
 
 
-def usage_of(server: Server, who: str = "alice") -> Usage:
-    """Returns what a principal uses."""
-    assert server.calls.quotas is not None
-    return server.calls.quotas._usage((who,), time.monotonic())
-
-
 ALICE, BOB = (("who", "alice"),), (("who", "bob"),)
-
-
-@pytest.mark.parametrize("quota", [{"max_watches_per_principal": 2}])
-@pytest.mark.usefixtures("named")
-async def test_a_watch_beyond_a_principals_limit_is_refused_until_another_of_its_watches_ends(stub: AsyncStub) -> None:
-    request = pb.WatchPoliciesRequest(topics=[TOPIC])
-    open_ = [stub.WatchPolicies(request, metadata=who) for who in (ALICE, ALICE, BOB)]
-    for watch in open_:
-        assert await watch.read()
-    error = await refusal(stub.WatchPolicies(request, metadata=ALICE).read())
-    assert retry_seconds(error) is None, "the number of watches does not fall with time, so that no time can be given"
-    open_[0].cancel()
-    async with asyncio.timeout(_SECONDS):
-        while True:
-            again = stub.WatchPolicies(request, metadata=ALICE)
-            try:
-                await again.read()
-            except grpc.aio.AioRpcError:
-                await asyncio.sleep(0.01)
-            else:
-                break
-
-
-@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 0.25}])
-@pytest.mark.usefixtures("named")
-async def test_changes_beyond_the_rate_are_refused_until_the_time_of_the_retry(stub: AsyncStub) -> None:
-    for number in (1, 2):
-        await stub.UpdatePolicy(update(number), metadata=ALICE)
-    error = await refusal(stub.UpdatePolicy(update(3), metadata=ALICE))
-    seconds = retry_seconds(error)
-    assert seconds is not None and 0 < seconds <= 4
-    await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
-    await stub.UpdatePolicy(update(4), metadata=BOB)
-    await asyncio.sleep(seconds)
-    await stub.UpdatePolicy(update(5), metadata=ALICE)
 
 
 @pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 1.05}])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 
 from tests.stubs import AsyncStub
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
@@ -21,8 +19,8 @@ from topicpolicies.v1.service_pb2 import (
 from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.rpc import resume_tokens
 
-from .conftest import TOPIC, Refusal
-from .watching import PATIENCE, WatchReader, changes, kinds, token_of
+from .conftest import TOPIC
+from .watching import WatchReader, changes, kinds
 
 NAMESPACE = "public/default"
 
@@ -99,20 +97,3 @@ async def _batches(call: Any) -> list[WatchPoliciesResponse]:
         found.append(await call.read())
     call.cancel()
     return found
-
-
-async def test_a_bookmark_has_a_token_and_the_age_of_what_was_sent(stub: AsyncStub) -> None:
-    watch = WatchReader(stub, namespaces=[NAMESPACE], bookmark_interval=Duration(seconds=1))
-    events = await watch.until_synced()
-    mark = (await watch.until(lambda event: event.HasField("bookmark")))[-1]
-    assert token_of(events) and mark.resume_token and not mark.bookmark.synced
-    assert mark.bookmark.HasField("age") and mark.bookmark.age.ToTimedelta().total_seconds() < PATIENCE
-    watch.cancel()
-
-
-@pytest.mark.parametrize("text", MALFORMED[1:], ids=range(1, len(MALFORMED)))
-async def test_a_watch_with_a_malformed_token_is_refused(stub: AsyncStub, text: str) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await WatchReader(stub, namespaces=[NAMESPACE], resume_tokens={NAMESPACE: text}).rest()
-    refusal = Refusal(caught.value)
-    assert (refusal.code, refusal.violations) == (grpc.StatusCode.INVALID_ARGUMENT, {"resume_tokens": "MALFORMED_TOKEN"})

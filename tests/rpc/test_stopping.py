@@ -14,7 +14,6 @@ import grpc
 import pytest
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.eventually import eventually
 from tests.stubs import AsyncStub, async_stub, batch
@@ -39,12 +38,6 @@ PATIENCE = 20.0
 NEVER = 600.0
 """A limit in seconds that no test waits for: a test that needs it hangs."""
 STOPPING, UNKNOWN = (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN"), (grpc.StatusCode.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
-
-
-@pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
 
 
 @pytest.fixture
@@ -184,14 +177,3 @@ async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(pa
         assert len(calls) == 0
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert not [name for name in names if "watch" in name]
-
-
-async def test_health_watches_do_not_delay_the_stop_and_get_not_serving_first(patient: Server) -> None:
-    async with grpc.aio.insecure_channel(patient.address) as channel:
-        call = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-        assert (await call.read()).status == health_pb2.HealthCheckResponse.SERVING
-        await stopped(patient)
-        assert (await call.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.read()
-        assert end_of(Refusal(caught.value)) == STOPPING

@@ -31,12 +31,6 @@ INFO, BATCH = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/BatchUpdatePolicies"
 
 
 @pytest.fixture
-def log_path() -> None:
-    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
-    return
-
-
-@pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     """Yields a channel that can send very large messages."""
     async with grpc.aio.insecure_channel(server.address, options=[("grpc.max_send_message_length", 256 << 20)]) as opened:

@@ -115,10 +115,10 @@ async def test_an_entry_has_the_event_as_it_stands_in_the_log(start: Start) -> N
 async def test_a_gap_behind_all_events_is_sent_once(start: Start, tmp_path: Path) -> None:
     async with start() as serving:
         await serving.write([1])
-    with closing(file.prepare(tmp_path / "history.db")) as connection:
-        (log,) = {log for log, _ in file.extents(connection)[NAMESPACE].streams}
+    with closing(file.open_file(tmp_path / "history.db")) as opened:
+        (log,) = {log for log, _ in opened.extents()[NAMESPACE].streams}
         hole = Stream(NAMESPACE, log, 0), "~"
-        file.add_gap(connection, Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
+        opened.write((), [Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,))], {})
     async with start() as serving:
         watch = serving.watch()
         events = [event for event in await watch.until_synced() if not event.HasField("status")]
@@ -128,17 +128,6 @@ async def test_a_gap_behind_all_events_is_sent_once(start: Start, tmp_path: Path
             events = await watch.until(lambda event: event.HasField("entry"))
             assert not [event for event in events if event.HasField("gap")]
         watch.cancel()
-
-
-async def test_the_history_of_a_namespace_without_events_is_synced_at_once(start: Start) -> None:
-    async with start() as serving:
-        watch = serving.watch()
-        synced = (await watch.until_synced())[-1]
-        await serving.write([1])
-        (entry,) = (await watch.until(lambda event: event.HasField("entry")))[-1:]
-        assert entry.position > synced.position
-        watch.cancel()
-        assert values(await serving.watch(synced.position).whole()) == [1]
 
 
 async def test_another_server_on_the_same_log_goes_on_from_a_position(start: Start) -> None:
@@ -170,24 +159,6 @@ async def test_bookmarks_come_while_nothing_happens_and_their_age_is_that_of_the
         assert kinds(marks) == ["bookmark"] * 2 and {mark.position for mark in marks} == {synced.position}
         assert all(not mark.bookmark.synced and mark.bookmark.age.ToTimedelta().total_seconds() < 1 for mark in marks)
         watch.cancel()
-
-
-@pytest.mark.slow
-async def test_a_reader_that_is_behind_gets_every_entry_once(start: Start) -> None:
-    async with start() as serving:
-        watch = serving.watch(bookmark_interval=Duration(seconds=1))
-        await watch.until_synced()
-        await serving.write(range(300), 20_000)
-        seen: list[WatchHistoryEvent] = []
-        read = watch.messages
-        while len(values(seen)) < 300:
-            seen.append(await watch.next())
-            if watch.messages > read:
-                read = watch.messages
-                await asyncio.sleep(0.05)
-        watch.cancel()
-        positions = [event.position for event in seen if event.position]
-        assert values(seen) == list(range(300)) and positions == sorted(positions)
 
 
 async def test_a_reader_gets_every_entry_once_although_the_history_fails_meanwhile(start: Start, tmp_path: Path) -> None:

@@ -133,19 +133,6 @@ def status_of(event: service_pb2.WatchEvent) -> tuple[int, str]:
     return event.status.state, errors_pb2.ErrorReason.Name(event.status.reason)
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_a_watch_ends_when_its_permission_is_withdrawn(stub: AsyncStub, table: Table, mode: int) -> None:
-    watch = watching(stub, namespaces=[ONE], mode=mode)
-    await watch.until_synced()
-    await update(stub, 1)
-    assert (await watch.change()).document.policies.max_producer_per_topic == 1
-    table.may_.clear()
-    events, refusal = await ended(watch)
-    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")
-    assert dict(refusal.info.metadata) == {"permission": "watch", "namespace": ONE}
-    assert not any(event.HasField("reset") for event in events), "a lost permission must not make the reader drop what it has"
-
-
 async def test_watches_of_every_change_and_of_the_history_end_when_the_permission_for_the_history_is_withdrawn(
     stub: AsyncStub, table: Table
 ) -> None:
@@ -185,16 +172,6 @@ async def test_a_denied_namespace_pauses_alone_and_resumes_where_it_stopped_when
     first = back[-1].change.document.policies.max_producer_per_topic
     assert first == (3 if mode == WATCH_MODE_LATEST else 1), "it resumes at the first change that was not sent"
     watch.cancel()
-
-
-async def test_a_stream_ends_when_the_permission_for_its_last_namespace_is_withdrawn(stub: AsyncStub, table: Table) -> None:
-    watch = watching(stub, namespaces=[ONE, OTHER])
-    await watch.until_synced()
-    del table.may_["reader", ONE]
-    await watch.until(lambda event: event.status.state == NAMESPACE_STATE_FAILED)
-    del table.may_["reader", OTHER]
-    _, refusal = await ended(watch)
-    assert refusal.info.reason == "PERMISSION_DENIED"
 
 
 @pytest.mark.parametrize("how", ["silent", "problem", "broken"])

@@ -19,9 +19,9 @@ from topicpolicies import Client, OutOfRange, Tls, TokenFile, Unavailable, reaso
 from topicpolicies.v1.history_pb2 import HISTORY_GAP_REASON_TRIMMED, HistoryEntry, HistoryGap, WatchHistoryEvent
 from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_LOADING, NAMESPACE_STATE_READY
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.history import file, queries
+from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import Gap
-from topicpolicies_server.history.queries import Recorded, UnknownLog
+from topicpolicies_server.history.file import Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rpc import histories, resume_tokens
@@ -160,31 +160,30 @@ class HistoryFile:
         path = Path(options.history_file)
         if not path.is_file():
             raise OptionError(f"historyFile: there is no file {path}")
-        file.look(path)
-        self._connection = file.connect(path, read_only=True)
+        self._file = file.open_to_read(path)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         """Closes it."""
-        self._connection.close()
+        self._file.close()
 
     def check(self) -> None:
         """Does nothing: to open the file was the check."""
 
     def namespaces(self) -> list[str]:
         """See ``SidecarHistory``."""
-        return sorted(filter(self._options.includes, file.extents(self._connection)))
+        return sorted(filter(self._options.includes, self._file.extents()))
 
     def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
         """See ``SidecarHistory``."""
         found: dict[str, list[str]] = {}
         for name, position in behind.items():
             with self._known():
-                divisions = queries.divisions(self._connection, name, self._place(position), every)
+                divisions = self._file.divisions(name, self._place(position), every)
                 places = [resume_tokens.write_position(each.id, each.token) for each in islice(divisions, 1 if first else None)]
-            found[name] = places or [position or resume_tokens.write_position(0, queries.BEGINNING)]
+            found[name] = places or [position or resume_tokens.write_position(0, file.BEGINNING)]
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
@@ -193,13 +192,13 @@ class HistoryFile:
 
     def gaps(self, namespace: str) -> list[HistoryGap]:
         """See ``SidecarHistory``."""
-        return _unknown(map(histories.gap_message, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
+        return _unknown(map(histories.gap_message, self._file.page(file.Query(namespace, most=1)).gaps))
 
     def _pieces(self, namespace: str, behind: str, until: str) -> Iterator[tuple[str, Content | None]]:
         place, more = self._place(behind), True
         while more:
             with self._known():
-                stretch = queries.stretch(self._connection, namespace, place, _ENTRIES)
+                stretch = self._file.stretch(namespace, place, _ENTRIES)
             for piece in stretch.pieces:
                 if isinstance(piece, Gap):
                     yield "", histories.gap_message(piece)
@@ -212,7 +211,7 @@ class HistoryFile:
 
     @staticmethod
     def _place(position: str) -> Token:
-        return resume_tokens.read_position(position) if position else queries.BEGINNING
+        return resume_tokens.read_position(position) if position else file.BEGINNING
 
     @staticmethod
     @contextmanager

@@ -28,7 +28,7 @@ from ..core.policies.events import ABSENT, Position
 from ..core.reading.cell import Head
 from ..files import Reloader
 from ..history.entries import OUTCOMES
-from ..history.queries import Query
+from ..history.file import Query
 from ..logs.change_log import NotLeader
 from ..namespaces.activity import writer_in_words
 from ..namespaces.namespace import Namespace

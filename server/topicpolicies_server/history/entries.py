@@ -45,9 +45,8 @@ OUTCOMES = {
     Status.IGNORED: 6,
 }
 """What became of an event, by the numbers of ``topicpolicies.v1.HistoryOutcome``."""
-STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED, AS_AFTER = 1, 2, 4, 8, 16, 32, 64
-"""The flags of an entry. UNTIMED: the event's exact time is not known; it lies between the entry before it and the entry's time. AS_AFTER:
-the event has the same document as the head after it."""
+STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, AS_AFTER = 1, 2, 4, 8, 16, 32
+"""The flags of an entry. AS_AFTER: the event has the same document as the head after it."""
 
 FoldedEntry: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
 """An event that was folded: the event, the head before it, its effect (None: the entry could not be read), and the head after it. None for
@@ -114,11 +113,6 @@ class Entry(NamedTuple):
     def before_known(self) -> bool:
         """Whether the document before the event is known."""
         return bool(self.flags & BEFORE_KNOWN)
-
-    @property
-    def timed(self) -> bool:
-        """Whether the event happened at ``at``; if not, only that it happened before then is known."""
-        return not self.flags & UNTIMED
 
     @property
     def before(self) -> bytes | None:
@@ -195,6 +189,11 @@ class Noted(NamedTuple):
         after = self.after
         return 512 if after is None else 512 + 128 * len(after) + sum(map(len, after.values()))
 
+    @property
+    def as_gap(self) -> Gap:
+        """The gap that there is if it is not recorded."""
+        return Gap(self.stream.namespace, self.at, self.at + 1, GapReason.OVERRUN, ((self.stream, self.placed.position),))
+
 
 class Gap(NamedTuple):
     """A time in which events may be missing."""
@@ -207,21 +206,11 @@ class Gap(NamedTuple):
     holes: tuple[tuple[Stream, Position], ...] = ()
     """The streams in which events may be missing, each with the position up to which they may; "": before the first event."""
 
-
-class Followed(NamedTuple):
-    """Notes until when a namespace's log was followed."""
-
-    namespace: str
-    until: int
-    """In milliseconds since 1970."""
-
-
-class SetBack(NamedTuple):
-    """Notes that the clock went back: what was recorded of a stream with a time later than ``now`` happened before ``now``."""
-
-    stream: Stream
-    now: int
-    """In milliseconds since 1970."""
+    def merged(self, earlier: Gap) -> Gap:
+        """Returns the gap that has this one and an earlier one of the same namespace and reason."""
+        since = None if self.since is None or earlier.since is None else min(self.since, earlier.since)
+        holes = tuple((dict(earlier.holes) | dict(self.holes)).items())
+        return Gap(self.namespace, since, max(self.until, earlier.until), self.reason, holes)
 
 
 @dataclass(slots=True)
@@ -232,21 +221,13 @@ class Extent:
     """When the namespace's log was last followed, in milliseconds since 1970; None: never."""
     streams: dict[tuple[str, int], Stream] = field(default_factory=dict)
     """The streams, by the log's identity and the partition."""
-    overrun: Gap | None = None
-    """The gap since the history takes no events, because too many wait to be written; None: it takes events."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
     """Are called when there are new events."""
 
     @property
-    def latest(self) -> int:
-        """The latest time that is recorded, in milliseconds since 1970."""
-        return max([self.followed_until or 0, *(stream.at for stream in self.streams.values())])
-
-    @property
     def empty(self) -> bool:
         """Whether the history knows nothing of the namespace, and nobody waits for its events."""
-        recorded = any(stream.position for stream in self.streams.values())
-        return self.followed_until is None and not recorded and self.overrun is None and not self.listeners
+        return self.followed_until is None and not self.listeners and not any(stream.position for stream in self.streams.values())
 
 
 _UNSTAMPED = Stamp("", StampKind.UPDATE)

@@ -1,4 +1,4 @@
-"""The history's file: its format, and every statement that reads or writes it.
+"""The history's file: its format, and everything that is written to it and read from it.
 
 ::
 
@@ -12,9 +12,10 @@
 The last column of each row is the checksum of the others. A row that does not match its checksum raises ``Damaged``, and no answer is given
 from it.
 
-An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every query reads an index in
-that order: by topic or namespace, each with or without an actor, and each by scope (a query for both scopes merges two). So the first page
-costs only what is on it, however long the history is. Readers that follow the history read its streams by position.
+An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. A listing has the entries of a
+topic or a namespace in that order, and reads one index from where it begins to where it ends. A copy has those of a namespace as they were
+recorded, from a place on, across the logs that the namespace has had. A place is a token: a log and a position in each of its partitions.
+Watches resume from the same places, so a reader may go on at another server, whose history has the same events at the same positions.
 
 Commits are not synchronous: a power failure removes entries together with the streams' positions, so that the events are read from the
 change log again.
@@ -22,25 +23,40 @@ change log again.
 
 from __future__ import annotations
 
+import heapq
 import logging
-import operator
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeAlias, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
 from .. import sqlite_file
-from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, flush_wal, give_back, is_empty, sizes, unusable
-from .entries import UNTIMED, Entry, Extent, Gap, Stream
+from ..core.names import PolicyKey, Scope
+from ..core.policies.events import Position
+from ..core.reading.tokens import Token
+from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, flush_wal, give_back, is_empty, sizes, transaction, unusable
+from .entries import Entry, EntryPlace, Extent, Gap, GapReason, Noted, Stream, entry_of
 
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
 FORMAT = 1
 """The format that is written and read; a file of any other is refused."""
-Values: TypeAlias = Sequence[int | str | bytes | None]
+LATEST = 2**62
+"""Later than every time, in milliseconds since 1970."""
+MOST_GAPS = 100
+"""The most gaps that an answer lists."""
+MOST_BYTES = 1 << 20
+"""A page or stretch ends with the entry that makes it exceed this size, so that every client can receive it."""
+SLACK_BYTES = 2 << 20
+"""How many unused bytes beyond the bound the file keeps, and how many the write-ahead log holds between two commits, at most."""
+BEGINNING = Token("", ())
+"""The place before every log."""
+_ROWS = 64
+"""How many entries one statement adds: each statement releases the GIL once, and waits to get it back."""
+_Values: TypeAlias = Sequence[int | str | bytes | None]
 
 _COLUMNS = {
     "namespaces": {"id": int, "name": str, "followed_until": int, "trimmed_until": int},
@@ -53,10 +69,9 @@ _TYPES = {int: "INTEGER NOT NULL", str: "TEXT NOT NULL", int | None: "INTEGER", 
 _INDEXES = (
     "UNIQUE INDEX by_name ON namespaces (name)",
     "UNIQUE INDEX by_log ON streams (namespace, log, partition)",
-    "INDEX by_namespace ON entries (namespace, scope, at)",
-    "INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
-    "INDEX by_topic ON entries (topic, scope, at)",
-    "INDEX by_topic_and_actor ON entries (topic, scope, actor, at)",
+    "INDEX by_namespace ON entries (namespace, at)",
+    "INDEX by_namespace_and_actor ON entries (namespace, actor, at)",
+    "INDEX by_topic ON entries (topic, at)",
     "INDEX by_version ON entries (topic, scope, version)",
     "INDEX by_position ON entries (stream, position)",
     "INDEX gaps_by_time ON gaps (namespace, until)",
@@ -72,13 +87,93 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE {index}")
 
 
-_PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0")  # ``shrink`` moves commits from the write-ahead log
-FORM = Format("history", APPLICATION_ID, FORMAT, _create, _PRAGMAS)
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, ("synchronous = NORMAL", "wal_autocheckpoint = 0"))
+_DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"
+"""The last entry is never dropped: its id would be given again, and entries of several streams are sent in the order of their ids."""
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Opens a connection to a file that exists (see ``sqlite_file.connect``)."""
-    return sqlite_file.connect(path, FORM, read_only=read_only)
+class Query(NamedTuple):
+    """Which entries a listing has."""
+
+    namespace: str
+    topic: str = ""
+    """The topic's full name; "": all topics of the namespace."""
+    scopes: frozenset[Scope] = frozenset(Scope)
+    start: int = 0
+    """The earliest time, in milliseconds since 1970, included."""
+    end: int = LATEST
+    """The latest time, not included."""
+    actor: str | None = None
+    """The actor whose entries are wanted; None: those of all actors."""
+    newest_first: bool = True
+    after: EntryPlace | None = None
+    """The place of the last entry of the page before; None: this is the first page."""
+    most: int = 100
+
+
+class Page(NamedTuple):
+    """The answer to a query."""
+
+    entries: list[Entry]
+    more: bool
+    gaps: list[Gap]
+
+
+class Around(NamedTuple):
+    """What decides which document a policy key had at a time."""
+
+    last: Entry | None
+    """The key's last entry at that time or before it."""
+    first: Entry | None
+    """Its first one after."""
+    gaps: list[Gap]
+    """The newest gaps between the two, and the newest one that was over by then."""
+
+
+class UnknownLog(Exception):
+    """Raised for a place in a log that this history does not know."""
+
+
+class Recorded(NamedTuple):
+    """An entry, and the place behind it."""
+
+    entry: Entry
+    token: Token
+
+
+Piece: TypeAlias = Recorded | Gap
+
+
+class Stretch(NamedTuple):
+    """What follows a place, as far as one answer goes."""
+
+    pieces: list[Piece]
+    """Entries and gaps, in order. A gap comes before the first event behind it."""
+    token: Token
+    """The place behind the last piece, from which the next stretch begins."""
+    more: bool
+    """Whether the history already has more behind ``token``."""
+    whole: bool
+    """Whether it is certain that no event is missing between the two places."""
+
+
+class Division(NamedTuple):
+    """A place behind an entry, at which a copy of the history can be divided."""
+
+    id: int
+    """The entry's id."""
+    token: Token
+    full: bool
+    """Whether there were as many events as were asked for; otherwise it is behind the last one."""
+
+
+class _Stream(NamedTuple):
+    id: int
+    partition: int
+    recorded: Position
+    dropped: Position
+    behind: Position
+    """Where the reader stands."""
 
 
 def look(path: Path) -> None:
@@ -93,13 +188,13 @@ def look(path: Path) -> None:
         alone = not Path(f"{os.path.realpath(path)}-wal").exists()
         with closing(sqlite_file.connect(path, FORM, read_only=True, alone=alone)) as connection:
             if not is_empty(connection, path, FORM):
-                extents(connection)
+                HistoryFile(path, connection).extents()
     except ERRORS as error:
         raise unusable(path, error) from error
 
 
-def prepare(path: Path) -> sqlite3.Connection:
-    """Opens the file for writing; creates it if there is none, readable by its owner only.
+def open_file(path: Path) -> HistoryFile:
+    """Opens the file for writing and reading; creates it if there is none, readable by its owner only.
 
     Raises:
         FileError: the file can't be created or written, is no history, or has another format.
@@ -108,8 +203,7 @@ def prepare(path: Path) -> sqlite3.Connection:
         _log.warning("the history %s is empty: if it had entries before, they are lost, and it begins anew", path)
     create_private(path)
     try:
-        connection = connect(path)
-        connection.create_function("checksum", -1, checksum, deterministic=True)
+        connection = sqlite_file.connect(path, FORM)
     except ERRORS as error:
         raise unusable(path, error) from error
     try:
@@ -117,231 +211,353 @@ def prepare(path: Path) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
-    return connection
+    return HistoryFile(path, connection)
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def rows(connection: sqlite3.Connection, table: str, rest: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields rows of a table, without their checksums, after verifying them. ``rest`` follows the table's name in the statement.
+def open_to_read(path: Path) -> HistoryFile:
+    """Opens a history that another process may write meanwhile, for reading.
 
     Raises:
-        Damaged: a row is not what was written.
+        FileError: as ``look``.
+        sqlite3.Error: there is no file, or it can't be read.
     """
-    for row in connection.execute(f"SELECT {_NAMES[table]}, checksum FROM {table} {rest}", values):  # noqa: S608 (only our names)
-        if checksum(*row[:-1]) != row[-1]:
-            raise Damaged(f"row {row[0]} of its {table} is not what was written there")
-        yield row[:-1]
+    look(path)
+    return HistoryFile(path, sqlite_file.connect(path, FORM, read_only=True))
 
 
-Condition: TypeAlias = tuple[str, str, int | str]
-"""A column of the entries, an operator, and the value to compare with."""
-_OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+class HistoryFile:
+    """An open file. One thread at a time uses it. Each method that reads rows raises ``Damaged`` if one of them is not what was written."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Takes a connection to a file that has the tables."""
+        self.path = path
+        self.connection = connection
+
+    def close(self) -> None:
+        """Closes it; an error is only logged."""
+        with suppress(sqlite3.Error):  # the next opening moves what is left in the write-ahead log
+            flush_wal(self.connection, truncate=True)
+        sqlite_file.close(self.connection, FORM, self.path)
+
+    def extents(self) -> dict[str, Extent]:
+        """Returns how far the history of each namespace goes."""
+        found: dict[str, Extent] = {}
+        names: dict[int, str] = {}
+        for number, name, followed_until, _ in self._rows("namespaces", ""):
+            names[number], found[name] = name, Extent(followed_until)
+        for _, namespace, log, partition, position, at, _ in self._rows("streams", ""):
+            if namespace not in names:
+                raise Damaged("one of its namespaces is missing")
+            name = names[namespace]
+            found[name].streams[log, partition] = Stream(name, log, partition, position, at)
+        return found
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, noted: Sequence[Noted], gaps: Iterable[Gap], followed: Mapping[str, int]) -> None:
+        """Adds events and gaps, and by namespace the time (ms) until which its log was followed: all of it, or nothing.
+
+        Raises:
+            sqlite3.Error: the file can't be written now.
+            Exception: an event is such that it can never be written.
+        """
+        with transaction(self.connection):
+            self._add_events(noted)
+            for gap in gaps:
+                namespace = self._namespace_id(gap.namespace)
+                for stream, position in gap.holes or ((None, ""),):
+                    where = self._ids_of(stream)[0] if stream is not None else 0
+                    self._add("gaps", namespace, gap.since, gap.until, int(gap.reason), where, position)
+            for name, until in followed.items():
+                self._change("namespaces", self._namespace_id(name), followed_until=until)
+
+    def _add_events(self, noted: Sequence[Noted]) -> None:
+        """Adds events sorted by topic, which halves the cost of the indexes by topic. Their ids have the order of arrival."""
+        wires: dict[int, bytes] = {}
+        last = {each.stream: each for each in noted}
+        ids = {stream: self._ids_of(stream) for stream in last}
+        numbered = sorted(enumerate(noted, self._last_id("entries") + 1), key=_topic_of)
+        for start in range(0, len(numbered), _ROWS):
+            some = numbered[start : start + _ROWS]
+            self._insert("entries", [entry_of(each, number, *ids[each.stream], wires) for number, each in some])
+        for stream, each in last.items():
+            self._change("streams", ids[stream][0], position=each.placed.position, at=each.at)
+
+    def _ids_of(self, stream: Stream) -> tuple[int, int]:
+        """Returns the ids of a stream and of its namespace, which are added if they are new: ids have the order of the first events."""
+        namespace = self._namespace_id(stream.namespace)
+        key = (namespace, stream.log, stream.partition)
+        found = self.connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()
+        return found[0] if found is not None else self._add("streams", *key, "", 0, ""), namespace
+
+    def _namespace_id(self, name: str) -> int:
+        found = self.connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()
+        return found[0] if found is not None else self._add("namespaces", name, 0, 0)
+
+    # --- its size -----------------------------------------------------------------------------------------------------
+
+    def trim_by_age(self, before: int, most: int) -> int:
+        """Drops up to ``most`` entries of each namespace that are older than a time (ms). Returns how many were dropped."""
+        dropped = 0
+        with transaction(self.connection):
+            for (namespace,) in self.connection.execute("SELECT id FROM namespaces").fetchall():
+                query = f"{_DROPPABLE} AND namespace = ? AND at < ? ORDER BY at LIMIT ?"
+                dropped += self._drop(query, (namespace, before, most))
+                self._drop_gaps(namespace, before)
+        return dropped
+
+    def trim_to_size(self, most_bytes: int, most: int) -> int:
+        """Drops entries, the oldest first, until ``most_bytes`` are in use or ``most`` are dropped. Returns how many were dropped."""
+        dropped = 0
+        if self._used_bytes() > most_bytes:
+            with transaction(self.connection):
+                while (
+                    dropped < most
+                    and self._used_bytes() > most_bytes
+                    and (few := self._drop(f"{_DROPPABLE} ORDER BY id LIMIT ?", (min(_ROWS, most - dropped),)))
+                ):
+                    dropped += few
+        return dropped
+
+    def shrink(self, bound: int) -> None:
+        """Gives back to the disk what the file takes beyond ``bound`` unused, and the write-ahead log, but for ``SLACK_BYTES`` of each."""
+        count, free, size = self._pages()
+        surplus = min(free, count - (bound + SLACK_BYTES) // size)
+        if surplus > 0:
+            give_back(self.connection, surplus)
+            count -= surplus
+        file_bytes, journal_bytes = sizes(self.path)
+        if max(file_bytes - count * size, journal_bytes) > SLACK_BYTES:
+            flush_wal(self.connection, truncate=True)
+
+    def _pages(self) -> tuple[int, int, int]:
+        names = ("page_count", "freelist_count", "page_size")
+        count, free, size = (self.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        return count, free, size
+
+    def _used_bytes(self) -> int:
+        count, free, size = self._pages()
+        return (count - free) * size
+
+    def _drop(self, query: str, values: _Values) -> int:
+        found = self.connection.execute(query, values).fetchall()
+        self.connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, *_ in found])
+        until: dict[int, int] = {}
+        dropped: dict[int, str] = {}
+        for _, at, namespace, stream, position in found:
+            until[namespace] = max(until.get(namespace, 0), at)
+            dropped[stream] = max(dropped.get(stream, ""), position)
+        for stream, position in dropped.items():
+            self._change("streams", stream, dropped=position)
+        for namespace, at in until.items():
+            self._note_trimmed(namespace, at)
+        return len(found)
+
+    def _drop_gaps(self, namespace: int, before: int) -> None:
+        """Drops the gaps that ended before a time (ms). What is trimmed reaches to the end of the newest one, so that it stays told."""
+        done = "(stream = 0 OR position <= (SELECT dropped FROM streams WHERE id = gaps.stream))"
+        old = f"FROM gaps WHERE namespace = ? AND until < ? AND {done}"
+        (until,) = self.connection.execute(f"SELECT max(until) {old}", (namespace, before)).fetchone()
+        if until is not None:
+            self._note_trimmed(namespace, until)
+            self.connection.execute(f"DELETE {old}", (namespace, before))
+
+    def _note_trimmed(self, namespace: int, until: int) -> None:
+        (row,) = self._rows("namespaces", "WHERE id = ?", (namespace,))
+        self._change("namespaces", namespace, trimmed_until=max(row[-1], until))
+
+    # --- listings -----------------------------------------------------------------------------------------------------
+
+    def page(self, query: Query) -> Page:
+        """Returns the wanted entries, at most ``most``; whether there are more; and the gaps in the wanted time."""
+        namespace = self.connection.execute("SELECT id FROM namespaces WHERE name = ?", (query.namespace,)).fetchone()
+        if namespace is None:
+            return Page([], False, [])
+        of, index = ("topic", "by_topic") if query.topic else ("namespace", "by_namespace")
+        where = f"WHERE {of} = ? AND at >= ? AND at < ?"
+        start, end, order = query.start, query.end, "DESC" if query.newest_first else "ASC"
+        after = query.after
+        if after is not None:
+            start, end = (start, min(end, after.at + 1)) if query.newest_first else (max(start, after.at), end)
+        values: list[int | str] = [query.topic or namespace[0], start, end]
+        if query.actor is not None:
+            where, index = f"{where} AND actor = ?", index if query.topic else "by_namespace_and_actor"
+            values.append(query.actor)
+        if len(query.scopes) < len(Scope):  # those of all scopes include entries that could not be read
+            where += f" AND scope IN ({', '.join(str(int(scope)) for scope in query.scopes)})"
+        if after is not None:
+            where += f" AND (at, id) {'<' if query.newest_first else '>'} (?, ?)"
+            values += after
+        entries: list[Entry] = []
+        size, more = 0, False
+        rows = self._rows("entries", f"INDEXED BY {index} {where} ORDER BY at {order}, id {order} LIMIT ?", [*values, query.most + 1])
+        for entry in map(Entry._make, rows):
+            if len(entries) == query.most or size >= MOST_BYTES:
+                more = True
+                break
+            entries.append(entry)
+            size += entry.size
+        return Page(entries, more, self._gaps(query.namespace, query.start, query.end))
+
+    def around(self, namespace: str, key: PolicyKey, at: int) -> Around:
+        """Returns what the history has around a time (ms)."""
+        last = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at <= ? ORDER BY at DESC, id DESC", at)
+        first = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at > ? ORDER BY at, id", at)
+        start, end = at if last is None else last.at, LATEST if first is None else first.at
+        return Around(last, first, self._gaps(namespace, start, end, over_by=at))
+
+    def entry_of_version(self, key: PolicyKey, version: Position) -> Entry | None:
+        """Returns an entry at which a policy key had a version; None: there is none."""
+        return self._one(key, "INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ? ORDER BY id", version)
+
+    def _one(self, key: PolicyKey, rest: str, value: int | str) -> Entry | None:
+        for entry in map(Entry._make, self._rows("entries", f"{rest} LIMIT 1", (key.topic, int(key.scope), value))):
+            if (entry.topic, entry.scope) != (key.topic, key.scope):
+                raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
+            return entry
+        return None
+
+    def _gaps(self, namespace: str, start: int, end: int, *, over_by: int | None = None) -> list[Gap]:
+        """Returns the newest gaps of a namespace that overlap a time, newest first, then what was trimmed by the beginning of that time.
+
+        ``end`` is not included. ``over_by``: also the newest gap that was over by then; None: no other.
+        """
+        known = next(self._rows("namespaces", "WHERE name = ?", (namespace,)), None)
+        if known is None:
+            return []
+        number, _, _, trimmed_until = known
+        rest = "WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?) ORDER BY until DESC LIMIT ?"
+        found = list(self._rows("gaps", rest, (number, start, end, MOST_GAPS)))
+        if over_by is not None:
+            found += self._rows("gaps", "WHERE namespace = ? AND until <= ? ORDER BY until DESC LIMIT 1", (number, over_by))
+        gaps = [Gap(namespace, since, until, GapReason(reason)) for _, _, since, until, reason, *_ in found]
+        if trimmed_until and (over_by is not None or trimmed_until >= start):
+            gaps.append(Gap(namespace, None, trimmed_until, GapReason.TRIMMED))
+        return list(dict.fromkeys(gaps))  # a gap in several streams has several rows
+
+    # --- copies -------------------------------------------------------------------------------------------------------
+
+    def stretch(self, namespace: str, place: Token, most: int) -> Stretch:
+        """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors.
+
+        Raises:
+            UnknownLog: the history knows no such log of the namespace.
+        """
+        place, streams, successor = self._streams(namespace, place)
+        begins = not place.positions
+        token = place
+        holes = {each.partition: self._holes(namespace, each, begins=begins) for each in streams}
+        whole = not any(holes.values())
+        pieces: list[Piece] = []
+        size, more = 0, False
+        found = heapq.merge(*(self._behind(each, most) for each in streams), key=lambda found: found[0].id)
+        for count, (entry, partition) in enumerate(found):
+            if count == most or size >= MOST_BYTES:
+                more = True
+                break
+            size += entry.size
+            waiting = holes[partition]
+            while waiting and entry.position > waiting[0][0]:
+                pieces.append(waiting.pop(0)[1])
+            token = token.at(partition, entry.position)
+            pieces.append(Recorded(entry, token))
+        if not more:
+            for each in streams:
+                pieces += [gap for _, gap in holes[each.partition]]
+                token = token.at(each.partition, each.recorded)
+            if successor:
+                return Stretch(pieces, Token(successor, ()), more=True, whole=False)
+        return Stretch(pieces, token, more, whole)
+
+    def divisions(self, namespace: str, place: Token, every: int) -> Iterator[Division]:
+        """Yields a place behind every so many events behind a place, and one behind the last event. It reads an index, and no events.
+
+        Raises:
+            UnknownLog: the history knows no such log of the namespace.
+        """
+        successor = "first"
+        while successor:
+            token, streams, successor = self._streams(namespace, place)
+            number = count = 0
+            for number, position, partition in heapq.merge(*map(self._ids, streams)):
+                token = token.at(partition, position)
+                count += 1
+                if count % every == 0:
+                    yield Division(number, token, full=True)
+            if count % every:
+                yield Division(number, token, full=False)
+            place = Token(successor, ())
+
+    def _streams(self, namespace: str, place: Token) -> tuple[Token, list[_Stream], str]:
+        """Returns the place (for that before every log, the first log's beginning), the streams of its log, and the log after it or ""."""
+        known = next(self._rows("namespaces", "WHERE name = ?", (namespace,)), None)
+        found = list(self._rows("streams", "WHERE namespace = ? ORDER BY id", (known[0],))) if known is not None else []
+        logs = [*dict.fromkeys(row[2] for row in found), ""]
+        if not place.log:
+            place = Token(logs[0], ())
+        if place.log not in logs:
+            raise UnknownLog(f"the history has no such log of {namespace}")
+        streams = [
+            _Stream(number, partition, position, dropped, place.positions[partition] if partition < len(place.positions) else "")
+            for number, _, log, partition, position, _, dropped in found
+            if log == place.log
+        ]
+        return place, streams, logs[logs.index(place.log) + 1] if streams else ""
+
+    def _behind(self, stream: _Stream, most: int) -> Iterator[tuple[Entry, int]]:
+        rest = "INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"
+        return ((Entry(*row), stream.partition) for row in self._rows("entries", rest, (stream.id, stream.behind, most + 1)))
+
+    def _ids(self, stream: _Stream) -> Iterator[tuple[int, Position, int]]:
+        ids = "SELECT id, position FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position"
+        return ((number, position, stream.partition) for number, position in self.connection.execute(ids, (stream.id, stream.behind)))
+
+    def _holes(self, namespace: str, stream: _Stream, *, begins: bool) -> list[tuple[Position, Gap]]:
+        """Returns the gaps behind the reader in a stream, each with the position up to which events may be missing, in order.
+
+        ``begins``: whether the reader is at the log's beginning, and gets the gap before it too.
+        """
+        rest = "WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, id"
+        found = [
+            (position, Gap(namespace, since, until, GapReason(reason)))
+            for _, _, since, until, reason, _, position in self._rows("gaps", rest, (stream.id, stream.behind, begins))
+        ]
+        if stream.behind < stream.dropped:
+            (until,) = self.connection.execute("SELECT trimmed_until FROM namespaces WHERE name = ?", (namespace,)).fetchone()
+            found.insert(0, (stream.dropped, Gap(namespace, None, until, GapReason.TRIMMED)))
+            found.sort(key=lambda hole: hole[0])
+        return found
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _rows(self, table: str, rest: str, values: _Values = ()) -> Iterator[tuple[Any, ...]]:
+        """Yields rows of a table, without their checksums, after verifying them. ``rest`` follows the table's name in the statement."""
+        for row in self.connection.execute(f"SELECT {_NAMES[table]}, checksum FROM {table} {rest}", values):  # noqa: S608 (only our names)
+            if checksum(*row[:-1]) != row[-1]:
+                raise Damaged(f"row {row[0]} of its {table} is not what was written there")
+            yield row[:-1]
+
+    def _last_id(self, table: str) -> int:
+        found: int = self.connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608 (only our names)
+        return found
+
+    def _insert(self, table: str, some: Sequence[_Values]) -> None:
+        values = [value for row in some for value in (*row, checksum(*row))]
+        sqlite_file.insert(self.connection, table, len(_COLUMNS[table]) + 1, values)
+
+    def _add(self, table: str, *values: int | str | None) -> int:
+        number = self._last_id(table) + 1
+        self._insert(table, [(number, *values)])
+        return number
+
+    def _change(self, table: str, number: int, **values: int | str) -> None:
+        """Changes a row after verifying its checksum, so that damage never gets a valid checksum."""
+        (row,) = self._rows(table, "WHERE id = ?", (number,))
+        changed = dict(zip(_COLUMNS[table], row, strict=True)) | values
+        self.connection.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 (only our names)
+        self._insert(table, [tuple(changed.values())])
 
 
-def entries(connection: sqlite3.Connection, index: str, conditions: Sequence[Condition], rest: str, values: Values = ()) -> Iterator[Entry]:
-    """Yields entries to which an index leads.
-
-    ``conditions`` hold for each entry; they are verified on the entry itself, because an index has no checksums. ``rest`` follows them in
-    the statement.
-
-    Raises:
-        Damaged: an entry does not belong there, or is not what was written.
-    """
-    where = " AND ".join(f"{column} {sign} ?" for column, sign, _ in conditions)
-    parameters = (*(value for _, _, value in conditions), *values)
-    for row in rows(connection, "entries", f"INDEXED BY {index} WHERE {where} {rest}", parameters):
-        entry = Entry(*row)
-        if not all(_OPERATORS[sign](getattr(entry, column), value) for column, sign, value in conditions):
-            raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
-        yield entry
-
-
-def extents(connection: sqlite3.Connection) -> dict[str, Extent]:
-    """Returns how far the history of each namespace goes.
-
-    Raises:
-        Damaged: a row is not what was written, or a namespace is missing.
-    """
-    found: dict[str, Extent] = {}
-    names: dict[int, str] = {}
-    for number, name, followed_until, _ in rows(connection, "namespaces", ""):
-        names[number], found[name] = name, Extent(followed_until)
-    for _, namespace, log, partition, position, at, _ in rows(connection, "streams", ""):
-        if namespace not in names:
-            raise Damaged("one of its namespaces is missing")
-        name = names[namespace]
-        found[name].streams[log, partition] = Stream(name, log, partition, position, at)
-    return found
-
-
-def last_id(connection: sqlite3.Connection, table: str = "entries") -> int:
-    """Returns the greatest id of a table; 0: it has no row."""
-    found: int = connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608 (only our names)
-    return found
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-ROWS = 64
-"""How many entries one statement adds: each statement releases the GIL once, and waits to get it back."""
-
-
-def insert(connection: sqlite3.Connection, table: str, some: Sequence[Values]) -> None:
-    """Adds up to ``ROWS`` rows."""
-    sqlite_file.insert(connection, table, len(_COLUMNS[table]) + 1, [value for row in some for value in (*row, checksum(*row))])
-
-
-def _add(connection: sqlite3.Connection, table: str, *values: int | str | None) -> int:
-    number = last_id(connection, table) + 1
-    insert(connection, table, [(number, *values)])
-    return number
-
-
-def _update(connection: sqlite3.Connection, table: str, changes: str, new: Values, rest: str, values: Values) -> None:
-    """Changes rows after verifying their checksums, so that damage never gets a valid checksum.
-
-    ``changes``: the assignments, with the parameters ``new``; ``rest``: the condition, which begins with WHERE, with the parameters
-    ``values``.
-    """
-    found = [row[0] for row in rows(connection, table, rest, values)]
-    connection.executemany(f"UPDATE {table} SET {changes} WHERE id = ?", [(*new, number) for number in found])  # noqa: S608 (only our names)
-    seal = f"UPDATE {table} SET checksum = checksum({_NAMES[table]}) WHERE id = ?"  # noqa: S608 (only our names)
-    connection.executemany(seal, [(number,) for number in found])
-
-
-def namespace_id(connection: sqlite3.Connection, name: str) -> int:
-    """Returns the id of a namespace, which is added if it is new."""
-    found = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()
-    return found[0] if found is not None else _add(connection, "namespaces", name, 0, 0)
-
-
-def ids_of(connection: sqlite3.Connection, stream: Stream) -> tuple[int, int]:
-    """Returns the ids of a stream and of its namespace, which are added if they are new: ids have the order of the first events."""
-    namespace = namespace_id(connection, stream.namespace)
-    key = (namespace, stream.log, stream.partition)
-    found = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()
-    return found[0] if found is not None else _add(connection, "streams", *key, "", 0, ""), namespace
-
-
-def note_stream(connection: sqlite3.Connection, stream: Stream, position: str, at: int) -> None:
-    """Records how far a stream is recorded."""
-    _update(connection, "streams", "position = ?, at = ?", (position, at), "WHERE id = ?", ids_of(connection, stream)[:1])
-
-
-def note_followed(connection: sqlite3.Connection, namespace: str, until: int) -> None:
-    """Records until when (ms) a namespace's log was followed."""
-    number = namespace_id(connection, namespace)
-    _update(connection, "namespaces", "followed_until = max(followed_until, ?)", (until,), "WHERE id = ?", (number,))
-
-
-def add_gap(connection: sqlite3.Connection, gap: Gap) -> None:
-    """Adds a gap."""
-    namespace = namespace_id(connection, gap.namespace)
-    for stream, position in gap.holes or ((None, ""),):
-        where = ids_of(connection, stream)[0] if stream is not None else 0
-        _add(connection, "gaps", namespace, gap.since, gap.until, int(gap.reason), where, position)
-
-
-CLOCK_MS = 1_000
-"""By how much the clock may go back, in milliseconds, before entries are marked UNTIMED: times are no more exact than that."""
-
-
-def set_back(connection: sqlite3.Connection, corrected: Stream, now: int) -> None:
-    """Corrects times after the clock went back to ``now`` (ms): events with later times happened before ``now``, at unknown times."""
-    stream, namespace = ids_of(connection, corrected)
-    later = "WHERE stream = ? AND at > ? AND position > coalesce((SELECT position FROM entries WHERE stream = ? AND at <= ?"
-    later += " ORDER BY position DESC LIMIT 1), '')"  # reads the index backwards, as far as times are later
-    _update(connection, "entries", f"flags = flags | {UNTIMED}", (), later, (stream, now + CLOCK_MS) * 2)
-    _update(connection, "entries", "at = ?", (now,), later, (stream, now) * 2)
-    _update(connection, "streams", "at = min(at, ?)", (now,), "WHERE id = ?", (stream,))
-    earlier = "followed_until = min(followed_until, ?), trimmed_until = min(trimmed_until, ?)"
-    _update(connection, "namespaces", earlier, (now, now), "WHERE id = ?", (namespace,))
-    _update(connection, "gaps", "since = min(since, ?), until = ?", (now, now), "WHERE namespace = ? AND until > ?", (namespace, now))
-
-
-# --- its size -----------------------------------------------------------------------------------------------------------
-
-SLACK_BYTES = 2 << 20
-"""How many unused bytes beyond the bound the file keeps, and how many the write-ahead log holds between two commits, at most."""
-
-
-def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
-    return count, free, size
-
-
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """Returns how many bytes of the file are in use."""
-    count, free, size = _pages(connection)
-    return (count - free) * size
-
-
-def shrink(connection: sqlite3.Connection, path: Path, bound: int) -> None:
-    """Gives back to the disk what the file takes beyond ``bound`` unused, and the write-ahead log, but for ``SLACK_BYTES`` of each."""
-    count, free, size = _pages(connection)
-    surplus = min(free, count - (bound + SLACK_BYTES) // size)
-    if surplus > 0:
-        give_back(connection, surplus)
-        count -= surplus
-    file_bytes, journal_bytes = sizes(path)
-    if max(file_bytes - count * size, journal_bytes) > SLACK_BYTES:
-        flush_wal(connection, truncate=True)
-
-
-_DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"
-"""The last entry is never dropped: its id would be given again, and entries of several streams are sent in the order of their ids."""
-
-
-def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
-    """Drops up to ``most`` entries of each namespace and scope that are older than a time (ms). Returns how many were dropped."""
-    dropped = 0
-    for (namespace,) in connection.execute("SELECT id FROM namespaces").fetchall():
-        for scope in (0, 1, 2):
-            query = f"{_DROPPABLE} AND namespace = ? AND scope = ? AND at < ? ORDER BY at LIMIT ?"
-            dropped += _drop(connection, connection.execute(query, (namespace, scope, before, most)).fetchall())
-        _drop_gaps(connection, namespace, before)
-    return dropped
-
-
-def _drop_gaps(connection: sqlite3.Connection, namespace: int, before: int) -> None:
-    """Drops the gaps that ended before a time (ms). What is trimmed reaches to the end of the newest one, so that it stays told."""
-    chosen = (
-        "FROM gaps WHERE namespace = ? AND until < ? AND (stream = 0 OR position <= (SELECT dropped FROM streams WHERE id = gaps.stream))"
-    )
-    (until,) = connection.execute(f"SELECT max(until) {chosen}", (namespace, before)).fetchone()
-    if until is not None:
-        _note_trimmed(connection, namespace, until)
-        connection.execute(f"DELETE {chosen}", (namespace, before))
-
-
-def trim_to_size(connection: sqlite3.Connection, most_bytes: int, most: int) -> int:
-    """Drops entries, the oldest first, until ``most_bytes`` are in use or ``most`` are dropped. Returns how many were dropped."""
-    dropped = 0
-    while dropped < most and used_bytes(connection) > most_bytes and (few := trim_oldest(connection, ROWS)):
-        dropped += few
-    return dropped
-
-
-def trim_oldest(connection: sqlite3.Connection, most: int) -> int:
-    """Drops the ``most`` entries that were recorded first. Returns how many were dropped."""
-    return _drop(connection, connection.execute(f"{_DROPPABLE} ORDER BY id LIMIT ?", (most,)).fetchall())
-
-
-def _drop(connection: sqlite3.Connection, found: Sequence[tuple[int, int, int, int, str]]) -> int:
-    connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, *_ in found])
-    until: dict[int, int] = {}
-    dropped: dict[int, str] = {}
-    for _, at, namespace, stream, position in found:
-        until[namespace] = max(until.get(namespace, 0), at)
-        dropped[stream] = max(dropped.get(stream, ""), position)
-    for stream, position in dropped.items():
-        _update(connection, "streams", "dropped = max(dropped, ?)", (position,), "WHERE id = ?", (stream,))
-    for namespace, at in until.items():
-        _note_trimmed(connection, namespace, at)
-    return len(found)
-
-
-def _note_trimmed(connection: sqlite3.Connection, namespace: int, until: int) -> None:
-    _update(connection, "namespaces", "trimmed_until = max(trimmed_until, ?)", (until,), "WHERE id = ?", (namespace,))
+def _topic_of(numbered: tuple[int, Noted]) -> str:
+    event = numbered[1].placed.event
+    return "" if event is None else event.key.topic

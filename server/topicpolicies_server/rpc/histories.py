@@ -19,8 +19,8 @@ from ..core.policies.documents import record
 from ..core.policies.events import LATEST_MS, Action, Position
 from ..core.reasons import Reason, ViolationReason
 from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Entry, EntryPlace, Gap
-from ..history.history import History
-from ..history.queries import LATEST, Past, Query
+from ..history.file import LATEST, Query
+from ..history.history import History, Past
 from ..namespaces.registry import Registry
 from .answers import document, number, origin
 from .problems import MOST_ACTOR, Problems, Topic, read_scope, read_scopes, read_topic

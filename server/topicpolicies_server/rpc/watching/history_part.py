@@ -18,7 +18,7 @@ from ...core.reading.tokens import Token
 from ...core.reasons import Reason
 from ...history import History
 from ...history.entries import Entry, Gap
-from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
+from ...history.file import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens

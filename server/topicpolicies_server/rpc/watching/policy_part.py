@@ -25,7 +25,7 @@ from ...core.names import PolicyKey, Scope
 from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from ...core.reading.watch import Taken, Watcher
 from ...core.reasons import Reason
-from ...history.queries import Recorded, UnknownLog
+from ...history.file import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from .. import histories
