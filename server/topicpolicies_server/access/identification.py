@@ -33,7 +33,7 @@ from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
 from .caller import NOBODY, ORIGINAL_KEY, Caller, Way, expired, invalid
-from .issuers import IssuerClient, Issuers, key_set
+from .issuers import Issuers, fetch_keys, key_set, trusting
 from .tokens import MOST_ROLE, NOT_A_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -59,8 +59,6 @@ class Identification:
         """Creates the object. Each way is None if the server does not take it. ``proxy_roles``: the principals that may call for others."""
         self.tokens = tokens
         self.issuers = issuers
-        self.client: IssuerClient | None = None
-        """What asks the issuers; closed with this object."""
         self._certificates = certificates
         self._proxies = proxy_roles
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
@@ -102,11 +100,9 @@ class Identification:
         return self._speaking(known, original)
 
     async def close(self) -> None:
-        """Ends requests to issuers, and closes the connections."""
+        """Ends requests to issuers."""
         if self.issuers is not None:
             await self.issuers.close()
-        if self.client is not None:
-            await self.client.close()
 
     def _of_token(self, authorization: str) -> Caller | Awaitable[Caller]:
         scheme, _, token = authorization.partition(" ")
@@ -188,12 +184,8 @@ def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloa
         issuers.take(first)
         reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), issuers.take, first)
         return
-    into.client = _first(
-        "OpenID Connect trust certificate",
-        config.trust_certs_file,
-        lambda: IssuerClient(config.trust_certs_file),
-    )
-    into.issuers = Issuers(config, into.client.keys, into.forget, leeway=leeway)
+    trusted = _first("OpenID Connect trust certificate", config.trust_certs_file, lambda: trusting(config.trust_certs_file))
+    into.issuers = Issuers(config, lambda issuer: fetch_keys(issuer, trusted), into.forget, leeway=leeway)
     into.issuers.start()
 
 

@@ -5,7 +5,7 @@ An issuer says where its keys are (OpenID Connect Discovery 1.0).
 The keys of an issuer are requested at the start and every ``refresh_seconds``; after a failure every ``ASK_SECONDS``; and at once for a
 token of a key that is not known, whose call waits for the answer. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers
 send. While it does not answer, its keys stay in force for ``LAST_SECONDS``. Keys that are in a file stay in force, and their issuer is not
-asked.
+asked. An issuer's answers are trusted as its tokens are: they may be of any size.
 
 Source: PIP-257, ``AuthenticationProviderOpenID``.
 """
@@ -13,7 +13,6 @@ Source: PIP-257, ``AuthenticationProviderOpenID``.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import ssl
 import time
@@ -25,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 import httpx
 import jwt
 
-from ..config.callers import MOST_ISSUERS, OidcConfig, is_private
+from ..config.callers import OidcConfig, is_private
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..tasks import TaskSet
@@ -36,14 +35,9 @@ from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 _LOG = logging.getLogger(__name__)
 ASK_SECONDS = 10.0
 LAST_SECONDS = 86_400.0
-MOST_BYTES = 256 * 1024
-
 TOTAL_SECONDS = 5.0
 """How long an issuer may take for both answers together: calls wait for it."""
 _DISCOVERY = "/.well-known/openid-configuration"
-_FINE = 200
-_HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
-"""An answer is not compressed: a few bytes could become very many before their number is known."""
 
 KeySet: TypeAlias = tuple[tuple[str, Key], ...]
 """The keys of an issuer, each with its id; "": it has none."""
@@ -55,8 +49,6 @@ def key_set(content: bytes) -> KeySet:
     Raises:
         KeyUnusable: the bytes are no JWKS, or no key in it verifies tokens.
     """
-    if len(content) > MOST_BYTES:
-        raise KeyUnusable(f"it has more than {MOST_BYTES:,} bytes")
     try:
         listed = jwt.PyJWKSet.from_json(content.decode()).keys
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -75,80 +67,55 @@ class Unanswered(Exception):
     """Raised if an issuer gave no keys; the text is a clause that says why."""
 
 
-class IssuerClient:
-    """Fetches the keys of issuers. It is bound to the event loop on which it is first used."""
+def trusting(certificates: Path | None) -> ssl.SSLContext:
+    """Returns the TLS of requests to issuers. ``certificates``: the authorities to trust; None: those of the system.
 
-    def __init__(self, trust_certs: Path | None = None) -> None:
-        """Creates the client, which connects on first use.
+    Raises:
+        OSError: the file can't be used; ``ssl.SSLError`` is one.
+    """
+    trusted = ssl.create_default_context(cafile=certificates)
+    trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; private authorities often give no key identifiers
+    return trusted
 
-        Args:
-            trust_certs: the authorities of the issuers' certificates; None: those of the system.
 
-        Raises:
-            OSError: the file can't be used; ``ssl.SSLError`` is one.
-            RuntimeError: the environment names a proxy that can't be used.
-        """
-        trusted = ssl.create_default_context(cafile=trust_certs)
-        trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; private authorities often give no key identifiers
-        try:
-            self._http = httpx.AsyncClient(
-                verify=trusted,
-                timeout=TOTAL_SECONDS,
-                limits=httpx.Limits(max_connections=MOST_ISSUERS, max_keepalive_connections=0),  # no issuer waits for another one
-                follow_redirects=False,
-                mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
-            )
-        except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
-            raise RuntimeError(
-                "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for"
-                " SOCKS proxies are not supported"
-            ) from error
+async def fetch_keys(issuer: str, trusted: ssl.SSLContext) -> KeySet:
+    """Requests the keys of an issuer, from where its discovery document says that they are.
 
-    async def keys(self, issuer: str) -> KeySet:
-        """Returns the keys of an issuer.
+    Raises:
+        Unanswered: the issuer gives no keys, or not in ``TOTAL_SECONDS``.
+    """
+    try:
+        async with asyncio.timeout(TOTAL_SECONDS):
+            # never through a proxy of the environment by http: only an issuer on this machine may have that
+            async with httpx.AsyncClient(verify=trusted, timeout=TOTAL_SECONDS, mounts={"http://": None}) as http:
+                where = _keys_url(issuer, await _get(http, issuer.removesuffix("/") + _DISCOVERY))
+                return key_set((await _get(http, where)).content)
+    except TimeoutError as error:
+        raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
+    except KeyUnusable as error:
+        raise Unanswered(f"its answer is not a set of keys: {error}") from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:  # their texts may have a proxy's password
+        raise Unanswered(f"it does not answer, or a proxy in the environment can't be used: {type(error).__name__}") from error
 
-        Raises:
-            Unanswered: the issuer gives no keys, or not in time.
-        """
-        try:
-            async with asyncio.timeout(TOTAL_SECONDS):
-                return key_set(await self._get(await self._where(issuer)))
-        except TimeoutError as error:
-            raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
-        except KeyUnusable as error:
-            raise Unanswered(f"its answer is not a set of keys: {error}") from error
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+async def _get(http: httpx.AsyncClient, url: str) -> httpx.Response:
+    response = await http.get(url)
+    if response.status_code != httpx.codes.OK:
+        raise Unanswered(f"it answers with status {response.status_code}")
+    return response
 
-    async def _where(self, issuer: str) -> str:
-        try:
-            found = json.loads(await self._get(issuer.removesuffix("/") + _DISCOVERY))
-            url, name = found["jwks_uri"], found["issuer"]
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise Unanswered("its discovery document does not say where its keys are") from error
-        if name != issuer:
-            raise Unanswered("its discovery document names another issuer")
-        if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
-            raise Unanswered("the URL of its keys is not https")
-        return url
 
-    async def _get(self, url: str) -> bytes:
-        try:
-            async with self._http.stream("GET", url, headers=_HEADERS) as response:
-                if response.status_code != _FINE:
-                    raise Unanswered(f"it answers with status {response.status_code}")
-                if response.headers.get("content-encoding", "identity") != "identity":
-                    raise Unanswered("its answer is compressed, which was not requested")
-                body = bytearray()
-                async for piece in response.aiter_raw():
-                    body += piece
-                    if len(body) > MOST_BYTES:
-                        raise Unanswered(f"its answer has more than {MOST_BYTES:,} bytes")
-                return bytes(body)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # ValueError: a host that no name can be
-            raise Unanswered(f"it does not answer: {type(error).__name__}") from error
+def _keys_url(issuer: str, discovery: httpx.Response) -> str:
+    try:
+        said = discovery.json()
+        url, name = said["jwks_uri"], said["issuer"]
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise Unanswered("its discovery document does not say where its keys are") from error
+    if name != issuer:
+        raise Unanswered("its discovery document names another issuer")
+    if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
+        raise Unanswered("the URL of its keys is not https")
+    return url
 
 
 class KeysKnown(NamedTuple):

@@ -18,8 +18,6 @@ PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
 CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
 """The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
-MOST_ISSUERS = 16
-"""How many issuers are accepted at most; each may have its own request for keys under way."""
 _WANTED = "write https://host, or http:// for one on this machine."
 
 
@@ -74,8 +72,6 @@ class OidcConfig:
             found.append("Tokens of OpenID Connect need --oidc-issuers: the issuers to accept.")
         if not self.audiences:
             found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
-        if len(self.issuers) > MOST_ISSUERS:
-            found.append(f"{len(self.issuers)} issuers are too many: at most {MOST_ISSUERS} are allowed.")
         if self.jwks_file is not None and len(self.issuers) > 1:
             found.append("--oidc-jwks-file has the keys of one issuer: without it each issuer publishes its own.")
         if not self.role_claim:
