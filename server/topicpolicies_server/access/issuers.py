@@ -24,7 +24,8 @@ from typing import NamedTuple, TypeAlias
 import httpx
 import jwt
 
-from ..config.callers import OidcConfig, is_private
+from ..config import OidcConfig
+from ..config.address import is_private
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..tasks import TaskSet

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from topicpolicies.secrets import REDACTED
 
@@ -82,3 +83,19 @@ def parse_address(text: str) -> Address:
     if not valid or int(port) > 65_535 or any(character.isspace() or character == "/" for character in host):
         raise ConfigError((f'"{meant_as_url(text)}" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path.',))
     return Address(host[1:-1] if bracketed else host, int(port))
+
+
+def is_private(url: str) -> bool:
+    """Whether the answer of a URL can't be changed on its way: the URL is https, or its host is this machine."""
+    return is_url(url) and (url.startswith("https:") or Address(urlsplit(url).hostname or "", 0).loopback)
+
+
+def is_url(text: str, *, schemes: tuple[str, ...] = ("https", "http"), hosts: bool = False) -> bool:
+    """Whether a text is a URL with one of these schemes, without credentials. ``hosts``: one that only names hosts, with their ports."""
+    scheme, _, rest = text.partition("://")
+    try:
+        parts = [urlsplit(f"//{each}") for each in (rest.rstrip("/").split(",") if hosts else [rest])]
+        sound = all(each.hostname and each.port != 0 and each.username is None and not each.fragment for each in parts)
+    except ValueError:
+        return False
+    return sound and scheme in schemes and not (hosts and any(each.port is None or each.path for each in parts))

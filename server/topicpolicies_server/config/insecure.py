@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import stat
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from .address import Address, without_credentials
-from .callers import is_private
+from .address import Address, is_private, without_credentials
 from .logs import LogConfig, PulsarLogConfig
-from .option import options_of
+from .option import values_in
 from .server import GuardConfig, ServerConfig
 
 
@@ -67,21 +64,15 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _exposed(section: Any) -> list[str]:
-    """Returns a sentence for each file of secrets, of a section and those in it, that users who are not of its group may read or write."""
-    kind: type = type(section)
-    secret = {name: each.name for name, each in options_of(kind).items() if each.secret}
+def _exposed(config: ServerConfig | GuardConfig) -> list[str]:
+    """Returns a sentence for each file of secrets that users who are not of its group may read or write."""
     found: list[str] = []
-    for field in dataclasses.fields(section):
-        value = getattr(section, field.name)
-        if dataclasses.is_dataclass(value):
-            found += _exposed(value)
-        elif field.name in secret and isinstance(value, Path):
-            option, mode = secret[field.name], _mode(value)
-            if mode & stat.S_IROTH:
-                found.append(f'{option}: every user of this machine may read "{value}", and impersonate others with it.')
-            if mode & stat.S_IWOTH:
-                found.append(f'{option}: every user of this machine may write "{value}".')
+    for option, path in values_in(config):
+        mode = _mode(path) if option.secret and isinstance(path, Path) else 0
+        if mode & stat.S_IROTH:
+            found.append(f'{option.name}: every user of this machine may read "{path}", and impersonate others with it.')
+        if mode & stat.S_IWOTH:
+            found.append(f'{option.name}: every user of this machine may write "{path}".')
     return found
 
 

@@ -64,6 +64,14 @@ class Option:
     read_by: ReadBy = ReadBy.BOTH
     url: bool = False
     """Whether values are meant as URLs, or as addresses that may be written like one. What they have before ``@`` is not shown."""
+    check: Callable[[Any], bool] = lambda _: True
+    """Whether a value, or one of a list, is a possible one; an empty one always is."""
+    wanted: str = ""
+    """What ``check`` wants, for the error."""
+    required: bool = False
+    """Whether the section exists only if the option is set."""
+    readable: bool = True
+    """Whether the file of a path has to be there when a process starts; otherwise what opens it reports what is wrong."""
     secret: bool = False
     """Whether whoever reads the file can impersonate others."""
 
@@ -105,16 +113,17 @@ class Option:
             value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
         if value is None:
             raise self.refused(self.allowed if self.choices else _TYPES[self.type].wanted, raw)
+        parts = [(each, each) for each in value] if self.type is tuple and isinstance(value, tuple) else [(value, raw)]
+        for part, given in parts:
+            if part and not self.check(part):
+                raise self.refused(self.wanted, given)
         if self.numeric and isinstance(value, (int, float)) and not self.least <= value <= self.most:
             raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
         return value
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        try:
-            given = (meant_as_url if self.url else without_credentials)(repr(raw))
-        except ValueError:  # Python writes no number of that many digits
-            given = "a number of very many digits"
+        given = (meant_as_url if self.url else without_credentials)(repr(raw))
         shown = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
         return ConfigError((f"{self.name} must be {wanted}, not {shown}.",))
 
@@ -127,6 +136,17 @@ def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
 def section(heading: str, default: Any = dataclasses.MISSING) -> Any:
     """Returns a field of a configuration that is a section; its options, and those of sections in it, are shown under the heading."""
     return dataclasses.field(default=default, metadata={"heading": heading})
+
+
+def values_in(section: Any) -> Iterator[tuple[Option, Any]]:
+    """Yields the options of a section that was made, and of the sections in it, each with its value."""
+    kind: type = type(section)
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if field.name in options_of(kind):
+            yield options_of(kind)[field.name], value
+        elif dataclasses.is_dataclass(value):
+            yield from values_in(value)
 
 
 def options_in(section: type, heading: str = "") -> Iterator[Option]:
@@ -155,10 +175,12 @@ def options_of(section: type) -> dict[str, Option]:
         if issubclass(kind, enum.Enum):
             declared = {"choices": tuple(choice.value for choice in kind), **declared}
         known = _TYPES.get(kind, _TYPES[str])
-        default = known.unset if each.default is dataclasses.MISSING else each.default
+        required = each.default is dataclasses.MISSING
+        default = known.unset if required else each.default
         metavar = "|".join(declared.get("choices", ())) or known.metavar
         text = next((text for base in section.__mro__ if (text := _docstrings(base.__module__).get((base.__name__, each.name)))), "")
-        found[each.name] = Option(**{"name": each.name, "type": kind, "default": default, "help": text, "metavar": metavar} | declared)
+        follows = {"name": each.name, "type": kind, "default": default, "help": text, "metavar": metavar, "required": required}
+        found[each.name] = Option(**follows | declared)
     return found
 
 

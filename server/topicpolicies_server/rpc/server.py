@@ -163,7 +163,7 @@ class Server:
     async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, Readiness]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
-        advertised = None if config.read_only else lambda: config.advertise or self.address  # who writes nothing must not lead
+        advertised = None if config.read_only else lambda: str(config.advertise or self.address)  # who writes nothing must not lead
         if (recorded := config.history) is not None:
             check_history(recorded.path)  # before the log is opened: a start that is refused changes nothing
         log = await open_log(config.log, limits, advertised)

@@ -54,7 +54,7 @@ def scoped(oauth2: OAuth2Config) -> dict[str, str]:
 
 def oauth2_parameters(oauth2: OAuth2Config) -> str:
     """Returns the parameters of pulsar-client's ``AuthenticationOauth2``; there is no secret in them."""
-    key = Path(oauth2.credentials_file or "").absolute()
+    key = oauth2.credentials_file.absolute()
     return json.dumps({"type": "client_credentials", "issuer_url": oauth2.issuer, "private_key": str(key), **scoped(oauth2)})
 
 
@@ -184,7 +184,7 @@ class Tokens:
     async def _ask(self, oauth2: OAuth2Config) -> None:
         issuer = oauth2.issuer.rstrip("/")
         where = urlsplit(issuer).netloc
-        form = {"grant_type": "client_credentials", **_credentials(Path(oauth2.credentials_file or "")), **scoped(oauth2)}
+        form = {"grant_type": "client_credentials", **_credentials(oauth2.credentials_file), **scoped(oauth2)}
         try:
             async with asyncio.timeout(_SECONDS), httpx.AsyncClient(verify=TlsOptions().context(), trust_env=False) as http:
                 found = await _json(http, "GET", issuer + _DISCOVERY)
