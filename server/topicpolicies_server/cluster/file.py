@@ -16,7 +16,7 @@ from .. import files
 from ..core.reasons import Reason
 from ..files import Reloader
 from ..logs.change_log import LogError
-from .brokers import DEFAULTS, SETTINGS, cluster_facts
+from .brokers import SETTINGS, cluster_facts
 from .levels import NAMESPACE_POLICIES, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
@@ -111,7 +111,7 @@ def parse(text: str) -> _Contents:
 
 def _check(document: Mapping[str, Any]) -> None:
     """Names every key that is unknown, and every setting of the broker and of namespaces that has a wrong value."""
-    parts = [("broker", document.get("broker", {}), SETTINGS)]
+    parts = [("broker", document.get("broker", {}), frozenset(SETTINGS))]
     for table, known in (("namespaces", NAMESPACE_POLICIES), ("topics", _OF_TOPICS)):
         parts += [(f'{table}."{name}"', each, known) for name, each in document.get(table, {}).items() if isinstance(each, dict)]
     wrong = [f"{where}.{key} is an unknown key" for where, part, known in parts for key in part if key not in known]
@@ -119,7 +119,7 @@ def _check(document: Mapping[str, Any]) -> None:
         try:
             cluster_facts("", {key: value})
         except (TypeError, ValueError, AttributeError):
-            wrong.append(f"broker.{key} takes {_KINDS.get(type(DEFAULTS.get(key)), 'another value')}, not {value!r}")
+            wrong.append(f"broker.{key} takes {_KINDS.get(type(SETTINGS.get(key, (None,))[0]), 'another value')}, not {value!r}")
     for namespace, policies in document.get("namespaces", {}).items():
         if not isinstance(policies, dict):
             wrong.append(f'namespaces."{namespace}" takes a table, not {policies!r}')
