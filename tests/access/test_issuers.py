@@ -30,13 +30,13 @@ ASK_SECONDS = 0.3
 class World:
     """Two fake issuers, and the identification that requests their keys."""
 
-    def __init__(self, refresh: float) -> None:
+    def __init__(self) -> None:
         self.keys = {ISSUER: ["first"], OTHER: ["others"]}
         self.asked: list[str] = []
         self.down = False
         self.waiting: asyncio.Event | None = None
         self.identification = Identification(tokens=Tokens((secret_key(SECRET),)))
-        config = OidcConfig(issuers=(ISSUER, OTHER), audiences=("topicpolicies",), refresh_seconds=refresh)
+        config = OidcConfig(issuers=(ISSUER, OTHER), audiences=("topicpolicies",))
         self.issuers = self.identification.issuers = Issuers(config, self.fetch, self.identification.forget)
 
     async def fetch(self, name: str) -> KeySet:
@@ -73,7 +73,8 @@ def refresh() -> float:
 async def world(refresh: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     """Issuers whose keys were not requested yet."""
     monkeypatch.setattr(issuers, "ASK_SECONDS", ASK_SECONDS)
-    made = World(refresh)
+    monkeypatch.setattr(issuers, "REFRESH_SECONDS", refresh)
+    made = World()
     yield made
     await made.identification.close()
 
@@ -196,7 +197,7 @@ async def test_an_issuer_that_is_down_is_logged_once_and_requested_again(world: 
     assert (await world.ask(id_token())).principal == "alice"
 
 
-@pytest.mark.parametrize("refresh", [0.2])
+@pytest.mark.parametrize("refresh", [0.3])
 async def test_keys_of_an_issuer_that_is_down_stay_in_force_for_a_while_and_no_call_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

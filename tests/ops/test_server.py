@@ -104,7 +104,8 @@ async def test_the_age_of_issuers_keys_and_the_number_of_issuers_without_an_answ
         return (("one", secret_key(SECRET.encode())),)
 
     monkeypatch.setattr("topicpolicies_server.access.issuers.ASK_SECONDS", 0.05)
-    issuers = Issuers(OidcConfig(issuers=("https://a", "https://b"), audiences=("me",), refresh_seconds=0.1), fetch)
+    monkeypatch.setattr("topicpolicies_server.access.issuers.REFRESH_SECONDS", 0.1)
+    issuers = Issuers(OidcConfig(issuers=("https://a", "https://b"), audiences=("me",)), fetch)
     assert issuers.keys() == (0.0, 0)
     issuers.start()
     await asyncio.sleep(0.05)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -53,10 +53,10 @@ class Identification:
         *,
         tokens: Tokens | None = None,
         issuers: Issuers | None = None,
-        certificates: Certificates | None = None,
+        certificates: bool = False,
         proxy_roles: frozenset[str] = frozenset(),
     ) -> None:
-        """Creates the object. Each way is None if the server does not take it. ``proxy_roles``: the principals that may call for others."""
+        """Creates the object with the ways that the server takes. ``proxy_roles``: the principals that may call for others."""
         self.tokens = tokens
         self.issuers = issuers
         self._certificates = certificates
@@ -89,8 +89,10 @@ class Identification:
                 if not isinstance(found, Caller):
                     return self._later(found, authorization, original)
                 known = self._remember(authorization, found)
-        elif self._certificates is not None and (shown := certificate()) is not None:
-            known = self._certificates.caller(shown, time.time())
+        elif self._certificates and (shown := certificate()) is not None:
+            known = caller_of_certificate(shown)
+            if time.time() >= known.expires_at:
+                raise expired("client certificate")
         elif not needed and authorization is None and not original:
             return NOBODY
         else:
@@ -141,7 +143,7 @@ class Identification:
 
     def _wanted(self) -> str:
         tokens = ["a token (metadata authorization: Bearer TOKEN)"] if self.tokens is not None or self.issuers is not None else []
-        return ", or ".join([*tokens, *(["a client certificate (TLS)"] if self._certificates is not None else [])])
+        return ", or ".join([*tokens, *(["a client certificate (TLS)"] if self._certificates else [])])
 
 
 def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Identification:
@@ -150,8 +152,7 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
     Raises:
         PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
     """
-    certificates = Certificates(config.certificate) if config.certificate else None
-    found = Identification(certificates=certificates, proxy_roles=frozenset(config.proxy_roles))
+    found = Identification(certificates=config.certificate, proxy_roles=frozenset(config.proxy_roles))
     if config.token is not None:
         _open_tokens(config.token, config.leeway_seconds, found, reloader)
     if config.oidc is not None:
@@ -217,60 +218,23 @@ def _refused(message: str) -> PolicyError:
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED, message)
 
 
-class Certificates:
-    """Reads the roles that client certificates name, which TLS has verified. They are remembered: a connection makes many calls.
+@lru_cache(_MOST_KNOWN)
+def caller_of_certificate(pem: bytes) -> Caller:
+    """Returns the caller that a client certificate names, which TLS has verified: by its subject's common name, as brokers take it.
 
-    By the rule ``cn`` it is the subject's common name, as brokers take it (``AuthenticationProviderTls``), of several the most specific,
-    which is the last; by ``dns``, ``uri`` and ``email`` the only alternative name of that kind.
+    Of several names it is the most specific, which is the last (``AuthenticationProviderTls``). A connection makes many calls, so
+    certificates are remembered.
+
+    Raises:
+        PolicyError: CREDENTIALS_INVALID: the certificate names no role.
     """
-
-    def __init__(self, rule: str) -> None:
-        """``rule``: one of ``CERTIFICATE_ROLES`` of the configuration."""
-        self._role = _ROLES[rule]
-        self._known = lru_cache(_MOST_KNOWN)(self._read)
-
-    def caller(self, pem: bytes, now: float) -> Caller:
-        """Returns the caller that a certificate names. ``now``: the time, in seconds since 1970.
-
-        Raises:
-            PolicyError: UNAUTHENTICATED: the certificate names no role, or has expired since.
-        """
-        found = self._known(pem)
-        if now >= found.expires_at:
-            raise expired("client certificate")
-        return found
-
-    def _read(self, pem: bytes) -> Caller:
-        try:
-            certificate = x509.load_pem_x509_certificate(pem)
-            roles = self._role(certificate)
-        except (ValueError, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
-            raise invalid("The client certificate can't be read.") from error
-        if len(roles) != 1:
-            raise invalid(f"The client certificate has {len(roles) or 'no'} names of the kind that this server takes for the role.")
-        if not is_role(roles[0]):
-            raise invalid(f"The role in the client certificate {NOT_A_ROLE}.")
-        return Caller(roles[0], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())
-
-
-def _common_names(certificate: x509.Certificate) -> list[str]:
-    return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)][-1:]
-
-
-def _alternatives(kind: type[x509.DNSName | x509.UniformResourceIdentifier | x509.RFC822Name]) -> Callable[[x509.Certificate], list[str]]:
-    def found(certificate: x509.Certificate) -> list[str]:
-        try:
-            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return []
-        return [str(each) for each in names.get_values_for_type(kind)]
-
-    return found
-
-
-_ROLES: Mapping[str, Callable[[x509.Certificate], list[str]]] = {
-    "cn": _common_names,
-    "dns": _alternatives(x509.DNSName),
-    "uri": _alternatives(x509.UniformResourceIdentifier),
-    "email": _alternatives(x509.RFC822Name),
-}
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        roles = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    except (ValueError, x509.InvalidVersion) as error:
+        raise invalid("The client certificate can't be read.") from error
+    if not roles:
+        raise invalid("The client certificate has no common name, which this server takes for the role.")
+    if not is_role(roles[-1]):
+        raise invalid(f"The role in the client certificate {NOT_A_ROLE}.")
+    return Caller(roles[-1], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())

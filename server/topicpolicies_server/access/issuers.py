@@ -2,7 +2,7 @@
 
 An issuer says where its keys are (OpenID Connect Discovery 1.0).
 
-The keys of an issuer are requested at the start and every ``refresh_seconds``; after a failure every ``ASK_SECONDS``; and at once for a
+The keys of an issuer are requested at the start and every ``REFRESH_SECONDS``; after a failure every ``ASK_SECONDS``; and at once for a
 token of a key that is not known, whose call waits for the answer. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers
 send. While it does not answer, its keys stay in force for ``LAST_SECONDS``. Keys that are in a file stay in force, and their issuer is not
 asked. An issuer's answers are trusted as its tokens are: they may be of any size.
@@ -34,6 +34,7 @@ from .keys import Key, KeyUnusable, of_public
 from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
 _LOG = logging.getLogger(__name__)
+REFRESH_SECONDS = 900.0
 ASK_SECONDS = 10.0
 LAST_SECONDS = 86_400.0
 TOTAL_SECONDS = 5.0
@@ -134,7 +135,7 @@ Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
 class _Issuer:
     """One issuer and its keys."""
 
-    def __init__(self, name: str, fetch: Fetch | None, refresh: float, changed: Callable[[], None]) -> None:
+    def __init__(self, name: str, fetch: Fetch | None, changed: Callable[[], None]) -> None:
         self.name = name
         self.keys: KeySet = ()
         self.problem = ""
@@ -143,7 +144,6 @@ class _Issuer:
         """When keys were fetched last, in monotonic seconds; None: never."""
         self._fetch = fetch
         """None: the issuer is not asked, or not any more."""
-        self._refresh = refresh
         self._changed = changed
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
@@ -205,7 +205,7 @@ class _Issuer:
         finally:
             self._asking = None
         self.take(keys)
-        pause = ASK_SECONDS if self.problem else max(ASK_SECONDS, self._refresh)
+        pause = ASK_SECONDS if self.problem else REFRESH_SECONDS
         self._next = asyncio.get_running_loop().call_later(pause, self.ask)
 
 
@@ -220,7 +220,7 @@ class Issuers:
         """
         self._config = config
         self._leeway = leeway
-        self._issuers = {name: _Issuer(name, fetch, config.refresh_seconds, changed) for name in config.issuers}
+        self._issuers = {name: _Issuer(name, fetch, changed) for name in config.issuers}
 
     def __contains__(self, name: str) -> bool:
         return name in self._issuers

@@ -40,7 +40,7 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
         values,
         token=_section(TokenConfig, values) if "token" in ways else None,
         oidc=_section(OidcConfig, values) if "oidc" in ways else None,
-        certificate=values["certificate_role"] if "certificate" in ways else "",
+        certificate="certificate" in ways,
     )
     log = _section(PulsarLogConfig if values["pulsar"] else EmbeddedLogConfig, values)
     with _added_to(in_force.problems):
@@ -121,7 +121,7 @@ def _contradicts(in_force: OptionValues) -> bool:
             in_force.contradicted([name], f"without {in_force.settings[f'no_{name}'].named}")
     in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
     wrong = [in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))]
-    belonging = {"token": _names(TokenConfig), "oidc": _names(OidcConfig), "certificate": ["certificate_role"]}
+    belonging = {"token": _names(TokenConfig), "oidc": _names(OidcConfig)}
     ways = PROVIDERS if "authentication_providers" in in_force.invalid else in_force.settings["authentication_providers"].value
     assert isinstance(ways, tuple), "an option that is a list"
     wrong += [in_force.contradicted(names, f"with --authentication-providers {way}") for way, names in belonging.items() if way not in ways]

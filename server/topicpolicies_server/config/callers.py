@@ -14,8 +14,6 @@ from .option import option
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
-CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
-"""The parts of a client certificate that can have the role: the common name, or an alternative name of one kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +62,6 @@ class OidcConfig:
     """A file with the keys of the only issuer (JWKS). It is read again when it changes."""
     trust_certs_file: Path | None = option(None, name="oidc_trust_certs", default_text="those of the system", example='"ca.pem"')
     """The authorities of the issuers' certificates, PEM."""
-    refresh_seconds: float = option(900.0, name="oidc_refresh_seconds", least=10, most=86_400, metavar="SECONDS")
-    """How old an issuer's keys get before they are requested again, in the background."""
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
@@ -89,8 +85,8 @@ class AuthenticationConfig:
 
     token: TokenConfig | None = None
     oidc: OidcConfig | None = None
-    certificate: str = ""
-    """The part of a client certificate that has the role, one of ``CERTIFICATE_ROLES``; "": certificates do not authenticate."""
+    certificate: bool = False
+    """Whether client certificates authenticate callers."""
     leeway_seconds: float = option(0.0, name="token_allowed_clock_skew_seconds", least=0, most=300, metavar="SECONDS")
     """By how much the clock of a token's signer, of Pulsar's tokens or of others, may differ from this machine's."""
     proxy_roles: tuple[str, ...] = option((), example='["gateway"]', metavar="ROLE")

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import files
 from .address import DEFAULT_LISTEN, Address, ConfigError, is_url, parse_address
-from .callers import CERTIFICATE_ROLES, PROVIDERS, AuthenticationConfig, AuthorizationConfig
+from .callers import PROVIDERS, AuthenticationConfig, AuthorizationConfig
 from .limits import Limits
 from .logs import LogConfig, PulsarLogConfig, Writer
 from .option import option, section, values_in
@@ -226,8 +226,6 @@ class ServerConfig(ProcessConfig):
         wanted=" or ".join(PROVIDERS),
     )
     """How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once."""
-    certificate_role: str = option("cn", section=_CALLERS, choices=CERTIFICATE_ROLES)
-    """The part of a client certificate that has the role: the common name, or the only alternative name of a kind."""
     authorization: AuthorizationConfig = section(_AUTHORIZATION, AuthorizationConfig())
     history: HistoryConfig | None = section(_HISTORY, None)
     no_history: bool = option(False, section=_HISTORY)
