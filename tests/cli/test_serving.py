@@ -94,7 +94,7 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
             "--cluster-file goes with",
         ),
         (("--data", "p.db", "--cluster-file", "missing.toml"), "can't be read"),
-        (("--data", "p.db", "--listen", "nowhere"), "not an address"),
+        (("--data", "p.db", "--listen", "nowhere"), "listen must be host:port"),
         (("--data", "p.db", "--listen", "0.0.0.0:1"), "--insecure-listen"),
         (("--data", "p.db", "--tls-key", "k"), "goes with --tls-certificate"),
         (("--data", "p.db", "--tls-client-ca", "k"), "goes with --tls-certificate"),

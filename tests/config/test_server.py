@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -155,5 +154,5 @@ def test_what_a_server_needs_to_forward_changes_goes_with_exclusive_writers(opti
 
 @pytest.mark.parametrize("text", ["sidecar-1", "sidecar-1:0", "http://sidecar-1:6680", "0.0.0.0:6680", "[::]:6680"])
 def test_an_advertised_address_that_others_can_not_use_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(text)):
+    with pytest.raises(ConfigError, match="advertise must be"):
         options()["advertise"].read(text)

@@ -115,7 +115,7 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
         f"writer must be shared or exclusive, not 'nobody' ({file}).",
         f"read_only must be true or false, not 1 ({file}).",
         "max_concurrent_calls must be a whole number, not 'many' (TOPICPOLICIES_MAX_CONCURRENT_CALLS).",
-        'listen: "nowhere" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path (TOPICPOLICIES_LISTEN).',
+        "listen must be host:port, [IPv6 address]:port or unix:/path (TOPICPOLICIES_LISTEN).",
         "TOPICPOLICIES_LISTN is not an option: did you mean TOPICPOLICIES_LISTEN?",
         "drain_seconds must be from 0.0 to 600.0, not 'nan' (--drain-seconds).",
         "history_days must be from 1 to 36,600, not '0' (--history-days).",

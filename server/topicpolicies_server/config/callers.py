@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .address import is_private, is_url, meant_as_url
+from .address import is_private, is_url
 from .logs import LogConfig, PulsarLogConfig
 from .option import option
 
@@ -72,10 +72,8 @@ class OidcConfig:
             found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
         if self.jwks_file is not None and len(self.issuers) > 1:
             found.append("--oidc-jwks-file has the keys of one issuer: without it each issuer publishes its own.")
-        for each in self.issuers if self.jwks_file is None else ():
-            if not is_private(each):
-                wanted = "write https://host, or http:// for one on this machine."
-                found.append(f'The issuer "{meant_as_url(each)}" can\'t be used to request keys: {wanted}')
+        if self.jwks_file is None and not all(map(is_private, self.issuers)):
+            found.append("The keys of an issuer (--oidc-issuers) are requested by https, or by http from this machine: write https://host.")
         return found
 
 

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .address import Address, is_private, without_credentials
+from .address import Address, is_private
 from .logs import LogConfig, PulsarLogConfig
 from .option import values_in
 from .server import GuardConfig, ServerConfig
@@ -49,7 +49,7 @@ def _towards_brokers(log: LogConfig) -> list[str]:
         scheme, _, hosts = url.partition("://")
         if scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(",")):
             said = f"{token}policies with the credentials of object storages in them"
-            found.append(f"{option}: the connection to {without_credentials(url)} is not encrypted, so others can read and change {said}.")
+            found.append(f"{option}: the connection to {url} is not encrypted, so others can read and change {said}.")
     if log.oauth2 is not None and not is_private(log.oauth2.issuer):
         found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, so others can read them.")
     if not log.tls_validate_hostname:

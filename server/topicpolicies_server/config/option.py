@@ -19,7 +19,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
-from .address import Address, ConfigError, meant_as_url, parse_address, without_credentials
+from .address import Address, ConfigError, parse_address
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
@@ -63,7 +63,7 @@ class Option:
     choices: tuple[str, ...] = ()
     read_by: ReadBy = ReadBy.BOTH
     url: bool = False
-    """Whether values are meant as URLs, or as addresses that may be written like one. What they have before ``@`` is not shown."""
+    """Whether values are meant as URLs, or as addresses that may be written like one: a wrong one may have a password, and is not shown."""
     check: Callable[[Any], bool] = lambda _: True
     """Whether a value, or one of a list, is a possible one; an empty one always is."""
     wanted: str = ""
@@ -105,10 +105,7 @@ class Option:
         """
         if raw == "" and self.type is Address and self.default is None:
             return None
-        try:
-            value = _TYPES.get(self.type, _TYPES[str]).read(raw)
-        except ConfigError as error:
-            raise ConfigError(tuple(f"{self.name}: {problem}" for problem in error.problems)) from None
+        value = _TYPES.get(self.type, _TYPES[str]).read(raw)
         if self.choices:
             value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
         if value is None:
@@ -123,9 +120,9 @@ class Option:
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        given = (meant_as_url if self.url else without_credentials)(repr(raw))
+        given = repr(raw)
         shown = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
-        return ConfigError((f"{self.name} must be {wanted}, not {shown}.",))
+        return ConfigError((f"{self.name} must be {wanted}." if self.url else f"{self.name} must be {wanted}, not {shown}.",))
 
 
 def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
@@ -236,8 +233,10 @@ def _list(raw: object) -> tuple[str, ...] | None:
 
 
 def _address(raw: object) -> Address | None:
-    text = _text(raw)
-    return None if text is None else parse_address(text)
+    try:
+        return parse_address(_text(raw) or "")
+    except ConfigError:
+        return None
 
 
 class _Type(NamedTuple):
@@ -257,7 +256,7 @@ _TYPES: dict[type, _Type] = {
     bool: _Type("true or false", "true or false", "", _switch),
     str: _Type("text", "a text", "TEXT", _text, ""),
     Path: _Type("path", "a path", "FILE", _path),
-    Address: _Type("address", "an address", "HOST:PORT", _address),
+    Address: _Type("address", "host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
     tuple: _Type("list", "a list", "TEXT", _list, ()),
 }
 """The types of options; one that is not here is an enum, which is read as a text."""
