@@ -87,7 +87,7 @@ def cluster_facts(cluster: str, configuration: Mapping[str, Any]) -> ClusterFact
     Raises:
         ValueError: a setting is no value of its type.
     """
-    settings = {name: _typed(configuration.get(name), default) for name, (default, _) in SETTINGS.items()}
+    settings = {name: _typed(name, configuration.get(name), default) for name, (default, _) in SETTINGS.items()}
     filters = settings["installedEntryFilters"]
     facts = BrokerFacts(
         _level(settings),
@@ -121,16 +121,17 @@ def _level(settings: Mapping[str, Any]) -> TopicPolicies:
     return level
 
 
-def _typed(value: Any, default: Any) -> Any:
+def _typed(name: str, value: Any, default: Any) -> Any:
     """Converts a setting, a value or the text that brokers answer with, to the type of its default."""
     if value is None or (value == "" and not isinstance(default, str)):
         return default
     if not isinstance(value, str) or isinstance(default, str):
         return value
-    if isinstance(default, bool):
-        if value not in ("true", "false"):
-            raise ValueError(f"{value!r} is neither true nor false")
-        return value == "true"
     if isinstance(default, list):
         return [name.strip() for name in value.strip("[]").split(",") if name.strip()]
-    return float(value) if isinstance(default, float) else int(value)
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[value]
+        return float(value) if isinstance(default, float) else int(value)
+    except (ValueError, LookupError) as error:
+        raise ValueError(f"{name} can't be {value!r}") from error

@@ -22,7 +22,6 @@ from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
 _OF_TOPICS = frozenset({"partitions", "deleted", "properties"})
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
 
 
 class _Contents(NamedTuple):
@@ -102,36 +101,16 @@ def parse(text: str) -> _Contents:
     for name in _TABLES:
         if not isinstance(document.get(name, {}), dict):
             raise ValueError(f"{name} is not a table")
-    _check(document)
-    try:
-        return _contents(document)
-    except (TypeError, AttributeError, KeyError) as error:
-        raise ValueError(f"something in it is of the wrong kind ({error})") from error
-
-
-def _check(document: Mapping[str, Any]) -> None:
-    """Names every key that is unknown, and every setting of the broker and of namespaces that has a wrong value."""
     parts = [("broker", document.get("broker", {}), frozenset(SETTINGS))]
     for table, known in (("namespaces", NAMESPACE_POLICIES), ("topics", _OF_TOPICS)):
         parts += [(f'{table}."{name}"', each, known) for name, each in document.get(table, {}).items() if isinstance(each, dict)]
     wrong = [f"{where}.{key} is an unknown key" for where, part, known in parts for key in part if key not in known]
-    for key, value in document.get("broker", {}).items():
-        try:
-            cluster_facts("", {key: value})
-        except (TypeError, ValueError, AttributeError):
-            wrong.append(f"broker.{key} takes {_KINDS.get(type(SETTINGS.get(key, (None,))[0]), 'another value')}, not {value!r}")
-    for namespace, policies in document.get("namespaces", {}).items():
-        if not isinstance(policies, dict):
-            wrong.append(f'namespaces."{namespace}" takes a table, not {policies!r}')
-            continue
-        for key, value in policies.items():
-            try:
-                namespace_level({key: value}, str(document.get("cluster", "")))
-            except (TypeError, ValueError, AttributeError, KeyError) as error:
-                takes = "a whole number" if "integer" in str(error) else "another value"
-                wrong.append(f'namespaces."{namespace}".{key} takes {takes}, not {value!r}')
     if wrong:
         raise ValueError("; ".join(wrong))
+    try:
+        return _contents(document)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"something in it is of the wrong kind ({error})") from error
 
 
 def _contents(document: Mapping[str, Any]) -> _Contents:

@@ -115,7 +115,11 @@ def subscription_types(names: Any) -> list[SubscriptionType.ValueType]:
 
 
 def put(message: Message, path: str, value: Any) -> None:
-    """Sets a field, by its path, to a value of JSON: an object of Java names (our JSON names), or a scalar. None sets nothing."""
+    """Sets a field, by its path, to a value of JSON: an object of Java names (our JSON names), or a scalar. None sets nothing.
+
+    Raises:
+        ValueError: the field can't have the value.
+    """
     if value is None:
         return
     *above, name = path.split(".")
@@ -131,7 +135,10 @@ def put(message: Message, path: str, value: Any) -> None:
     elif field.enum_type is not None:
         setattr(message, name, enum_number(field.enum_type, str(value)))
     else:
-        setattr(message, name, value)
+        try:
+            setattr(message, name, value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} can't be {value!r}") from error
 
 
 def _fill(message: Message, members: Mapping[str, Any]) -> None:
