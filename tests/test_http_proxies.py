@@ -24,5 +24,5 @@ async def test_a_proxy_that_can_not_be_used_is_reported_in_a_sentence_without_it
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1080")
     monkeypatch.setenv(name, value)
     with pytest.raises(Unanswered, match="a proxy in the environment can't be used") as caught:
-        await fetch_keys("https://127.0.0.1:1", trusting(None))
+        await fetch_keys(trusting(None), "https://127.0.0.1:1")
     assert "fish" not in str(caught.value)

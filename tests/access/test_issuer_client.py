@@ -22,7 +22,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 async def test_the_keys_are_found_by_the_discovery_document_of_the_issuer(issuer: Issuer) -> None:
-    assert [name for name, _ in await fetch_keys(issuer.name, trusting(None))] == ["first"]
+    assert [name for name, _ in await fetch_keys(trusting(None), issuer.name)] == ["first"]
     assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
 
 
@@ -40,7 +40,7 @@ async def test_the_keys_are_found_by_the_discovery_document_of_the_issuer(issuer
 async def test_a_discovery_document_that_is_not_the_issuers_own_is_refused(issuer: Issuer, discovery: dict[str, object], why: str) -> None:
     issuer.discovery = {name: issuer.name if each == "NAME" else each for name, each in discovery.items()}
     with pytest.raises(Unanswered, match=why):
-        await fetch_keys(issuer.name, trusting(None))
+        await fetch_keys(trusting(None), issuer.name)
     assert issuer.times() == 0
 
 
@@ -48,32 +48,32 @@ async def test_a_discovery_document_that_is_not_the_issuers_own_is_refused(issue
 async def test_a_body_that_is_not_a_key_set_is_no_answer(issuer: Issuer, body: bytes) -> None:
     issuer.body = body
     with pytest.raises(Unanswered):
-        await fetch_keys(issuer.name, trusting(None))
+        await fetch_keys(trusting(None), issuer.name)
 
 
 async def test_errors_and_redirects_are_no_answers(issuer: Issuer) -> None:
     issuer.location = "https://login.example.com/keys"
     with pytest.raises(Unanswered, match="302"):
-        await fetch_keys(issuer.name, trusting(None))
+        await fetch_keys(trusting(None), issuer.name)
     issuer.status = 500
     with pytest.raises(Unanswered, match="500"):
-        await fetch_keys(issuer.name, trusting(None))
+        await fetch_keys(trusting(None), issuer.name)
     with pytest.raises(Unanswered, match="does not answer"):
-        await fetch_keys("http://127.0.0.1:1", trusting(None))
+        await fetch_keys(trusting(None), "http://127.0.0.1:1")
 
 
 async def test_a_request_to_an_issuer_that_does_not_answer_ends_in_time(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(issuers, "TOTAL_SECONDS", 0.2)
     issuer.answers.clear()
     with pytest.raises(Unanswered, match="no answer"):
-        await fetch_keys(issuer.name, trusting(None))
+        await fetch_keys(trusting(None), issuer.name)
 
 
 async def test_the_keys_of_an_issuer_on_this_machine_do_not_come_through_a_proxy(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as proxy:
         for name in ("HTTP_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.name)
-        assert [name for name, _ in await fetch_keys(issuer.name, trusting(None))] == ["first"]
+        assert [name for name, _ in await fetch_keys(trusting(None), issuer.name)] == ["first"]
         assert not proxy.asked
 
 
@@ -81,4 +81,4 @@ async def test_the_keys_of_an_issuer_on_this_machine_do_not_come_through_a_proxy
 async def test_a_host_that_can_not_be_looked_up_gives_no_answer(issuer: Issuer, host: str) -> None:
     issuer.discovery = {"issuer": issuer.name, "jwks_uri": f"https://{host}/keys"}
     with pytest.raises(Unanswered, match=r"does not answer|not https"):
-        await fetch_keys(issuer.name, trusting(None))
+        await fetch_keys(trusting(None), issuer.name)

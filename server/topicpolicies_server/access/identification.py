@@ -16,10 +16,11 @@ Source: ``AuthenticationProviderList``, ``AuthenticationService`` and ``Authoriz
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -33,7 +34,7 @@ from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
 from .caller import NOBODY, ORIGINAL_KEY, Caller, Way, expired, invalid
-from .issuers import Issuers, fetch_keys, key_set, trusting
+from .issuers import Issuer, fetch_keys, key_set, trusting
 from .tokens import MOST_ROLE, NOT_A_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -52,13 +53,13 @@ class Identification:
         self,
         *,
         tokens: Tokens | None = None,
-        issuers: Issuers | None = None,
         certificates: bool = False,
         proxy_roles: frozenset[str] = frozenset(),
     ) -> None:
         """Creates the object with the ways that the server takes. ``proxy_roles``: the principals that may call for others."""
         self.tokens = tokens
-        self.issuers = issuers
+        self.issuers: dict[str, Issuer] = {}
+        """The issuers whose tokens the server takes, by their names."""
         self._certificates = certificates
         self._proxies = proxy_roles
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
@@ -82,7 +83,7 @@ class Identification:
                 another and may not, or has to and does not; UNAVAILABLE: this can't be known now.
         """
         authorization, original = _only(AUTHORIZATION_KEY, metadata), _only(ORIGINAL_KEY, metadata) or ""
-        if authorization is not None and (self.tokens is not None or self.issuers is not None):
+        if authorization is not None and (self.tokens is not None or self.issuers):
             known = self._remembered.get(authorization)
             if known is None or time.time() >= known.expires_at:
                 found = self._of_token(authorization)
@@ -103,19 +104,19 @@ class Identification:
 
     async def close(self) -> None:
         """Ends requests to issuers."""
-        if self.issuers is not None:
-            await self.issuers.close()
+        await asyncio.gather(*(each.close() for each in self.issuers.values()))
 
     def _of_token(self, authorization: str) -> Caller | Awaitable[Caller]:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != _SCHEME or not token:
             raise invalid("The metadata authorization has no token: write Bearer TOKEN.")
-        if self.issuers is not None:
+        if self.issuers:
             said = read_unverified(token)
-            if self.tokens is None or said.issuer in self.issuers:
-                return self.issuers.caller(token, said)
-        assert self.tokens is not None, "one of them is there"
+            if (issuer := self.issuers.get(said.issuer)) is not None:
+                return issuer.caller(token, said)
+        if self.tokens is None:
+            raise invalid("The token is from an issuer that this server does not accept.")
         return self.tokens.caller(token)
 
     async def _later(self, found: Awaitable[Caller], authorization: str, original: str) -> Caller:
@@ -142,7 +143,7 @@ class Identification:
         return caller._replace(speaks_for=original)
 
     def _wanted(self) -> str:
-        tokens = ["a token (metadata authorization: Bearer TOKEN)"] if self.tokens is not None or self.issuers is not None else []
+        tokens = ["a token (metadata authorization: Bearer TOKEN)"] if self.tokens is not None or self.issuers else []
         return ", or ".join([*tokens, *(["a client certificate (TLS)"] if self._certificates else [])])
 
 
@@ -179,15 +180,16 @@ def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloa
 
 
 def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    if (path := config.jwks_file) is not None:
-        into.issuers = issuers = Issuers(config, None, into.forget, leeway=leeway)
-        first = _first("OpenID Connect keys", path, lambda: key_set(files.read(path)))
-        issuers.take(first)
-        reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), issuers.take, first)
-        return
-    trusted = _first("OpenID Connect trust certificate", config.trust_certs_file, lambda: trusting(config.trust_certs_file))
-    into.issuers = Issuers(config, lambda issuer: fetch_keys(issuer, trusted), into.forget, leeway=leeway)
-    into.issuers.start()
+    path, fetch = config.jwks_file, None
+    if path is None:
+        trusted = _first("OpenID Connect trust certificate", config.trust_certs_file, lambda: trusting(config.trust_certs_file))
+        fetch = partial(fetch_keys, trusted)
+    into.issuers = {name: Issuer(name, config, fetch, into.forget, leeway=leeway) for name in config.issuers}
+    for each in into.issuers.values():
+        each.ask()
+        if path is not None:
+            each.take(first := _first("OpenID Connect keys", path, lambda: key_set(files.read(path))))
+            reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), each.take, first)
 
 
 def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:

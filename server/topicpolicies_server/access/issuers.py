@@ -16,7 +16,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -80,7 +80,7 @@ def trusting(certificates: Path | None) -> ssl.SSLContext:
     return trusted
 
 
-async def fetch_keys(issuer: str, trusted: ssl.SSLContext) -> KeySet:
+async def fetch_keys(trusted: ssl.SSLContext, issuer: str) -> KeySet:
     """Requests the keys of an issuer, from where its discovery document says that they are.
 
     Raises:
@@ -132,14 +132,21 @@ class KeysKnown(NamedTuple):
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
 
 
-class _Issuer:
-    """One issuer and its keys."""
+class Issuer:
+    """Verifies the tokens of one issuer. It is bound to one event loop."""
 
-    def __init__(self, name: str, fetch: Fetch | None, changed: Callable[[], None]) -> None:
-        self.name = name
+    def __init__(self, name: str, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None], *, leeway: float = 0.0) -> None:
+        """Sends no request yet.
+
+        ``fetch``: requests the keys; None: ``take`` sets them. ``changed`` is called when keys have changed: tokens that were verified
+        before may not be valid any more. ``leeway``: by how many seconds clocks may differ.
+        """
         self.keys: KeySet = ()
         self.problem = ""
         """Why the issuer gave no keys when it was last asked; "": it gave some, or is not asked."""
+        self._name = name
+        self._config = config
+        self._leeway = leeway
         self._came_at: float | None = None
         """When keys were fetched last, in monotonic seconds; None: never."""
         self._fetch = fetch
@@ -167,21 +174,18 @@ class _Issuer:
             if self._next is not None:
                 self._next.cancel()
             self._asked_at = now
-            self._asking = self._owned.begin(self._ask(self._fetch), f"keys of {self.name}")
+            self._asking = self._owned.begin(self._ask(self._fetch), f"keys of {self._name}")
         return self._asking
 
-    def find(self, said: UnverifiedClaims) -> Key | None:
-        """Returns the key of a token; None: there is none. A token that names no key can only be verified if there is exactly one."""
-        named = [key for key_id, key in self.keys if key_id == said.key_id or not said.key_id]
-        key = named[0] if named and (said.key_id or len(named) == 1) else None
-        return key if key is not None and said.algorithm in key.algorithms else None
+    def caller(self, token: str, said: UnverifiedClaims) -> Caller | Awaitable[Caller]:
+        """Returns the caller that a token names, or an awaitable that finds out.
 
-    def refusal(self) -> PolicyError:
-        """Returns the error for a token whose key is not there."""
-        if not self.keys:
-            problem = f"The keys of {self.name} are not known ({self.problem or 'requested a moment ago'}): try again."
-            return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
-        return invalid(f"The token is signed with a key that {self.name} does not publish.")
+        Raises:
+            PolicyError: UNAUTHENTICATED: the token is not valid, or not any more; UNAVAILABLE: this can't be known now.
+        """
+        if self._key(said) is None and (asking := self.ask()) is not None:
+            return self._asked(token, said, asking)
+        return self._verified(token, said)
 
     async def close(self) -> None:
         """Ends the request under way; the issuer is not asked any more."""
@@ -190,81 +194,45 @@ class _Issuer:
             self._next.cancel()
         await self._owned.close()
 
+    async def _asked(self, token: str, said: UnverifiedClaims, asking: asyncio.Task[None]) -> Caller:
+        await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
+        return self._verified(token, said)
+
+    def _verified(self, token: str, said: UnverifiedClaims) -> Caller:
+        key = self._key(said)
+        if key is None and not self.keys:
+            problem = f"The keys of {self._name} are not known ({self.problem or 'requested a moment ago'}): try again."
+            raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
+        if key is None:
+            raise invalid(f"The token is signed with a key that {self._name} does not publish.")
+        claims = verified(token, key, self._leeway, require=("exp", "iss"))
+        check_audience(claims, "aud", self._config.audiences)
+        return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
+
+    def _key(self, said: UnverifiedClaims) -> Key | None:
+        """Returns the key of a token; None: there is none. A token that names no key can only be verified if there is exactly one."""
+        named = [key for key_id, key in self.keys if key_id == said.key_id or not said.key_id]
+        key = named[0] if named and (said.key_id or len(named) == 1) else None
+        return key if key is not None and said.algorithm in key.algorithms else None
+
     async def _ask(self, fetch: Fetch) -> None:
         try:
-            keys = await fetch(self.name)
+            keys = await fetch(self._name)
         except Unanswered as error:
             if not self.problem:
-                _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self.name, error)
+                _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self._name, error)
             self.problem = str(error)
             keys = self.keys if self.age() < LAST_SECONDS else ()
         else:
             if self.problem:
-                _LOG.info("the keys of %s were fetched again", self.name)
+                _LOG.info("the keys of %s were fetched again", self._name)
             self.problem, self._came_at = "", time.monotonic()
         finally:
             self._asking = None
         self.take(keys)
-        pause = ASK_SECONDS if self.problem else REFRESH_SECONDS
-        self._next = asyncio.get_running_loop().call_later(pause, self.ask)
+        self._next = asyncio.get_running_loop().call_later(ASK_SECONDS if self.problem else REFRESH_SECONDS, self.ask)
 
 
-class Issuers:
-    """Verifies tokens of issuers. It is bound to one event loop."""
-
-    def __init__(self, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None] = lambda: None, *, leeway: float = 0.0) -> None:
-        """Sends no request yet.
-
-        ``fetch`` is None if ``take`` sets the keys. ``changed`` is called when keys have changed: tokens that were verified before may not
-        be valid any more. ``leeway``: by how many seconds clocks may differ.
-        """
-        self._config = config
-        self._leeway = leeway
-        self._issuers = {name: _Issuer(name, fetch, changed) for name in config.issuers}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._issuers
-
-    def keys(self) -> KeysKnown:
-        """Returns the figures about the keys. Any thread may call this."""
-        issuers = self._issuers.values()
-        return KeysKnown(max((each.age() for each in issuers), default=0.0), sum(bool(each.problem) for each in issuers))
-
-    def start(self) -> None:
-        """Starts fetching the keys of all issuers, so that the first call need not wait."""
-        for each in self._issuers.values():
-            each.ask()
-
-    def take(self, keys: KeySet) -> None:
-        """Sets the keys of all issuers."""
-        for each in self._issuers.values():
-            each.take(keys)
-
-    async def close(self) -> None:
-        """Ends the requests under way; no issuer is asked any more."""
-        await asyncio.gather(*(each.close() for each in self._issuers.values()))
-
-    def caller(self, token: str, said: UnverifiedClaims) -> Caller | Awaitable[Caller]:
-        """Returns the caller that a token names, or an awaitable that finds out.
-
-        Raises:
-            PolicyError: UNAUTHENTICATED: the token is not valid, or not any more; UNAVAILABLE: this can't be known now.
-        """
-        issuer = self._issuers.get(said.issuer)
-        if issuer is None:
-            raise invalid("The token is from an issuer that this server does not accept.")
-        if issuer.find(said) is None and (asking := issuer.ask()) is not None:
-            return self._asked(issuer, token, said, asking)
-        return self._verified(issuer, token, said)
-
-    async def _asked(self, issuer: _Issuer, token: str, said: UnverifiedClaims, asking: asyncio.Task[None]) -> Caller:
-        await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
-        return self._verified(issuer, token, said)
-
-    def _verified(self, issuer: _Issuer, token: str, said: UnverifiedClaims) -> Caller:
-        key = issuer.find(said)
-        if key is None:
-            raise issuer.refusal()
-        claims = verified(token, key, self._leeway, require=("exp", "iss"))
-        check_audience(claims, "aud", self._config.audiences)
-        return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
+def keys_known(issuers: Collection[Issuer]) -> KeysKnown:
+    """Returns the figures about the keys of issuers. Any thread may call this."""
+    return KeysKnown(max((each.age() for each in issuers), default=0.0), sum(bool(each.problem) for each in issuers))

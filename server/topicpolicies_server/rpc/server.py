@@ -197,11 +197,12 @@ class Server:
         calls = Calls(config.limits)
         if config.authentication.enabled:
             from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
+            from ..access.issuers import keys_known  # noqa: PLC0415
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
-            if identification.issuers is not None:
-                self._sources.issuers = identification.issuers.keys
+            if identification.issuers:
+                self._sources.issuers = partial(keys_known, identification.issuers.values())
             calls.identify = partial(_identify, identification)
         if config.access_log.which is not Recorded.OFF:
             access_log = AccessLog(config.access_log, config.log_format)
