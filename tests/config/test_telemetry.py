@@ -19,12 +19,12 @@ def test_a_url_of_http_or_https_is_accepted_as_the_endpoint(endpoint: str) -> No
     "endpoint", ["localhost:4318", "grpc://a:1", "http://", "http://a:0", "http://a:99999", "http://a#x", "http://[::1"]
 )
 def test_an_endpoint_that_is_not_a_valid_url_is_refused(endpoint: str) -> None:
-    with pytest.raises(ConfigError, match="otlp_endpoint must be a URL"):
+    with pytest.raises(ConfigError, match="otlp_endpoint must be http://host"):
         ENDPOINT.read(endpoint)
 
 
 def test_credentials_in_the_endpoint_are_refused_and_not_shown() -> None:
-    with pytest.raises(ConfigError, match="OTEL_EXPORTER_OTLP_HEADERS") as caught:
+    with pytest.raises(ConfigError, match="without credentials") as caught:
         ENDPOINT.read("http://somebody:secret@a:4318")
     assert "secret" not in str(caught.value)
 

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
 
-from topicpolicies.v1.policies_pb2 import SubscriptionType, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SchemaCompatibilityStrategy, SubscriptionType, TopicPolicies
 from topicpolicies.values import map_value
 
 _FIELDS = {
@@ -58,16 +58,6 @@ _OLD_OFFLOAD = {
 }
 """Offload settings outside of the offload policies: the field, and the value that counts as unset
 (``OffloadPoliciesImpl.oldPoliciesCompatible``)."""
-_AUTO_UPDATE = {
-    "Backward": "BACKWARD",
-    "Forward": "FORWARD",
-    "Full": "FULL",
-    "AlwaysCompatible": "ALWAYS_COMPATIBLE",
-    "ForwardTransitive": "FORWARD_TRANSITIVE",
-    "BackwardTransitive": "BACKWARD_TRANSITIVE",
-    "FullTransitive": "FULL_TRANSITIVE",
-}
-"""The older form of a strategy (``SchemaCompatibilityStrategy.fromAutoUpdatePolicy``); other values mean ALWAYS_INCOMPATIBLE."""
 _UNUSED = (
     *("allowed_clusters", "auth_policies", "autoTopicCreationOverride", "bundles", "deleted", "encryption_required"),
     *("is_allow_auto_update_schema", "latency_stats_sample_rate", "max_topics_per_namespace", "migrated", "resource_group_name"),
@@ -81,7 +71,7 @@ NAMESPACE_POLICIES = frozenset(
     }
 )
 """All that the admin API answers of a namespace's policies."""
-_TYPES = SubscriptionType.DESCRIPTOR
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
@@ -99,9 +89,11 @@ def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
         value = policies.get(name)
         if value != nothing and not level.offload_policies.HasField(field):  # type: ignore[arg-type]
             put(level, f"offload_policies.{field}", value)
-    strategy, older = policies.get("schema_compatibility_strategy"), policies.get("schema_auto_update_compatibility_strategy")
+    strategy = policies.get("schema_compatibility_strategy")
     if strategy in (None, "UNDEFINED"):
-        strategy = _AUTO_UPDATE.get(older, "ALWAYS_INCOMPATIBLE") if older else None
+        strategy = _CAPITAL.sub("_", policies.get("schema_auto_update_compatibility_strategy") or "") or None
+        if strategy is not None and not enum_number(SchemaCompatibilityStrategy.DESCRIPTOR, strategy):
+            strategy = "ALWAYS_INCOMPATIBLE"  # ``SchemaCompatibilityStrategy.fromAutoUpdatePolicy``
     put(level, "schema_compatibility_strategy", strategy)
     level.replication_clusters.extend(sorted(policies.get("replication_clusters") or ()))
     level.subscription_types_enabled.extend(subscription_types(policies.get("subscription_types_enabled") or ()))
@@ -110,7 +102,7 @@ def namespace_level(policies: Mapping[str, Any], cluster: str) -> TopicPolicies:
 
 def subscription_types(names: Any) -> list[SubscriptionType.ValueType]:
     """Returns the numbers of these types, in order, without unknown ones."""
-    numbers = sorted(enum_number(_TYPES, name) for name in names)
+    numbers = sorted(enum_number(SubscriptionType.DESCRIPTOR, name) for name in names)
     return [SubscriptionType.ValueType(number) for number in numbers if number]
 
 
@@ -149,6 +141,6 @@ def _fill(message: Message, members: Mapping[str, Any]) -> None:
 
 def enum_number(enum: EnumDescriptor, symbol: str) -> int:
     """Returns the number of a Java enum's symbol, in upper or lower case; 0 (UNSPECIFIED): it is unknown."""
-    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.name).upper()
+    prefix = _CAPITAL.sub("_", enum.name).upper()
     value = enum.values_by_name.get(f"{prefix}_{re.sub(r'[^A-Za-z0-9]', '_', symbol).upper()}")
     return int(value.number) if value is not None else 0

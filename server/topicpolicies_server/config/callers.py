@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .address import is_private, is_url
+from .address import is_private
 from .logs import LogConfig, PulsarLogConfig
-from .option import option
+from .option import option, url_of
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
@@ -45,14 +45,7 @@ class TokenConfig:
 class OidcConfig:
     """Authentication by tokens of OpenID Connect."""
 
-    issuers: tuple[str, ...] = option(
-        name="oidc_issuers",
-        example='["https://login.example.com/"]',
-        metavar="URL",
-        url=True,
-        check=is_url,
-        wanted="a URL, such as https://login.example.com/, without credentials",
-    )
+    issuers: tuple[str, ...] = option(name="oidc_issuers", example='["https://login.example.com/"]', **url_of("https", "http"))
     """The issuers whose tokens are accepted: URLs, as their tokens have them in iss."""
     audiences: tuple[str, ...] = option(name="oidc_audiences", example='["topicpolicies"]', metavar="AUDIENCE")
     """The accepted audiences: a token must name one of them in aud."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from .address import Address, is_private
+from .address import is_private
 from .logs import LogConfig, PulsarLogConfig
 from .option import values_in
 from .server import GuardConfig, ServerConfig
@@ -47,7 +46,7 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     token = "the token for Pulsar, and " if log.token_file is not None or log.oauth2 is not None else ""
     for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
         scheme, _, hosts = url.partition("://")
-        if scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(",")):
+        if scheme == plain and not all(is_private(f"http://{host}") for host in hosts.rstrip("/").split(",")):
             said = f"{token}policies with the credentials of object storages in them"
             found.append(f"{option}: the connection to {url} is not encrypted, so others can read and change {said}.")
     if log.oauth2 is not None and not is_private(log.oauth2.issuer):
@@ -55,13 +54,6 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     if not log.tls_validate_hostname:
         found.append("pulsar_tls_validate_hostname: every owner of a certificate of a trusted authority can pass for a broker.")
     return found
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return Address(urlsplit(f"//{host}").hostname or "", 0).loopback
-    except ValueError:
-        return False
 
 
 def _exposed(config: ServerConfig | GuardConfig) -> list[str]:

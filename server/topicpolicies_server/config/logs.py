@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from .address import is_url
-from .option import ReadBy, option
+from .option import ReadBy, option, url_of
 
 RECALLED_ENTRIES = 5_000
 
@@ -43,14 +41,7 @@ class Writer(enum.Enum):
 class OAuth2Config:
     """Tokens for Pulsar by OAuth 2.0 with client credentials, as in ``AuthenticationOauth2`` of Pulsar's clients."""
 
-    issuer: str = option(
-        name="pulsar_oauth2_issuer",
-        example='"https://issuer.example"',
-        metavar="https://HOST",
-        url=True,
-        check=is_url,
-        wanted="a URL, such as https://issuer.example, without credentials",
-    )
+    issuer: str = option(name="pulsar_oauth2_issuer", example='"https://issuer.example"', **url_of("https", "http"))
     """The issuer from which tokens for Pulsar are requested (OAuth 2.0, client credentials), in place of ``pulsar_token_file``."""
     credentials_file: Path = option(
         name="pulsar_oauth2_credentials", example='"/run/secrets/credentials.json"', metavar="FILE.json", secret=True
@@ -66,22 +57,9 @@ class OAuth2Config:
 class PulsarLogConfig:
     """Pulsar's own change logs, ``__change_events`` of each namespace, and how Pulsar is reached."""
 
-    service_url: str = option(
-        name="pulsar",
-        example='"pulsar://broker:6650"',
-        metavar="pulsar://HOST:PORT",
-        url=True,
-        check=partial(is_url, schemes=("pulsar", "pulsar+ssl"), hosts=True),
-        wanted="pulsar://host:port or pulsar+ssl://host:port",
-    )
+    service_url: str = option(name="pulsar", example='"pulsar://broker:6650"', **url_of("pulsar", "pulsar+ssl", hosts=True))
     """Pulsar's own log, in place of the embedded one: the brokers' service URL. Several hosts are separated by commas."""
-    admin_url: str = option(
-        example='"http://broker:8080"',
-        metavar="http://HOST:PORT",
-        url=True,
-        check=partial(is_url, hosts=True),
-        wanted="http://host:port or https://host:port",
-    )
+    admin_url: str = option(example='"http://broker:8080"', **url_of("http", "https", hosts=True))
     """A broker's admin API; goes with ``pulsar``."""
     token_file: Path | None = option(None, name="pulsar_token_file", example='"/run/secrets/token"', secret=True)
     """A file with the token for Pulsar; it is read again for each connection."""

@@ -14,12 +14,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
-from .address import Address, ConfigError, parse_address
+from .address import Address, ConfigError, is_url, parse_address
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
@@ -128,6 +128,14 @@ class Option:
 def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
     """Returns a field of a section that is an option. ``declared``: the attributes of the ``Option`` that do not follow from the field."""
     return dataclasses.field(default=default, metadata={"option": declared})
+
+
+def url_of(*schemes: str, hosts: bool = False) -> dict[str, Any]:
+    """Returns the attributes of an option for URLs with one of these schemes. ``hosts``: they only name hosts, with their ports."""
+    end = "host:port" if hosts else "host"
+    wanted = " or ".join(f"{scheme}://{end}" for scheme in schemes) + ", without credentials"
+    metavar = f"{schemes[0]}://{end.upper()}"
+    return {"url": True, "check": partial(is_url, schemes=schemes, hosts=hosts), "wanted": wanted, "metavar": metavar}
 
 
 def section(heading: str, default: Any = dataclasses.MISSING) -> Any:

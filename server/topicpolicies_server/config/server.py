@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
-from .address import DEFAULT_LISTEN, Address, ConfigError, is_url, parse_address
+from .address import DEFAULT_LISTEN, Address, ConfigError, parse_address
 from .callers import PROVIDERS, AuthenticationConfig, AuthorizationConfig
 from .limits import Limits
 from .logs import LogConfig, PulsarLogConfig, Writer
-from .option import option, section, values_in
+from .option import option, section, url_of, values_in
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DECLARED, _LOGGING, _TRACES, _LIMITS = HEADINGS = (
@@ -97,15 +97,7 @@ class AccessLogConfig:
 class TelemetryConfig:
     """What is sent to a collector by OTLP over HTTP."""
 
-    endpoint: str = option(
-        name="otlp_endpoint",
-        default_text="nowhere",
-        example='"http://localhost:4318"',
-        metavar="URL",
-        url=True,
-        check=is_url,
-        wanted="a URL, such as http://localhost:4318, without credentials (OTEL_EXPORTER_OTLP_HEADERS has them)",
-    )
+    endpoint: str = option(name="otlp_endpoint", default_text="nowhere", example='"http://localhost:4318"', **url_of("http", "https"))
     """A collector that accepts OTLP over HTTP, to which spans of calls are sent."""
     trace_ratio: float = option(0.01, name="otlp_trace_ratio", least=0, most=1, metavar="RATIO")
     """The share of the calls without a trace of their caller that begin one. Other calls are traced if their caller's span is."""
