@@ -78,8 +78,11 @@ def test_each_way_of_authentication_is_configured_by_its_options(file: Path) -> 
         ({"token_auth_claim": "x"}, "--token-auth-claim goes with --authentication-providers token"),
         ({"oidc_issuers": "https://a.example"}, "--oidc-issuers goes with --authentication-providers oidc"),
         ({"proxy_roles": "gateway"}, "an unauthenticated caller can't be a proxy"),
-        ({"authentication_providers": "oidc"}, "need --oidc-issuers"),
-        ({"authentication_providers": "oidc", "oidc_issuers": "https://a.example"}, "need --oidc-audiences"),
+        ({"authentication_providers": "oidc"}, "--authentication-providers goes with --oidc-issuers and --oidc-audiences"),
+        (
+            {"authentication_providers": "oidc", "oidc_issuers": "https://a.example"},
+            "goes with --oidc-audiences",
+        ),
         ({"authentication_providers": "oidc", "oidc_issuers": "http://a.example", "oidc_audiences": "x"}, "write https://host"),
         (
             {

@@ -121,10 +121,13 @@ def _contradicts(in_force: OptionValues) -> bool:
             in_force.contradicted([name], f"without {in_force.settings[f'no_{name}'].named}")
     in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
     wrong = [in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))]
-    belonging = {"token": _names(TokenConfig), "oidc": _names(OidcConfig)}
     ways = PROVIDERS if "authentication_providers" in in_force.invalid else in_force.settings["authentication_providers"].value
     assert isinstance(ways, tuple), "an option that is a list"
-    wrong += [in_force.contradicted(names, f"with --authentication-providers {way}") for way, names in belonging.items() if way not in ways]
+    for way, kind in (("token", TokenConfig), ("oidc", OidcConfig)):
+        if way in ways:
+            wrong.append(in_force.contradicted(["authentication_providers"], _lacking(kind, set_to)))
+        else:
+            wrong.append(in_force.contradicted(_names(kind), f"with --authentication-providers {way}"))
     return bool(in_force.invalid) or any(wrong)
 
 

@@ -59,10 +59,6 @@ class OidcConfig:
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
         found = []
-        if not self.issuers:
-            found.append("Tokens of OpenID Connect need --oidc-issuers: the issuers to accept.")
-        if not self.audiences:
-            found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
         if self.jwks_file is not None and len(self.issuers) > 1:
             found.append("--oidc-jwks-file has the keys of one issuer: without it each issuer publishes its own.")
         if self.jwks_file is None and not all(map(is_private, self.issuers)):
