@@ -21,13 +21,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from .. import files
 from ..config import AuthenticationConfig, OidcConfig, TokenConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
@@ -43,7 +41,6 @@ MOST = 1_024
 """How many verified tokens are remembered; the one that was stored first makes room for another."""
 _SCHEME = "bearer"
 _MOST_KNOWN = 1_024
-_T = TypeVar("_T")
 
 
 class Identification:
@@ -151,7 +148,7 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
     """Opens the authentication of callers; issuers are asked for their keys from now on, on the running event loop.
 
     Raises:
-        PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
+        RuntimeError: a file can't be used.
     """
     found = Identification(certificates=config.certificate, proxy_roles=frozenset(config.proxy_roles))
     if config.token is not None:
@@ -162,47 +159,24 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
 
 
 def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    path = config.secret_key_file or config.public_key_file
-    assert path is not None, "the configuration has one of them"
-    name = "token public key" if config.secret_key_file is None else "token secret key"
-
-    def read() -> tuple[keys.Key, ...]:
-        content = files.read(path)
-        return keys.secret_keys(content) if config.secret_key_file is not None else keys.public_keys(content)
-
     def take(found: tuple[keys.Key, ...]) -> None:
         tokens.keys = found
         into.forget()
 
-    first = _first(name, path, read)
-    into.tokens = tokens = Tokens(first, config, leeway)
-    reloader.add(name, (path,), read, take, first)
+    into.tokens = tokens = Tokens((), config, leeway)
+    if config.secret_key_file is not None:
+        reloader.follow("token secret key", config.secret_key_file, keys.secret_keys, take)
+    elif config.public_key_file is not None:
+        reloader.follow("token public key", config.public_key_file, keys.public_keys, take)
 
 
 def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    path, fetch = config.jwks_file, None
-    if path is None:
-        trusted = _first("OpenID Connect trust certificate", config.trust_certs_file, lambda: trusting(config.trust_certs_file))
-        fetch = partial(fetch_keys, trusted)
+    fetch = partial(fetch_keys, trusting(config.trust_certs_file)) if config.jwks_file is None else None
     into.issuers = {name: Issuer(name, config, fetch, into.forget, leeway=leeway) for name in config.issuers}
     for each in into.issuers.values():
         each.ask()
-        if path is not None:
-            each.take(first := _first("OpenID Connect keys", path, lambda: key_set(files.read(path))))
-            reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), each.take, first)
-
-
-def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:
-    """Reads a file at the start.
-
-    Raises:
-        PolicyError: the file can't be used.
-    """
-    try:
-        return read()
-    except (OSError, ValueError) as error:
-        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, f'The {name} file "{path}" can\'t be used: {why}.') from error
+        if config.jwks_file is not None:
+            reloader.follow("OpenID Connect keys", config.jwks_file, key_set, each.take)
 
 
 def _only(key: str, metadata: Metadata) -> str | None:

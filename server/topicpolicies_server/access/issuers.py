@@ -73,9 +73,12 @@ def trusting(certificates: Path | None) -> ssl.SSLContext:
     """Returns the TLS of requests to issuers. ``certificates``: the authorities to trust; None: those of the system.
 
     Raises:
-        OSError: the file can't be used; ``ssl.SSLError`` is one.
+        RuntimeError: the file can't be used.
     """
-    trusted = ssl.create_default_context(cafile=certificates)
+    try:
+        trusted = ssl.create_default_context(cafile=certificates)
+    except OSError as error:
+        raise RuntimeError(f'"{certificates}" can\'t be used as OpenID Connect trust certificate: {error.strerror}') from error
     trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; private authorities often give no key identifiers
     return trusted
 

@@ -262,7 +262,8 @@ def open_cluster(
     ``missing_topics``: as in ``Cluster``; ``refuses``: as in ``AdminSource``.
 
     Raises:
-        LogError: the file, or one that the connection needs, can't be used.
+        RuntimeError: the file can't be used.
+        LogError: one that the connection needs can't be used.
     """
     now = asyncio.get_running_loop().time
     if isinstance(config, PulsarLogConfig):

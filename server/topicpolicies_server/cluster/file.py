@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 from topicpolicies.names import namespace_of
 
 from .. import files
-from ..core.reasons import Reason
 from ..files import Reloader
-from ..logs.change_log import LogError
 from .brokers import SETTINGS, cluster_facts
 from .levels import NAMESPACE_POLICIES, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
@@ -40,17 +38,9 @@ class FileSource:
         """Reads the file, and has ``reloader`` read it again when it changes.
 
         Raises:
-            LogError: the file can't be used.
+            RuntimeError: the file can't be used.
         """
-
-        def read() -> _Contents:
-            return parse(files.read(path).decode())
-
-        try:
-            self._contents = read()
-        except (OSError, ValueError) as error:
-            raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{path}" can\'t be used: {error}.') from error
-        reloader.add("cluster file", (path,), read, self._take, self._contents)
+        reloader.follow("cluster file", path, lambda content: parse(content.decode()), self._take)
 
     @property
     def name(self) -> str:
