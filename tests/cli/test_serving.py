@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app, globals_first, output_of
-from topicpolicies_server.config import AccessLogConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 
@@ -37,7 +37,7 @@ def serve(*arguments: str) -> Any:
 def test_serve_with_a_data_file_keeps_history_and_checkpoints_beside_it(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
-    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints")
+    checkpoints = tmp_path / "p.checkpoints"
     assert configured == [
         ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, access_log=AccessLogConfig())
     ]

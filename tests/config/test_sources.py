@@ -179,16 +179,14 @@ def test_calls_and_metrics_need_different_addresses() -> None:
 
 def test_checkpoints_are_beside_the_embedded_log_unless_configured_otherwise(tmp_path: Path) -> None:
     def path(**flags: object) -> Path | None:
-        config = made({"data": tmp_path / "p.db", **flags})
-        return config.checkpoints.path if config.checkpoints is not None else None
+        return made({"data": tmp_path / "p.db", **flags}).checkpoints
 
     assert path() == tmp_path / "p.checkpoints"
     assert path(checkpoints=tmp_path / "c.db") == tmp_path / "c.db"
     assert path(no_checkpoints=True) is None
     pulsar = {"pulsar": "pulsar://b:6650", "admin_url": "http://b:8080"}
     assert made(pulsar).checkpoints is None
-    kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
-    assert kept is not None and kept.path == tmp_path / "c.db"
+    assert made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints == tmp_path / "c.db"
     both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
     assert both == ("--checkpoints goes without --no-checkpoints.",)
 

@@ -20,7 +20,6 @@ from .limits import Limits
 from .logs import RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig, Writer
 from .server import (
     AccessLogConfig,
-    CheckpointsConfig,
     GuardConfig,
     HistoryConfig,
     LogFormat,
@@ -39,7 +38,6 @@ __all__ = [
     "Address",
     "AuthenticationConfig",
     "AuthorizationConfig",
-    "CheckpointsConfig",
     "ConfigError",
     "EmbeddedLogConfig",
     "GuardConfig",

@@ -58,21 +58,6 @@ class HistoryConfig:
     """The greatest size of the file in MiB; beyond it the oldest entries are deleted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointsConfig:
-    """The checkpoints of all namespaces: saved views, so that a start reads only the part of the logs behind them."""
-
-    path: Path = option(
-        name="checkpoints",
-        default_text="beside ``data``; none with ``pulsar``",
-        example='"checkpoints"',
-        metavar="FOLDER",
-        readable=False,
-    )
-    """Saved views, from which a start continues instead of reading the whole logs: a directory, created if missing, with a file for each
-    namespace. It is a cache."""
-
-
 class Recorded(enum.Enum):
     """Which calls are recorded."""
 
@@ -222,7 +207,16 @@ class ServerConfig(ProcessConfig):
     history: HistoryConfig | None = section(_HISTORY, None)
     no_history: bool = option(False, section=_HISTORY)
     """Keep no history."""
-    checkpoints: CheckpointsConfig | None = section(_CHECKPOINTS, None)
+    checkpoints: Path | None = option(
+        None,
+        section=_CHECKPOINTS,
+        default_text="beside ``data``; none with ``pulsar``",
+        example='"checkpoints"',
+        metavar="FOLDER",
+        readable=False,
+    )
+    """Saved views, from which a start continues instead of reading the whole logs: a directory, created if missing, with a file for each
+    namespace. It is a cache."""
     no_checkpoints: bool = option(False, section=_CHECKPOINTS)
     """Keep no checkpoints: each start reads the logs from their beginning."""
     access_log: AccessLogConfig = section(_LOGGING, AccessLogConfig(which=Recorded.OFF))

@@ -176,7 +176,7 @@ class Server:
         readiness = Readiness(limits.log_patience_seconds, log)
         checkpoints = None
         if config.checkpoints is not None:
-            checkpoints = Checkpoints(config.checkpoints.path)
+            checkpoints = Checkpoints(config.checkpoints)
             parts.push_async_callback(checkpoints.close)
         registry = Registry(
             log,
