@@ -278,6 +278,18 @@ def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
     assert (config.guard, config.report_only, config.log.service_url) == (("acme/*",), True, "pulsar://broker:6650")
 
 
+def test_a_guard_needs_brokers_and_their_admin_api(tmp_path: Path) -> None:
+    issuer = {"pulsar_oauth2_issuer": "https://issuer.example"}
+    for flags, problem in (
+        ({}, "A guard goes with --pulsar and --admin-url."),
+        ({"pulsar": BROKERS["pulsar"]}, "A guard goes with --admin-url."),
+        (BROKERS | issuer, "--pulsar-oauth2-issuer goes with --pulsar-oauth2-credentials."),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            guard_config(read_options({"guard": ("acme/*",), **flags}, {}))
+        assert caught.value.problems == (problem,)
+
+
 @given(st.dictionaries(st.sampled_from([option.variable for option in options().values()]), st.text(), max_size=8))
 def test_any_environment_gives_a_configuration_or_a_configuration_error(environment: dict[str, str]) -> None:
     try:

@@ -51,6 +51,10 @@ def guard_config(in_force: OptionValues) -> GuardConfig:
     """Returns the configuration of a guard without a server, as ``server_config``. What only a server reads has its default."""
     settings = in_force.settings.values()
     values = {each.option.name: each.value if each.option.read_by & ReadBy.GUARD else each.option.default for each in settings}
+    set_to = _set_to(in_force)
+    if lacking := _lacking(PulsarLogConfig, set_to):
+        in_force.problems.append(f"A guard goes {lacking}.")
+    in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
     with _added_to(in_force.problems):
         return _section(GuardConfig, values, log=_section(PulsarLogConfig, values))
 
@@ -109,7 +113,7 @@ def _added_to(problems: list[str]) -> Iterator[None]:
 
 def _contradicts(in_force: OptionValues) -> bool:
     """Finds options that go with others which are not set. Returns whether options that protect the server may be among them."""
-    set_to = {name: name in in_force.invalid or setting.value for name, setting in in_force.settings.items()}
+    set_to = _set_to(in_force)
     if set_to["pulsar"]:
         pulsar = in_force.settings["pulsar"].named
         in_force.contradicted(_names(EmbeddedLogConfig), f"with the embedded log, not with {pulsar}: there is one change log")
@@ -129,6 +133,11 @@ def _contradicts(in_force: OptionValues) -> bool:
         else:
             wrong.append(in_force.contradicted(_names(kind), f"with --authentication-providers {way}"))
     return bool(in_force.invalid) or any(wrong)
+
+
+def _set_to(in_force: OptionValues) -> dict[str, Any]:
+    """Returns the values by name; an option with an invalid one counts as set."""
+    return {name: name in in_force.invalid or setting.value for name, setting in in_force.settings.items()}
 
 
 def _lacking(section: type, set_to: Mapping[str, Any]) -> str:
