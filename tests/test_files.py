@@ -12,9 +12,7 @@ import pytest
 
 from tests.eventually import eventually
 from topicpolicies_server import files
-from topicpolicies_server.access import roles_file
 from topicpolicies_server.config import TlsConfig
-from topicpolicies_server.config import files as config_files
 from topicpolicies_server.files import Reloader
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rpc.listening import read_pem
@@ -168,7 +166,6 @@ def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     tls = TlsConfig(certificate_file=pipe, key_file=pipe)
     ways: list[Callable[[], object]] = [
         lambda: files.read(pipe),
-        lambda: roles_file.read(pipe),
         lambda: read_pem(tls),
         token_from_file(pipe),
         options.context,
@@ -176,7 +173,6 @@ def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     for way in ways:
         with pytest.raises(OSError, match="It is not a regular file"):
             way()
-    assert config_files.unreadable("TLS key", pipe) == [f'The TLS key file "{pipe}" can\'t be read: It is not a regular file.']
     with pytest.raises(IsADirectoryError):
         files.read(tmp_path)
 

@@ -154,6 +154,25 @@ class Reloader:
         if self._loop is not None:
             self._begin(source, self._loop)
 
+    def follow(self, name: str, path: Path, parse: Callable[[bytes], _T], take: Callable[[_T], None]) -> None:
+        """Puts the content of a file in force, and does so again whenever it changes.
+
+        ``name`` and ``take``: as in ``add``; ``parse`` returns what the bytes of the file hold, as ``read`` of ``add``.
+
+        Raises:
+            RuntimeError: the file can't be used; the text is a sentence.
+        """
+
+        def current() -> _T:
+            return parse(read(path))
+
+        try:
+            present = current()
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f'"{path}" can\'t be used as {name}: {getattr(error, "strerror", None) or error}') from error
+        take(present)
+        self.add(name, (path,), current, take, present)
+
     @property
     def problems(self) -> dict[str, str]:
         """Why the files of each source that has a problem can't be used, by the source's name. Safe to call from other threads."""

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import ExtensionOID, NameOID
+from cryptography.x509.oid import NameOID
 
 from .signing import NOW, curve_key
 
 
-def certificate(*names: str, alternatives: Sequence[x509.GeneralName] | None = None, ends_at: float = NOW + 3600) -> bytes:
+def certificate(*names: str, ends_at: float = NOW + 3600) -> bytes:
     """Returns a self-signed certificate with these common names, as PEM."""
-    return _made(names, None if alternatives is None else x509.SubjectAlternativeName(alternatives), ends_at)
-
-
-def with_names(encoded: bytes) -> bytes:
-    """Returns a certificate of ``orders`` with any bytes as its alternative names."""
-    return _made(("orders",), x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, encoded), NOW + 3600)
-
-
-def _made(names: Sequence[str], alternatives: x509.ExtensionType | None, ends_at: float) -> bytes:
     subject = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "acme"), *(x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names)]
     )
@@ -36,6 +26,4 @@ def _made(names: Sequence[str], alternatives: x509.ExtensionType | None, ends_at
         .not_valid_before(dt.datetime.fromtimestamp(ends_at - 7200, dt.UTC))
         .not_valid_after(dt.datetime.fromtimestamp(ends_at, dt.UTC))
     )
-    if alternatives is not None:
-        builder = builder.add_extension(alternatives, critical=False)
     return builder.sign(curve_key(), hashes.SHA256()).public_bytes(Encoding.PEM)

@@ -24,8 +24,6 @@ class Issuer:
         """The body of the answer, in place of its keys."""
         self.location = ""
         """The URL to which requests for its keys are redirected; "": they are not."""
-        self.encoding = ""
-        """How it says that its answers are compressed."""
         self.asked: list[str] = []
         """The paths of all requests."""
         self.answers = threading.Event()
@@ -57,8 +55,6 @@ def serving() -> Iterator[Issuer]:
             self.send_response(302 if redirected else issuer.status)
             if redirected:
                 self.send_header("location", redirected)
-            if issuer.encoding:
-                self.send_header("content-encoding", issuer.encoding)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             with suppress(ConnectionError):  # the client may have gone

@@ -181,10 +181,10 @@ async def test_a_tenant_that_does_not_exist_has_no_admins(roles: BrokerRoles) ->
 
 
 async def test_the_number_of_kept_answers_is_bounded(roles: BrokerRoles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles._tenants, "_most", 100)
+    monkeypatch.setattr(roles._roles, "_most", 100)
     for number in range(150):
         await may(roles, "nobody", f"t{number}/space", READ)
-    assert len(roles._tenants) == 100
+    assert len(roles._roles) == 100
 
 
 async def test_concurrent_lookups_of_one_tenant_share_a_request(roles: BrokerRoles, brokers: Brokers) -> None:

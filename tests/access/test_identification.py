@@ -8,7 +8,7 @@ import pytest
 
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.caller import ORIGINAL_KEY
-from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, Certificates, Identification
+from topicpolicies_server.access.identification import AUTHORIZATION_KEY, MOST, Identification
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import Tokens
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -17,7 +17,7 @@ from topicpolicies_server.core.reasons import Reason
 from .certificates import certificate
 from .signing import NOW, SECRET, set_clock, token
 
-BOTH = Identification(tokens=Tokens((secret_key(SECRET),)), certificates=Certificates("cn"), proxy_roles=frozenset({"gateway", "other"}))
+BOTH = Identification(tokens=Tokens((secret_key(SECRET),)), certificates=True, proxy_roles=frozenset({"gateway", "other"}))
 CAROL = certificate("carol")
 
 
@@ -54,7 +54,7 @@ def test_an_invalid_token_is_refused_whatever_else_is_given() -> None:
 
 
 def test_a_token_is_ignored_if_the_server_accepts_no_tokens() -> None:
-    certificates = Identification(certificates=Certificates("cn"))
+    certificates = Identification(certificates=True)
     assert ask(CallCredentials("Bearer garbage", CAROL), certificates).principal == "carol"
     assert refused(CallCredentials("Bearer garbage"), certificates).reason is Reason.CREDENTIALS_MISSING
 

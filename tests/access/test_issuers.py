@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from tests.eventually import eventually
 from topicpolicies_server.access import Caller, Way, issuers
 from topicpolicies_server.access.identification import Identification
-from topicpolicies_server.access.issuers import Issuers, KeySet, Unanswered, key_set
+from topicpolicies_server.access.issuers import Issuer, KeySet, Unanswered, key_set
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.access.tokens import Tokens
 from topicpolicies_server.config import OidcConfig
@@ -30,14 +31,15 @@ ASK_SECONDS = 0.3
 class World:
     """Two fake issuers, and the identification that requests their keys."""
 
-    def __init__(self, refresh: float) -> None:
+    def __init__(self) -> None:
         self.keys = {ISSUER: ["first"], OTHER: ["others"]}
         self.asked: list[str] = []
         self.down = False
         self.waiting: asyncio.Event | None = None
         self.identification = Identification(tokens=Tokens((secret_key(SECRET),)))
-        config = OidcConfig(issuers=(ISSUER, OTHER), audiences=("topicpolicies",), refresh_seconds=refresh)
-        self.issuers = self.identification.issuers = Issuers(config, self.fetch, self.identification.forget)
+        config = OidcConfig(issuers=(ISSUER, OTHER), audiences=("topicpolicies",))
+        of = partial(Issuer, config=config, fetch=self.fetch, changed=self.identification.forget)
+        self.issuers = self.identification.issuers = {name: of(name) for name in config.issuers}
 
     async def fetch(self, name: str) -> KeySet:
         """Answers a request for the keys of an issuer."""
@@ -73,7 +75,8 @@ def refresh() -> float:
 async def world(refresh: float, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     """Issuers whose keys were not requested yet."""
     monkeypatch.setattr(issuers, "ASK_SECONDS", ASK_SECONDS)
-    made = World(refresh)
+    monkeypatch.setattr(issuers, "REFRESH_SECONDS", refresh)
+    made = World()
     yield made
     await made.identification.close()
 
@@ -93,7 +96,8 @@ async def test_the_first_token_waits_for_the_keys_and_the_next_ones_do_not(world
 
 
 async def test_the_keys_of_all_issuers_are_requested_at_the_start(world: World) -> None:
-    world.issuers.start()
+    for each in world.issuers.values():
+        each.ask()
     await eventually(lambda: sorted(world.asked) == [ISSUER, OTHER])
     await asyncio.sleep(0)
     assert isinstance(world.identification.caller([("authorization", f"Bearer {id_token()}")]), Caller)
@@ -196,7 +200,7 @@ async def test_an_issuer_that_is_down_is_logged_once_and_requested_again(world: 
     assert (await world.ask(id_token())).principal == "alice"
 
 
-@pytest.mark.parametrize("refresh", [0.2])
+@pytest.mark.parametrize("refresh", [0.3])
 async def test_keys_of_an_issuer_that_is_down_stay_in_force_for_a_while_and_no_call_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +213,7 @@ async def test_keys_of_an_issuer_that_is_down_stay_in_force_for_a_while_and_no_c
             assert isinstance(world.identification.caller([("authorization", f"Bearer {each}")]), Caller)
         await asyncio.sleep(0.02)
     assert len(world.asked) >= 2, "it is requested again in the background"
-    await eventually(lambda: not world.issuers.keys().oldest_seconds)
+    await eventually(lambda: not world.issuers[ISSUER].age())
     assert await world.refused(shown) is Reason.AUTHORIZATION_UNKNOWN
 
 
@@ -218,7 +222,7 @@ async def test_keys_from_a_file_are_used_until_they_are_replaced_and_the_issuer_
         return key_set(json.dumps({"keys": [jwk(curve_key(name), name)]}).encode())
 
     config = OidcConfig(issuers=(ISSUER,), audiences=("topicpolicies",))
-    given = world.identification.issuers = Issuers(config, None, world.identification.forget)
+    given = world.identification.issuers[ISSUER] = Issuer(ISSUER, config, None, world.identification.forget)
     given.take(of("first"))
     old, new = id_token(), id_token("second")
     assert (await world.ask(old)).principal == "alice"

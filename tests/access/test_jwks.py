@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from topicpolicies_server.access.issuers import MOST_BYTES, key_set
+from topicpolicies_server.access.issuers import key_set
 from topicpolicies_server.access.keys import KeyUnusable
 
 from .signing import curve_key, edwards_key, jwk, part, rsa_key
@@ -55,9 +55,7 @@ def test_secrets_private_keys_and_keys_that_can_not_sign_are_left_out() -> None:
         key_set(written(*others, *broken))
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b"null", b'{"keys": {}}', b'{"keys": []}', b"\xff", b"[" * 5000, b" " * (MOST_BYTES + 1)]
-)
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'{"keys": {}}', b'{"keys": []}', b"\xff", b"[" * 5000])
 def test_a_file_that_is_not_a_key_set_is_refused(content: bytes) -> None:
     with pytest.raises(KeyUnusable):
         key_set(content)

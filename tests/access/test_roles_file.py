@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from tests.eventually import eventually
 from topicpolicies_server.access import Permission
-from topicpolicies_server.access.roles_file import MOST_BYTES, RolesFile, parse
-from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.access.roles_file import RolesFile, parse
 from topicpolicies_server.files import Reloader
 
 GOOD = """
@@ -199,11 +198,10 @@ async def test_an_invalid_file_leaves_the_former_roles_in_force_and_is_logged_on
 
 @pytest.mark.parametrize(
     "content",
-    [b"superusers = 1", b"superusers = " + b"[" * 100_000, b"\xff", b"#" * (MOST_BYTES + 1), None],
-    ids=["no list", "deep", "no UTF-8", "large", "missing"],
+    [b"superusers = 1", b"superusers = " + b"[" * 100_000, b"\xff", None],
+    ids=["no list", "deep", "no UTF-8", "missing"],
 )
 async def test_a_start_with_an_unusable_file_is_refused(path: Path, reloader: Reloader, content: bytes | None) -> None:
     replace(path, content)
-    with pytest.raises(PolicyError, match="authorization file") as caught:
+    with pytest.raises(RuntimeError, match="can't be used as authorization file"):
         RolesFile(path, reloader)
-    assert caught.value.reason == "AUTHORIZATION_UNKNOWN"

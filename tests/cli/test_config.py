@@ -69,7 +69,7 @@ def test_json_has_the_same_options_with_their_sources_and_the_errors(home: Path,
     assert list(printed["options"]) == list(options())
     assert shown.exit_code == 2, "the admin URL is missing"
     assert [each["description"] for each in json.loads(shown.stderr)["error"]["violations"]] == [
-        "The admin URL (--admin-url) is missing: write http://host:port or https://host:port."
+        "TOPICPOLICIES_PULSAR goes with --admin-url."
     ]
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from tests.client.certificates import Authority
 from topicpolicies_server.cli import serve as serve_module
 from topicpolicies_server.cli.app import app, globals_first, output_of
-from topicpolicies_server.config import AccessLogConfig, CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
+from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
 
@@ -38,7 +38,7 @@ def serve(*arguments: str) -> Any:
 def test_serve_with_a_data_file_keeps_history_and_checkpoints_beside_it(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
-    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints")
+    checkpoints = tmp_path / "p.checkpoints"
     assert configured == [
         ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, access_log=AccessLogConfig())
     ]
@@ -67,7 +67,6 @@ def test_the_history_has_the_path_and_the_bounds_of_its_options(configured: list
     kept = HistoryConfig(path=tmp_path / "h.db", days=7, megabytes=64)
     assert [config.history for config in configured] == [None, None, kept]
     assert serve(*pulsar, "--history", str(tmp_path / "h.db"), "--no-history").exit_code == 2
-    assert serve(*pulsar, "--history", str(tmp_path / "none" / "h.db")).exit_code == 2
 
 
 def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig], tmp_path: Path) -> None:
@@ -98,17 +97,16 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
     [
         (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data goes with the embedded log, not with --pulsar"),
         (("--data", "p.db", "--admin-url", "http://a:1"), "--admin-url goes with --pulsar"),
-        (("--pulsar", "pulsar://a:1"), "admin URL"),
+        (("--pulsar", "pulsar://a:1"), "--pulsar goes with --admin-url"),
         (
             ("--pulsar", "pulsar://a:1", "--admin-url", "http://a:1", "--cluster-file", "c.toml"),
             "--cluster-file goes with",
         ),
         (("--data", "p.db", "--cluster-file", "missing.toml"), "can't be read"),
-        (("--data", "no-such-directory/p.db"), "does not exist"),
-        (("--data", "p.db", "--listen", "nowhere"), "not an address"),
+        (("--data", "p.db", "--listen", "nowhere"), "listen must be host:port"),
         (("--data", "p.db", "--listen", "0.0.0.0:1"), "--insecure-listen"),
-        (("--data", "p.db", "--tls-key", "k"), "needs its --tls-certificate"),
-        (("--data", "p.db", "--tls-client-ca", "k"), "needs its --tls-certificate"),
+        (("--data", "p.db", "--tls-key", "k"), "goes with --tls-certificate"),
+        (("--data", "p.db", "--tls-client-ca", "k"), "goes with --tls-certificate"),
         (("--data", "p.db", "--tls"), "No such option: --tls"),
         (("--data", "p.db", "--tls-ca", "k"), "No such option: --tls-ca"),
     ],

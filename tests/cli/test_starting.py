@@ -105,6 +105,27 @@ def log_is_no_database(directory: Path) -> tuple[list[str], str]:
     return ["--listen", "127.0.0.1:0"], "p.db"
 
 
+def log_in_no_folder(directory: Path) -> tuple[list[str], str]:
+    return ["--listen", "127.0.0.1:0", "--data", f"{directory}/none/p.db"], "none/p.db.lock can't be opened: No such file or directory"
+
+
+def history_in_no_folder(directory: Path) -> tuple[list[str], str]:
+    return ["--listen", "127.0.0.1:0", "--history", f"{directory}/none/h.db"], "none/h.db.lock can't be opened: No such file or directory"
+
+
+def access_log_in_no_folder(directory: Path) -> tuple[list[str], str]:
+    return [
+        "--listen",
+        "127.0.0.1:0",
+        "--access-log-file",
+        f"{directory}/none/calls",
+    ], "none/calls can't be used (No such file"
+
+
+def history_is_the_log(directory: Path) -> tuple[list[str], str]:
+    return ["--listen", "127.0.0.1:0", "--history", f"{directory}/p.db"], "p.db is in use by process"
+
+
 HELD: list[socket.socket] = []
 
 
@@ -116,7 +137,11 @@ def nothing_held() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "arrange", [port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database]
+    "arrange",
+    [
+        *(port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database),
+        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder, history_is_the_log),
+    ],
 )
 def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(
     tmp_path: Path, arrange: Callable[[Path], tuple[list[str], str]]

@@ -12,7 +12,6 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.file import FileSource, parse
 from topicpolicies_server.cluster.source import NamespaceFacts, TopicFacts
 from topicpolicies_server.files import Reloader
-from topicpolicies_server.logs.change_log import LogError
 
 FULL = """
 cluster = "us"
@@ -100,9 +99,9 @@ def test_a_missing_or_invalid_file_is_an_error(path: Path, text: str | None) -> 
         path.unlink()
     else:
         write(path, text)
-    with pytest.raises(LogError) as error:
+    with pytest.raises(RuntimeError, match="can't be used as cluster file") as error:
         FileSource(path, Reloader())
-    assert str(path) in error.value.message
+    assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -112,15 +111,15 @@ def test_a_missing_or_invalid_file_is_an_error(path: Path, text: str | None) -> 
         ("cluster = " + "[" * 100_000, "nested too deep"),
         ("clusters = 5", "clusters is not a table"),
         ("cluster_name = 'us'", "cluster_name"),
-        ("[broker]\nmaxMessageSize = 'many'", "broker.maxMessageSize takes a whole number, not 'many'"),
-        ("[broker]\nmaxProducersPerTopic = [5]\nmaxMessageSize = 'many'", "maxProducersPerTopic takes .*; broker.maxMessageSize takes"),
+        ("[broker]\nmaxMessageSize = 'many'", "maxMessageSize can't be 'many'"),
+        ("[broker]\nmaxProducersPerTopic = [5]", r"max_producer_per_topic can't be \[5\]"),
         ("[broker]\nmaxMesageSize = 5", "broker.maxMesageSize is an unknown key"),
         (
             "[namespaces.'a/b']\nmax_producer = 5\n[topics.'t']\np = 1",
             'namespaces."a/b".max_producer is .*; topics."t".p is an unknown key',
         ),
-        ("[namespaces]\n'a/b' = 5", "takes a table, not 5"),
-        ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "max_producers_per_topic takes a whole number, not 'many'"),
+        ("[namespaces]\n'a/b' = 5", "something in it is of the wrong kind"),
+        ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "max_producer_per_topic can't be 'many'"),
     ],
 )
 def test_the_error_names_what_is_invalid_in_a_file(text: str, complaint: str) -> None:

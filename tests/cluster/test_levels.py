@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.cluster.brokers import DEFAULTS, cluster_facts
+from topicpolicies_server.cluster.brokers import SETTINGS, cluster_facts
 from topicpolicies_server.cluster.levels import namespace_level
 from topicpolicies_server.core.policies.facts import BrokerFacts
 
@@ -19,7 +19,11 @@ def broker_facts(configuration: dict[str, Any]) -> BrokerFacts:
 
 
 def test_broker_settings_are_the_same_as_texts_of_brokers_and_as_values_of_files() -> None:
-    texts = {name: str(value).lower() if isinstance(value, bool) else str(value).replace("'", "") for name, value in DEFAULTS.items()}
+    texts = {
+        name: str(value).lower() if isinstance(value, bool) else str(value).replace("'", "")
+        for name, (value, _) in SETTINGS.items()
+        if value is not None
+    }
     texts["brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"] = ""
     assert broker_facts(texts) == broker_facts({})
     assert broker_facts({"maxMessageSize": 5}) == broker_facts({"maxMessageSize": "5"})

@@ -54,7 +54,7 @@ def test_a_safe_configuration_has_no_warnings(file: Path) -> None:
     for config in (
         server(),
         server(metrics_listen=parse_address("127.0.0.1:9464")),
-        server(listen=PUBLIC, tls=tls, advertise="here:1"),
+        server(listen=PUBLIC, tls=tls, advertise=parse_address("here:1")),
         server(log=cluster(token_file=file)),
         server(log=cluster(token_file=file, service_url="pulsar+ssl://broker:6651", admin_url="https://broker:8443")),
     ):
@@ -106,7 +106,7 @@ def test_the_warning_names_the_secrets_that_are_sent_unencrypted(file: Path) -> 
 
 
 async def test_a_server_logs_insecure_choices_once_at_its_start(caplog: pytest.LogCaptureFixture) -> None:
-    config = server(log=MEMORY, listen=PUBLIC, insecure_listen=True, advertise="here:1", show_secrets=True)
+    config = server(log=MEMORY, listen=PUBLIC, insecure_listen=True, advertise=parse_address("here:1"), show_secrets=True)
     with caplog.at_level(logging.WARNING):
         async with Server(config):
             pass

@@ -16,7 +16,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies_server.config import (
     AccessLogConfig,
-    CheckpointsConfig,
     EmbeddedLogConfig,
     HistoryConfig,
     Limits,
@@ -92,7 +91,7 @@ async def showing(path: Path) -> AsyncIterator[Shown]:
         metrics_listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=path / "history.db"),
         access_log=AccessLogConfig(path=path / "calls.log"),
-        checkpoints=CheckpointsConfig(path=path / "checkpoints"),
+        checkpoints=path / "checkpoints",
         limits=replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0),
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:

@@ -17,7 +17,7 @@ from tests.client.certificates import Authority, Identity
 from tests.ports import free_port
 from tests.stubs import async_stub
 from topicpolicies.v1.service_pb2 import ListPoliciesRequest
-from topicpolicies_server.access.issuers import Issuers, KeySet, Unanswered
+from topicpolicies_server.access.issuers import Issuer, KeySet, Unanswered, keys_known
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.config import (
     AuthenticationConfig,
@@ -104,12 +104,16 @@ async def test_the_age_of_issuers_keys_and_the_number_of_issuers_without_an_answ
         return (("one", secret_key(SECRET.encode())),)
 
     monkeypatch.setattr("topicpolicies_server.access.issuers.ASK_SECONDS", 0.05)
-    issuers = Issuers(OidcConfig(issuers=("https://a", "https://b"), audiences=("me",), refresh_seconds=0.1), fetch)
-    assert issuers.keys() == (0.0, 0)
-    issuers.start()
+    monkeypatch.setattr("topicpolicies_server.access.issuers.REFRESH_SECONDS", 0.1)
+    config = OidcConfig(issuers=("https://a", "https://b"), audiences=("me",))
+    issuers = [Issuer(name, config, fetch, lambda: None) for name in config.issuers]
+    assert keys_known(issuers) == (0.0, 0)
+    for each in issuers:
+        each.ask()
     await asyncio.sleep(0.05)
-    assert issuers.keys().oldest_seconds > 0 and issuers.keys().unanswered == 0
+    assert keys_known(issuers).oldest_seconds > 0 and keys_known(issuers).unanswered == 0
     answers = False
     await asyncio.sleep(0.3)
-    assert issuers.keys().oldest_seconds > 0.2 and issuers.keys().unanswered == 2
-    await issuers.close()
+    assert keys_known(issuers).oldest_seconds > 0.2 and keys_known(issuers).unanswered == 2
+    for each in issuers:
+        await each.close()

@@ -16,7 +16,7 @@ import pytest
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import history_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -34,7 +34,7 @@ def configuration(tmp_path: Path) -> ServerConfig:
     return ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         history=HistoryConfig(path=tmp_path / "history.db"),
-        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints"),
+        checkpoints=tmp_path / "checkpoints",
         listen=parse_address("127.0.0.1:0"),
     )
 

@@ -10,7 +10,6 @@ Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which fo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from ..cluster.cache import Cache
@@ -20,7 +19,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, understood
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
-_HERE = ""
+_BROKERS = ""
 _MOST = 10_000
 _SECONDS = 5.0
 _NOBODY: frozenset[str] = frozenset()
@@ -44,8 +43,8 @@ class BrokerRoles:
         """
         self._admin = admin
         self._superusers = superusers - {""}
-        self._brokers = Cache(self._ask_superusers, fresh_seconds=fresh_seconds, most=1, now=now)
-        self._tenants = Cache(self._ask_tenant, fresh_seconds=fresh_seconds, most=_MOST, now=now)
+        self._roles = Cache(self._ask, fresh_seconds=fresh_seconds, most=_MOST, now=now)
+        """The admin roles by tenant, and the superusers by ``_BROKERS``."""
 
     def granted(self, role: str, namespace: str) -> Granted | Awaitable[Granted]:
         """As ``grants.Roles.granted``."""
@@ -53,8 +52,8 @@ class BrokerRoles:
             return NOTHING
         if role in self._superusers:
             return EVERYTHING
-        for cache, key, granted in self._sources(namespace):
-            roles = cache.peek(key)
+        for key, granted in _sources(namespace):
+            roles = self._roles.peek(key)
             if roles is None:
                 return self._asked(role, namespace)
             if role in roles:
@@ -63,8 +62,8 @@ class BrokerRoles:
 
     async def _asked(self, role: str, namespace: str) -> Granted:
         try:
-            for cache, key, granted in self._sources(namespace):
-                if role in await cache.get(key):
+            for key, granted in _sources(namespace):
+                if role in await self._roles.get(key):
                     return granted
         except LogError as error:
             told = f"It is not known what roles may do in {namespace}: {error.message}"
@@ -73,15 +72,14 @@ class BrokerRoles:
 
     async def close(self) -> None:
         """Ends the requests under way, and closes the connections."""
-        await asyncio.gather(*(cache.close() for cache in (self._brokers, self._tenants)))
+        await self._roles.close()
         await self._admin.close()
 
-    def _sources(self, namespace: str) -> list[tuple[Cache[str, frozenset[str]], str, Granted]]:
-        """Returns the caches and keys of the roles that have permissions in a namespace, and which; those with the most come first."""
-        return [(self._brokers, _HERE, EVERYTHING), (self._tenants, namespace.partition("/")[0], _OF_ADMINS)]
+    async def _ask(self, key: str) -> frozenset[str]:
+        return await (self._ask_superusers() if key == _BROKERS else self._ask_tenant(key))
 
     @understood
-    async def _ask_superusers(self, _: str) -> frozenset[str]:
+    async def _ask_superusers(self) -> frozenset[str]:
         """Requests the brokers' superusers; none if they do not let this server see their configuration."""
         try:
             settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
@@ -97,3 +95,8 @@ class BrokerRoles:
         """Requests a tenant's admin roles; none if the tenant does not exist."""
         answer = await self._admin.get("tenants", tenant, seconds=_SECONDS)
         return frozenset(names_of((answer or {}).get("adminRoles")))
+
+
+def _sources(namespace: str) -> list[tuple[str, Granted]]:
+    """Returns whose roles have permissions in a namespace, and which; those with the most come first."""
+    return [(_BROKERS, EVERYTHING), (namespace.partition("/")[0], _OF_ADMINS)]

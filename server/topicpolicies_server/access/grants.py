@@ -90,7 +90,8 @@ def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) 
     """Opens what grants permissions: a file, which ``reloader`` reads again, or the brokers of the change logs; None: nothing does.
 
     Raises:
-        LogError: the file, or one that the connection needs, can't be used.
+        RuntimeError: the file can't be used.
+        LogError: one that the connection needs can't be used.
     """
     if config.file is not None:
         return RolesFile(config.file, reloader)

@@ -16,24 +16,23 @@ Source: ``AuthenticationProviderList``, ``AuthenticationService`` and ``Authoriz
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
-from typing import TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache, partial
+from typing import TypeAlias
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from .. import files
 from ..config import AuthenticationConfig, OidcConfig, TokenConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
 from . import keys
 from .caller import NOBODY, ORIGINAL_KEY, Caller, Way, expired, invalid
-from .issuers import IssuerClient, Issuers, key_set
+from .issuers import Issuer, fetch_keys, key_set, trusting
 from .tokens import MOST_ROLE, NOT_A_ROLE, Tokens, is_role, read_unverified
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -42,7 +41,6 @@ MOST = 1_024
 """How many verified tokens are remembered; the one that was stored first makes room for another."""
 _SCHEME = "bearer"
 _MOST_KNOWN = 1_024
-_T = TypeVar("_T")
 
 
 class Identification:
@@ -52,15 +50,13 @@ class Identification:
         self,
         *,
         tokens: Tokens | None = None,
-        issuers: Issuers | None = None,
-        certificates: Certificates | None = None,
+        certificates: bool = False,
         proxy_roles: frozenset[str] = frozenset(),
     ) -> None:
-        """Creates the object. Each way is None if the server does not take it. ``proxy_roles``: the principals that may call for others."""
+        """Creates the object with the ways that the server takes. ``proxy_roles``: the principals that may call for others."""
         self.tokens = tokens
-        self.issuers = issuers
-        self.client: IssuerClient | None = None
-        """What asks the issuers; closed with this object."""
+        self.issuers: dict[str, Issuer] = {}
+        """The issuers whose tokens the server takes, by their names."""
         self._certificates = certificates
         self._proxies = proxy_roles
         self._remembered: OrderedDict[str, Caller] = OrderedDict()
@@ -84,15 +80,17 @@ class Identification:
                 another and may not, or has to and does not; UNAVAILABLE: this can't be known now.
         """
         authorization, original = _only(AUTHORIZATION_KEY, metadata), _only(ORIGINAL_KEY, metadata) or ""
-        if authorization is not None and (self.tokens is not None or self.issuers is not None):
+        if authorization is not None and (self.tokens is not None or self.issuers):
             known = self._remembered.get(authorization)
             if known is None or time.time() >= known.expires_at:
                 found = self._of_token(authorization)
                 if not isinstance(found, Caller):
                     return self._later(found, authorization, original)
                 known = self._remember(authorization, found)
-        elif self._certificates is not None and (shown := certificate()) is not None:
-            known = self._certificates.caller(shown, time.time())
+        elif self._certificates and (shown := certificate()) is not None:
+            known = caller_of_certificate(shown)
+            if time.time() >= known.expires_at:
+                raise expired("client certificate")
         elif not needed and authorization is None and not original:
             return NOBODY
         else:
@@ -102,22 +100,20 @@ class Identification:
         return self._speaking(known, original)
 
     async def close(self) -> None:
-        """Ends requests to issuers, and closes the connections."""
-        if self.issuers is not None:
-            await self.issuers.close()
-        if self.client is not None:
-            await self.client.close()
+        """Ends requests to issuers."""
+        await asyncio.gather(*(each.close() for each in self.issuers.values()))
 
     def _of_token(self, authorization: str) -> Caller | Awaitable[Caller]:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != _SCHEME or not token:
             raise invalid("The metadata authorization has no token: write Bearer TOKEN.")
-        if self.issuers is not None:
+        if self.issuers:
             said = read_unverified(token)
-            if self.tokens is None or said.issuer in self.issuers:
-                return self.issuers.caller(token, said)
-        assert self.tokens is not None, "one of them is there"
+            if (issuer := self.issuers.get(said.issuer)) is not None:
+                return issuer.caller(token, said)
+        if self.tokens is None:
+            raise invalid("The token is from an issuer that this server does not accept.")
         return self.tokens.caller(token)
 
     async def _later(self, found: Awaitable[Caller], authorization: str, original: str) -> Caller:
@@ -144,18 +140,17 @@ class Identification:
         return caller._replace(speaks_for=original)
 
     def _wanted(self) -> str:
-        tokens = ["a token (metadata authorization: Bearer TOKEN)"] if self.tokens is not None or self.issuers is not None else []
-        return ", or ".join([*tokens, *(["a client certificate (TLS)"] if self._certificates is not None else [])])
+        tokens = ["a token (metadata authorization: Bearer TOKEN)"] if self.tokens is not None or self.issuers else []
+        return ", or ".join([*tokens, *(["a client certificate (TLS)"] if self._certificates else [])])
 
 
 def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Identification:
     """Opens the authentication of callers; issuers are asked for their keys from now on, on the running event loop.
 
     Raises:
-        PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
+        RuntimeError: a file can't be used.
     """
-    certificates = Certificates(config.certificate) if config.certificate else None
-    found = Identification(certificates=certificates, proxy_roles=frozenset(config.proxy_roles))
+    found = Identification(certificates=config.certificate, proxy_roles=frozenset(config.proxy_roles))
     if config.token is not None:
         _open_tokens(config.token, config.leeway_seconds, found, reloader)
     if config.oidc is not None:
@@ -164,50 +159,24 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
 
 
 def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    path = config.secret_key_file or config.public_key_file
-    assert path is not None, "the configuration has one of them"
-    name = "token public key" if config.secret_key_file is None else "token secret key"
-
-    def read() -> tuple[keys.Key, ...]:
-        content = files.read(path)
-        return keys.secret_keys(content) if config.secret_key_file is not None else keys.public_keys(content)
-
     def take(found: tuple[keys.Key, ...]) -> None:
         tokens.keys = found
         into.forget()
 
-    first = _first(name, path, read)
-    into.tokens = tokens = Tokens(first, config, leeway)
-    reloader.add(name, (path,), read, take, first)
+    into.tokens = tokens = Tokens((), config, leeway)
+    if config.secret_key_file is not None:
+        reloader.follow("token secret key", config.secret_key_file, keys.secret_keys, take)
+    elif config.public_key_file is not None:
+        reloader.follow("token public key", config.public_key_file, keys.public_keys, take)
 
 
 def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    if (path := config.jwks_file) is not None:
-        into.issuers = issuers = Issuers(config, None, into.forget, leeway=leeway)
-        first = _first("OpenID Connect keys", path, lambda: key_set(files.read(path)))
-        issuers.take(first)
-        reloader.add("OpenID Connect keys", (path,), lambda: key_set(files.read(path)), issuers.take, first)
-        return
-    into.client = _first(
-        "OpenID Connect trust certificate",
-        config.trust_certs_file,
-        lambda: IssuerClient(config.trust_certs_file),
-    )
-    into.issuers = Issuers(config, into.client.keys, into.forget, leeway=leeway)
-    into.issuers.start()
-
-
-def _first(name: str, path: Path | None, read: Callable[[], _T]) -> _T:
-    """Reads a file at the start.
-
-    Raises:
-        PolicyError: the file can't be used.
-    """
-    try:
-        return read()
-    except (OSError, ValueError) as error:
-        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, f'The {name} file "{path}" can\'t be used: {why}.') from error
+    fetch = partial(fetch_keys, trusting(config.trust_certs_file)) if config.jwks_file is None else None
+    into.issuers = {name: Issuer(name, config, fetch, into.forget, leeway=leeway) for name in config.issuers}
+    for each in into.issuers.values():
+        each.ask()
+        if config.jwks_file is not None:
+            reloader.follow("OpenID Connect keys", config.jwks_file, key_set, each.take)
 
 
 def _only(key: str, metadata: Metadata) -> str | None:
@@ -225,60 +194,23 @@ def _refused(message: str) -> PolicyError:
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED, message)
 
 
-class Certificates:
-    """Reads the roles that client certificates name, which TLS has verified. They are remembered: a connection makes many calls.
+@lru_cache(_MOST_KNOWN)
+def caller_of_certificate(pem: bytes) -> Caller:
+    """Returns the caller that a client certificate names, which TLS has verified: by its subject's common name, as brokers take it.
 
-    By the rule ``cn`` it is the subject's common name, as brokers take it (``AuthenticationProviderTls``), of several the most specific,
-    which is the last; by ``dns``, ``uri`` and ``email`` the only alternative name of that kind.
+    Of several names it is the most specific, which is the last (``AuthenticationProviderTls``). A connection makes many calls, so
+    certificates are remembered.
+
+    Raises:
+        PolicyError: CREDENTIALS_INVALID: the certificate names no role.
     """
-
-    def __init__(self, rule: str) -> None:
-        """``rule``: one of ``CERTIFICATE_ROLES`` of the configuration."""
-        self._role = _ROLES[rule]
-        self._known = lru_cache(_MOST_KNOWN)(self._read)
-
-    def caller(self, pem: bytes, now: float) -> Caller:
-        """Returns the caller that a certificate names. ``now``: the time, in seconds since 1970.
-
-        Raises:
-            PolicyError: UNAUTHENTICATED: the certificate names no role, or has expired since.
-        """
-        found = self._known(pem)
-        if now >= found.expires_at:
-            raise expired("client certificate")
-        return found
-
-    def _read(self, pem: bytes) -> Caller:
-        try:
-            certificate = x509.load_pem_x509_certificate(pem)
-            roles = self._role(certificate)
-        except (ValueError, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
-            raise invalid("The client certificate can't be read.") from error
-        if len(roles) != 1:
-            raise invalid(f"The client certificate has {len(roles) or 'no'} names of the kind that this server takes for the role.")
-        if not is_role(roles[0]):
-            raise invalid(f"The role in the client certificate {NOT_A_ROLE}.")
-        return Caller(roles[0], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())
-
-
-def _common_names(certificate: x509.Certificate) -> list[str]:
-    return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)][-1:]
-
-
-def _alternatives(kind: type[x509.DNSName | x509.UniformResourceIdentifier | x509.RFC822Name]) -> Callable[[x509.Certificate], list[str]]:
-    def found(certificate: x509.Certificate) -> list[str]:
-        try:
-            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return []
-        return [str(each) for each in names.get_values_for_type(kind)]
-
-    return found
-
-
-_ROLES: Mapping[str, Callable[[x509.Certificate], list[str]]] = {
-    "cn": _common_names,
-    "dns": _alternatives(x509.DNSName),
-    "uri": _alternatives(x509.UniformResourceIdentifier),
-    "email": _alternatives(x509.RFC822Name),
-}
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        roles = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    except (ValueError, x509.InvalidVersion) as error:
+        raise invalid("The client certificate can't be read.") from error
+    if not roles:
+        raise invalid("The client certificate has no common name, which this server takes for the role.")
+    if not is_role(roles[-1]):
+        raise invalid(f"The role in the client certificate {NOT_A_ROLE}.")
+    return Caller(roles[-1], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())

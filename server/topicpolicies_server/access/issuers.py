@@ -2,10 +2,10 @@
 
 An issuer says where its keys are (OpenID Connect Discovery 1.0).
 
-The keys of an issuer are requested at the start and every ``refresh_seconds``; after a failure every ``ASK_SECONDS``; and at once for a
+The keys of an issuer are requested at the start and every ``REFRESH_SECONDS``; after a failure every ``ASK_SECONDS``; and at once for a
 token of a key that is not known, whose call waits for the answer. An issuer is asked at most once in ``ASK_SECONDS``, whatever callers
 send. While it does not answer, its keys stay in force for ``LAST_SECONDS``. Keys that are in a file stay in force, and their issuer is not
-asked.
+asked. An issuer's answers are trusted as its tokens are: they may be of any size.
 
 Source: PIP-257, ``AuthenticationProviderOpenID``.
 """
@@ -13,11 +13,10 @@ Source: PIP-257, ``AuthenticationProviderOpenID``.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -25,7 +24,8 @@ from typing import NamedTuple, TypeAlias
 import httpx
 import jwt
 
-from ..config.callers import MOST_ISSUERS, OidcConfig, is_private
+from ..config import OidcConfig
+from ..config.address import is_private
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..tasks import TaskSet
@@ -34,16 +34,12 @@ from .keys import Key, KeyUnusable, of_public
 from .tokens import UnverifiedClaims, caller_of, check_audience, verified
 
 _LOG = logging.getLogger(__name__)
+REFRESH_SECONDS = 900.0
 ASK_SECONDS = 10.0
 LAST_SECONDS = 86_400.0
-MOST_BYTES = 256 * 1024
-
 TOTAL_SECONDS = 5.0
 """How long an issuer may take for both answers together: calls wait for it."""
 _DISCOVERY = "/.well-known/openid-configuration"
-_FINE = 200
-_HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
-"""An answer is not compressed: a few bytes could become very many before their number is known."""
 
 KeySet: TypeAlias = tuple[tuple[str, Key], ...]
 """The keys of an issuer, each with its id; "": it has none."""
@@ -55,8 +51,6 @@ def key_set(content: bytes) -> KeySet:
     Raises:
         KeyUnusable: the bytes are no JWKS, or no key in it verifies tokens.
     """
-    if len(content) > MOST_BYTES:
-        raise KeyUnusable(f"it has more than {MOST_BYTES:,} bytes")
     try:
         listed = jwt.PyJWKSet.from_json(content.decode()).keys
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -75,80 +69,58 @@ class Unanswered(Exception):
     """Raised if an issuer gave no keys; the text is a clause that says why."""
 
 
-class IssuerClient:
-    """Fetches the keys of issuers. It is bound to the event loop on which it is first used."""
+def trusting(certificates: Path | None) -> ssl.SSLContext:
+    """Returns the TLS of requests to issuers. ``certificates``: the authorities to trust; None: those of the system.
 
-    def __init__(self, trust_certs: Path | None = None) -> None:
-        """Creates the client, which connects on first use.
+    Raises:
+        RuntimeError: the file can't be used.
+    """
+    try:
+        trusted = ssl.create_default_context(cafile=certificates)
+    except OSError as error:
+        raise RuntimeError(f'"{certificates}" can\'t be used as OpenID Connect trust certificate: {error.strerror}') from error
+    trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; private authorities often give no key identifiers
+    return trusted
 
-        Args:
-            trust_certs: the authorities of the issuers' certificates; None: those of the system.
 
-        Raises:
-            OSError: the file can't be used; ``ssl.SSLError`` is one.
-            RuntimeError: the environment names a proxy that can't be used.
-        """
-        trusted = ssl.create_default_context(cafile=trust_certs)
-        trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 sets it; private authorities often give no key identifiers
-        try:
-            self._http = httpx.AsyncClient(
-                verify=trusted,
-                timeout=TOTAL_SECONDS,
-                limits=httpx.Limits(max_connections=MOST_ISSUERS, max_keepalive_connections=0),  # no issuer waits for another one
-                follow_redirects=False,
-                mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
-            )
-        except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may have a proxy's password
-            raise RuntimeError(
-                "a proxy in the environment can't be used (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY): write http://host:port, for"
-                " SOCKS proxies are not supported"
-            ) from error
+async def fetch_keys(trusted: ssl.SSLContext, issuer: str) -> KeySet:
+    """Requests the keys of an issuer, from where its discovery document says that they are.
 
-    async def keys(self, issuer: str) -> KeySet:
-        """Returns the keys of an issuer.
+    Raises:
+        Unanswered: the issuer gives no keys, or not in ``TOTAL_SECONDS``.
+    """
+    try:
+        async with asyncio.timeout(TOTAL_SECONDS):
+            # never through a proxy of the environment by http: only an issuer on this machine may have that
+            async with httpx.AsyncClient(verify=trusted, timeout=TOTAL_SECONDS, mounts={"http://": None}) as http:
+                where = _keys_url(issuer, await _get(http, issuer.removesuffix("/") + _DISCOVERY))
+                return key_set((await _get(http, where)).content)
+    except TimeoutError as error:
+        raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
+    except KeyUnusable as error:
+        raise Unanswered(f"its answer is not a set of keys: {error}") from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError) as error:  # their texts may have a proxy's password
+        raise Unanswered(f"it does not answer, or a proxy in the environment can't be used: {type(error).__name__}") from error
 
-        Raises:
-            Unanswered: the issuer gives no keys, or not in time.
-        """
-        try:
-            async with asyncio.timeout(TOTAL_SECONDS):
-                return key_set(await self._get(await self._where(issuer)))
-        except TimeoutError as error:
-            raise Unanswered(f"no answer in {TOTAL_SECONDS:g} s") from error
-        except KeyUnusable as error:
-            raise Unanswered(f"its answer is not a set of keys: {error}") from error
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+async def _get(http: httpx.AsyncClient, url: str) -> httpx.Response:
+    response = await http.get(url)
+    if response.status_code != httpx.codes.OK:
+        raise Unanswered(f"it answers with status {response.status_code}")
+    return response
 
-    async def _where(self, issuer: str) -> str:
-        try:
-            found = json.loads(await self._get(issuer.removesuffix("/") + _DISCOVERY))
-            url, name = found["jwks_uri"], found["issuer"]
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
-            raise Unanswered("its discovery document does not say where its keys are") from error
-        if name != issuer:
-            raise Unanswered("its discovery document names another issuer")
-        if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
-            raise Unanswered("the URL of its keys is not https")
-        return url
 
-    async def _get(self, url: str) -> bytes:
-        try:
-            async with self._http.stream("GET", url, headers=_HEADERS) as response:
-                if response.status_code != _FINE:
-                    raise Unanswered(f"it answers with status {response.status_code}")
-                if response.headers.get("content-encoding", "identity") != "identity":
-                    raise Unanswered("its answer is compressed, which was not requested")
-                body = bytearray()
-                async for piece in response.aiter_raw():
-                    body += piece
-                    if len(body) > MOST_BYTES:
-                        raise Unanswered(f"its answer has more than {MOST_BYTES:,} bytes")
-                return bytes(body)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # ValueError: a host that no name can be
-            raise Unanswered(f"it does not answer: {type(error).__name__}") from error
+def _keys_url(issuer: str, discovery: httpx.Response) -> str:
+    try:
+        said = discovery.json()
+        url, name = said["jwks_uri"], said["issuer"]
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise Unanswered("its discovery document does not say where its keys are") from error
+    if name != issuer:
+        raise Unanswered("its discovery document names another issuer")
+    if not isinstance(url, str) or not is_private(url) or (url.startswith("http:") and not issuer.startswith("http:")):
+        raise Unanswered("the URL of its keys is not https")
+    return url
 
 
 class KeysKnown(NamedTuple):
@@ -163,19 +135,25 @@ class KeysKnown(NamedTuple):
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
 
 
-class _Issuer:
-    """One issuer and its keys."""
+class Issuer:
+    """Verifies the tokens of one issuer. It is bound to one event loop."""
 
-    def __init__(self, name: str, fetch: Fetch | None, refresh: float, changed: Callable[[], None]) -> None:
-        self.name = name
+    def __init__(self, name: str, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None], *, leeway: float = 0.0) -> None:
+        """Sends no request yet.
+
+        ``fetch``: requests the keys; None: ``take`` sets them. ``changed`` is called when keys have changed: tokens that were verified
+        before may not be valid any more. ``leeway``: by how many seconds clocks may differ.
+        """
         self.keys: KeySet = ()
         self.problem = ""
         """Why the issuer gave no keys when it was last asked; "": it gave some, or is not asked."""
+        self._name = name
+        self._config = config
+        self._leeway = leeway
         self._came_at: float | None = None
         """When keys were fetched last, in monotonic seconds; None: never."""
         self._fetch = fetch
         """None: the issuer is not asked, or not any more."""
-        self._refresh = refresh
         self._changed = changed
         self._asked_at = float("-inf")
         self._asking: asyncio.Task[None] | None = None
@@ -199,21 +177,18 @@ class _Issuer:
             if self._next is not None:
                 self._next.cancel()
             self._asked_at = now
-            self._asking = self._owned.begin(self._ask(self._fetch), f"keys of {self.name}")
+            self._asking = self._owned.begin(self._ask(self._fetch), f"keys of {self._name}")
         return self._asking
 
-    def find(self, said: UnverifiedClaims) -> Key | None:
-        """Returns the key of a token; None: there is none. A token that names no key can only be verified if there is exactly one."""
-        named = [key for key_id, key in self.keys if key_id == said.key_id or not said.key_id]
-        key = named[0] if named and (said.key_id or len(named) == 1) else None
-        return key if key is not None and said.algorithm in key.algorithms else None
+    def caller(self, token: str, said: UnverifiedClaims) -> Caller | Awaitable[Caller]:
+        """Returns the caller that a token names, or an awaitable that finds out.
 
-    def refusal(self) -> PolicyError:
-        """Returns the error for a token whose key is not there."""
-        if not self.keys:
-            problem = f"The keys of {self.name} are not known ({self.problem or 'requested a moment ago'}): try again."
-            return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
-        return invalid(f"The token is signed with a key that {self.name} does not publish.")
+        Raises:
+            PolicyError: UNAUTHENTICATED: the token is not valid, or not any more; UNAVAILABLE: this can't be known now.
+        """
+        if self._key(said) is None and (asking := self.ask()) is not None:
+            return self._asked(token, said, asking)
+        return self._verified(token, said)
 
     async def close(self) -> None:
         """Ends the request under way; the issuer is not asked any more."""
@@ -222,81 +197,45 @@ class _Issuer:
             self._next.cancel()
         await self._owned.close()
 
+    async def _asked(self, token: str, said: UnverifiedClaims, asking: asyncio.Task[None]) -> Caller:
+        await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
+        return self._verified(token, said)
+
+    def _verified(self, token: str, said: UnverifiedClaims) -> Caller:
+        key = self._key(said)
+        if key is None and not self.keys:
+            problem = f"The keys of {self._name} are not known ({self.problem or 'requested a moment ago'}): try again."
+            raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
+        if key is None:
+            raise invalid(f"The token is signed with a key that {self._name} does not publish.")
+        claims = verified(token, key, self._leeway, require=("exp", "iss"))
+        check_audience(claims, "aud", self._config.audiences)
+        return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
+
+    def _key(self, said: UnverifiedClaims) -> Key | None:
+        """Returns the key of a token; None: there is none. A token that names no key can only be verified if there is exactly one."""
+        named = [key for key_id, key in self.keys if key_id == said.key_id or not said.key_id]
+        key = named[0] if named and (said.key_id or len(named) == 1) else None
+        return key if key is not None and said.algorithm in key.algorithms else None
+
     async def _ask(self, fetch: Fetch) -> None:
         try:
-            keys = await fetch(self.name)
+            keys = await fetch(self._name)
         except Unanswered as error:
             if not self.problem:
-                _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self.name, error)
+                _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self._name, error)
             self.problem = str(error)
             keys = self.keys if self.age() < LAST_SECONDS else ()
         else:
             if self.problem:
-                _LOG.info("the keys of %s were fetched again", self.name)
+                _LOG.info("the keys of %s were fetched again", self._name)
             self.problem, self._came_at = "", time.monotonic()
         finally:
             self._asking = None
         self.take(keys)
-        pause = ASK_SECONDS if self.problem else max(ASK_SECONDS, self._refresh)
-        self._next = asyncio.get_running_loop().call_later(pause, self.ask)
+        self._next = asyncio.get_running_loop().call_later(ASK_SECONDS if self.problem else REFRESH_SECONDS, self.ask)
 
 
-class Issuers:
-    """Verifies tokens of issuers. It is bound to one event loop."""
-
-    def __init__(self, config: OidcConfig, fetch: Fetch | None, changed: Callable[[], None] = lambda: None, *, leeway: float = 0.0) -> None:
-        """Sends no request yet.
-
-        ``fetch`` is None if ``take`` sets the keys. ``changed`` is called when keys have changed: tokens that were verified before may not
-        be valid any more. ``leeway``: by how many seconds clocks may differ.
-        """
-        self._config = config
-        self._leeway = leeway
-        self._issuers = {name: _Issuer(name, fetch, config.refresh_seconds, changed) for name in config.issuers}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._issuers
-
-    def keys(self) -> KeysKnown:
-        """Returns the figures about the keys. Any thread may call this."""
-        issuers = self._issuers.values()
-        return KeysKnown(max((each.age() for each in issuers), default=0.0), sum(bool(each.problem) for each in issuers))
-
-    def start(self) -> None:
-        """Starts fetching the keys of all issuers, so that the first call need not wait."""
-        for each in self._issuers.values():
-            each.ask()
-
-    def take(self, keys: KeySet) -> None:
-        """Sets the keys of all issuers."""
-        for each in self._issuers.values():
-            each.take(keys)
-
-    async def close(self) -> None:
-        """Ends the requests under way; no issuer is asked any more."""
-        await asyncio.gather(*(each.close() for each in self._issuers.values()))
-
-    def caller(self, token: str, said: UnverifiedClaims) -> Caller | Awaitable[Caller]:
-        """Returns the caller that a token names, or an awaitable that finds out.
-
-        Raises:
-            PolicyError: UNAUTHENTICATED: the token is not valid, or not any more; UNAVAILABLE: this can't be known now.
-        """
-        issuer = self._issuers.get(said.issuer)
-        if issuer is None:
-            raise invalid("The token is from an issuer that this server does not accept.")
-        if issuer.find(said) is None and (asking := issuer.ask()) is not None:
-            return self._asked(issuer, token, said, asking)
-        return self._verified(issuer, token, said)
-
-    async def _asked(self, issuer: _Issuer, token: str, said: UnverifiedClaims, asking: asyncio.Task[None]) -> Caller:
-        await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
-        return self._verified(issuer, token, said)
-
-    def _verified(self, issuer: _Issuer, token: str, said: UnverifiedClaims) -> Caller:
-        key = issuer.find(said)
-        if key is None:
-            raise issuer.refusal()
-        claims = verified(token, key, self._leeway, require=("exp", "iss"))
-        check_audience(claims, "aud", self._config.audiences)
-        return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
+def keys_known(issuers: Collection[Issuer]) -> KeysKnown:
+    """Returns the figures about the keys of issuers. Any thread may call this."""
+    return KeysKnown(max((each.age() for each in issuers), default=0.0), sum(bool(each.problem) for each in issuers))

@@ -33,8 +33,6 @@ LEAST_SECRET_BYTES = 32
 """The least length of a secret: as many bytes as HS256 makes (RFC 7518, 3.2)."""
 LEAST_RSA_BITS = 2048
 """The least length of an RSA key (RFC 7518, 3.3)."""
-MOST_KEYS = 4
-"""How many keys a file has at most: a token whose signature does not match is tried with each."""
 _SECRETS = {"HS256": 32, "HS384": 48, "HS512": 64}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
@@ -59,21 +57,21 @@ def secret_keys(content: bytes) -> tuple[Key, ...]:
     """Reads the secret keys in a file's bytes; their holders can also sign tokens.
 
     Raises:
-        KeyUnusable: there are too many keys, or one can't be used.
+        KeyUnusable: a key can't be used.
     """
     if not content.startswith(_DATA):
         return (secret_key(content),)
-    return tuple(secret_key(_decoded(line)) for line in _at_most(content.split()))
+    return tuple(secret_key(_decoded(line)) for line in content.split())
 
 
 def public_keys(content: bytes) -> tuple[Key, ...]:
     """Reads the public keys in a file's bytes.
 
     Raises:
-        KeyUnusable: there are too many keys, or one can't be used.
+        KeyUnusable: a key can't be used.
     """
     blocks = _NEXT_MARK.split(content)[1:] if _MARK in content else [content]
-    return tuple(public_key(block) for block in _at_most(blocks))
+    return tuple(public_key(block) for block in blocks)
 
 
 def secret_key(secret: bytes) -> Key:
@@ -132,12 +130,6 @@ def _is_public_der(content: bytes) -> bool:
             continue
         return True
     return False
-
-
-def _at_most(parts: list[bytes]) -> list[bytes]:
-    if len(parts) > MOST_KEYS:
-        raise KeyUnusable(f"it has {len(parts)} keys, and at most {MOST_KEYS} are allowed")
-    return parts
 
 
 def _decoded(line: bytes) -> bytes:

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import files
-from ..core.reasons import Reason
 from ..files import Reloader
-from ..logs.change_log import LogError
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
-MOST_BYTES = 4 << 20
 _EVERYBODY = "*"
 _PATTERN = re.compile(r"\*|[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _REMEMBERED = 10_000
@@ -61,14 +58,9 @@ class RolesFile:
         """Reads the file, and has ``reloader`` read it again when it changes; if it is wrong then, the former contents stay in force.
 
         Raises:
-            LogError: the file can't be used; the error lists everything that is wrong with it.
+            RuntimeError: the file can't be used; the error lists everything that is wrong with it.
         """
-        try:
-            contents = read(path)
-        except (OSError, ValueError) as error:
-            raise LogError(Reason.AUTHORIZATION_UNKNOWN, f'The authorization file "{path}" can\'t be used: {error}.') from error
-        self._take(contents)
-        reloader.add("authorization file", (path,), lambda: read(path), self._take, contents)
+        reloader.follow("authorization file", path, lambda content: parse(content.decode()), self._take)
 
     def granted(self, role: str, namespace: str) -> Granted:
         """As ``grants.Roles.granted``."""
@@ -79,19 +71,6 @@ class RolesFile:
 
     def _take(self, contents: Contents) -> None:
         self._permissions = lru_cache(_REMEMBERED)(contents.permissions)
-
-
-def read(path: Path) -> Contents:
-    """Reads a file.
-
-    Raises:
-        OSError: the file can't be read.
-        ValueError: as ``parse``; or the file is too large, or no text.
-    """
-    raw = files.read(path, MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
-    return parse(raw.decode())
 
 
 def parse(text: str) -> Contents:

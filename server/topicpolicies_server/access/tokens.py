@@ -113,7 +113,7 @@ class Tokens:
 
     def __init__(self, keys: tuple[Key, ...], config: TokenConfig = _DEFAULTS, leeway: float = 0.0) -> None:
         self.keys = keys
-        """The keys in force, at least one: tokens that were signed with other keys are not valid."""
+        """The keys in force, at least one when a token comes: tokens that were signed with other keys are not valid."""
         self._config = config
         self._leeway = leeway
 

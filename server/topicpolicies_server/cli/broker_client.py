@@ -34,6 +34,7 @@ from topicpolicies.v1.service_pb2 import ChangeResult
 from topicpolicies.values import ValueProblem
 
 from ..config import PulsarLogConfig
+from ..config.address import is_url
 from ..core.chains.answers import judge_request
 from ..core.errors import Kind, PolicyError, invalid
 from ..core.errors import Violation as CoreViolation
@@ -80,6 +81,8 @@ def calling_brokers(
         tls_certificate_file=chosen.tls_certificate,
         tls_key_file=chosen.tls_key,
     )
+    if not is_url(url, hosts=True):
+        raise WrongUsage("--admin-url must be http://host:port or https://host:port.")
     if problems := config.problems():
         raise WrongUsage(problems[-1])
     with reporting(chosen):

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from ..config import Address
-from ..config.address import meant_as_url, without_credentials
 from ..config.building import server_config
 from ..config.option import Option, ReadBy
 from ..config.rendering import plain, reference, sample, written_value
@@ -106,7 +105,7 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
 def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
-    values = ((each, written_value(each.value, url=each.option.url)) for each in in_force.settings.values())
+    values = ((each, written_value(each.value)) for each in in_force.settings.values())
     for line in columns((each.option.name, each.source.name.lower(), printable(value)) for each, value in values):
         typer.echo(line)
     if in_force.ignored:
@@ -126,5 +125,5 @@ def _plain(setting: Setting) -> Any:
     if setting.value is None or setting.option.numeric or setting.option.type is bool:
         return setting.value
     if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):
-        return list(map(meant_as_url if setting.option.url else without_credentials, setting.value))
-    return written_value(setting.value, url=setting.option.url) or None
+        return list(setting.value)
+    return written_value(setting.value) or None

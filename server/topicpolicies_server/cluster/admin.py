@@ -75,6 +75,7 @@ class AdminSource:
         """How many requests for topics of a namespace have no answer."""
         self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
 
+    @understood
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
         if (refusal := self._refuses()) is not None:
@@ -87,10 +88,7 @@ class AdminSource:
                 raise
             problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
             return ClusterFacts(self.name, refused=problem)
-        try:
-            return cluster_facts(self.name, settings)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
+        return cluster_facts(self.name, settings)
 
     @understood
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:

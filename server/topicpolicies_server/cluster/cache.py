@@ -9,7 +9,6 @@ the request goes on, because callers with short deadlines would never get an ans
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -19,7 +18,6 @@ from ..tasks import asked_to_end
 
 MOST_REFRESHES = 16
 """No refresh is begun while so many requests are under way; a later use of the answer begins it."""
-_LOG = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -105,7 +103,7 @@ class Cache(Generic[_Key, _Value]):
 
     def _begin(self, key: _Key) -> asyncio.Task[_Value]:
         task = self._requests[key] = asyncio.get_running_loop().create_task(self._answer(key))
-        task.add_done_callback(lambda _: self._end(key, task))
+        task.add_done_callback(lambda _: task.cancelled() or task.exception())  # there may be no caller that retrieves it
         return task
 
     def _refresh(self, key: _Key) -> None:
@@ -114,21 +112,17 @@ class Cache(Generic[_Key, _Value]):
 
     async def _answer(self, key: _Key) -> _Value:
         asked = self._now()
-        answer = await self._ask(key)
+        try:
+            answer = await self._ask(key)
+        except PolicyError as error:
+            if error.kind is Kind.NOT_FOUND:
+                self._answers.pop(key, None)
+            raise
+        finally:
+            del self._requests[key]
         self._answers.pop(key, None)
         if self._keep(answer):
             self._answers[key] = answer, asked
             if len(self._answers) > self._most:
                 self._answers.popitem(last=False)
         return answer
-
-    def _end(self, key: _Key, task: asyncio.Task[_Value]) -> None:
-        del self._requests[key]
-        if task.cancelled():
-            return
-        error = task.exception()  # retrieved, as there may be no caller that does; otherwise asyncio logs it
-        if isinstance(error, PolicyError):
-            if error.kind is Kind.NOT_FOUND:
-                self._answers.pop(key, None)
-        elif error is not None:
-            _LOG.error("a request about %s failed; it is repeated", key, exc_info=error)

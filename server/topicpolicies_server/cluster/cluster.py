@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,22 +30,13 @@ _HERE = ""
 _MOST_TENANTS = 1_000
 _TOPICS_AT_ONCE = 16
 _POLLS_PER_SECOND = 50
+_CLUSTER_SECONDS, _NAMESPACE_SECONDS, _TOPIC_SECONDS = 60.0, 10.0, 60.0
+"""How long facts of brokers are fresh."""
+_EXISTENCE_SECONDS = 1.0
+"""How long it is fresh that a topic exists: changes of a topic that was deleted are refused from then on, as the topic of that name that
+comes next would get them. A topic that is changed more often waits for no answer: it is asked about while the last answer is in use."""
+_FILE_SECONDS = 1.0
 _Facts = TypeVar("_Facts")
-
-
-class Freshness(NamedTuple):
-    """How long cached facts are fresh, in seconds."""
-
-    cluster: float = 60.0
-    namespace: float = 10.0
-    topic: float = 60.0
-    existence: float = 1.0
-    """That a topic exists: changes of a topic that was deleted are refused from then on, as the topic of that name that comes next would
-    get them. A topic that is changed more often waits for no answer: it is asked about while the last answer is in use."""
-
-
-FROM_BROKERS = Freshness()
-FROM_FILE = Freshness(1.0, 1.0, 1.0)
 
 
 class Levels(NamedTuple):
@@ -75,29 +67,33 @@ class Cluster:
         self,
         source: ClusterSource,
         now: Callable[[], float],
-        freshness: Freshness = FROM_BROKERS,
         *,
+        most_seconds: float = math.inf,
         most: int = 100_000,
         missing_topics: bool = False,
     ) -> None:
         """Knows nothing yet, and sends no request. Closes ``source`` with itself.
 
-        ``most``: how many topics, and how many namespaces, facts are kept of; ``missing_topics``: whether updates of topics that do not
-        exist are accepted.
+        ``most_seconds``: how long facts are fresh at the most; ``most``: how many topics, and how many namespaces, facts are kept of;
+        ``missing_topics``: whether updates of topics that do not exist are accepted.
         """
         self.polled = 0
         """How many selections of watches are polled for what is disabled of them."""
-        self._namespace_seconds = freshness.namespace
+        self._namespace_seconds = min(_NAMESPACE_SECONDS, most_seconds)
         self._source = source
         self._missing_topics = missing_topics
-        self._existence_seconds = None if missing_topics else freshness.existence
-        long = freshness.cluster
+        self._existence_seconds = None if missing_topics else _EXISTENCE_SECONDS
+        long, brief = min(_CLUSTER_SECONDS, most_seconds), self._namespace_seconds
         self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), fresh_seconds=long, most=1, now=now)
         self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), fresh_seconds=long, most=1, now=now)
         self._tenants: Cache[str, Any] = Cache(source.tenant, fresh_seconds=long, most=_MOST_TENANTS, now=now)
-        self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=freshness.namespace, most=most, now=now)
+        self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=brief, most=most, now=now)
         self._topics: Cache[str, TopicFacts] = Cache(
-            source.topic, fresh_seconds=freshness.topic, most=most, now=now, keep=lambda facts: missing_topics or facts.exists is not False
+            source.topic,
+            fresh_seconds=min(_TOPIC_SECONDS, most_seconds),
+            most=most,
+            now=now,
+            keep=lambda facts: missing_topics or facts.exists is not False,
         )
         self._caches = (self._cluster, self._clusters, self._tenants, self._namespaces, self._topics)
 
@@ -130,8 +126,7 @@ class Cluster:
         return None
 
     async def _admit_later(self, namespace: str, request: Request, needs: Need) -> None:
-        own = self._topics.get(request.key.topic, within=self._within(request))
-        cluster, around, topic = await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
+        cluster, around, topic = await self._about(namespace, request.key.topic, self._within(request))
         self._check(request, cluster, around, topic)
         if request.change is None or needs is Need.NOTHING:
             return
@@ -191,8 +186,7 @@ class Cluster:
         Raises:
             PolicyError: the cluster does not answer (UNAVAILABLE), or the topic or namespace does not exist (NOT_FOUND).
         """
-        own = self._topics.get(key.topic, within=self._existence_seconds)
-        cluster, around, topic = await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
+        cluster, around, topic = await self._about(namespace, key.topic, self._existence_seconds)
         if topic.exists is False and not self._missing_topics:
             raise _no_topic(key.topic)
         return Levels(_disabled(around, topic), around.policies, cluster.broker)
@@ -201,6 +195,9 @@ class Cluster:
         """Ends the requests under way, and closes the source."""
         await asyncio.gather(*(cache.close() for cache in self._caches))
         await self._source.close()
+
+    async def _about(self, namespace: str, topic: str, within: float | None) -> tuple[ClusterFacts, NamespaceFacts, TopicFacts]:
+        return await asyncio.gather(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(topic, within=within))
 
     def _check(self, request: Request, cluster: ClusterFacts, around: NamespaceFacts, topic: TopicFacts) -> None:
         if not cluster.topic_policies_enabled:
@@ -262,7 +259,8 @@ def open_cluster(
     ``missing_topics``: as in ``Cluster``; ``refuses``: as in ``AdminSource``.
 
     Raises:
-        LogError: the file, or one that the connection needs, can't be used.
+        RuntimeError: the file can't be used.
+        LogError: one that the connection needs can't be used.
     """
     now = asyncio.get_running_loop().time
     if isinstance(config, PulsarLogConfig):
@@ -270,9 +268,9 @@ def open_cluster(
         from .admin import AdminSource  # noqa: PLC0415
 
         brokers = AdminSource(admin_api(config), config.service_url, missing_topics=missing_topics, refuses=refuses)
-        return Cluster(brokers, now, FROM_BROKERS, missing_topics=missing_topics)
+        return Cluster(brokers, now, missing_topics=missing_topics)
     if config.cluster_file is None:
         return None
     from .file import FileSource  # noqa: PLC0415
 
-    return Cluster(FileSource(config.cluster_file, reloader), now, FROM_FILE, missing_topics=missing_topics)
+    return Cluster(FileSource(config.cluster_file, reloader), now, most_seconds=_FILE_SECONDS, missing_topics=missing_topics)

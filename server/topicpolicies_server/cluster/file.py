@@ -13,16 +13,13 @@ from typing import Any, NamedTuple
 from topicpolicies.names import namespace_of
 
 from .. import files
-from ..core.reasons import Reason
 from ..files import Reloader
-from ..logs.change_log import LogError
-from .brokers import DEFAULTS, SETTINGS, cluster_facts
+from .brokers import SETTINGS, cluster_facts
 from .levels import NAMESPACE_POLICIES, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
 _OF_TOPICS = frozenset({"partitions", "deleted", "properties"})
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
 
 
 class _Contents(NamedTuple):
@@ -41,17 +38,9 @@ class FileSource:
         """Reads the file, and has ``reloader`` read it again when it changes.
 
         Raises:
-            LogError: the file can't be used.
+            RuntimeError: the file can't be used.
         """
-
-        def read() -> _Contents:
-            return parse(files.read(path).decode())
-
-        try:
-            self._contents = read()
-        except (OSError, ValueError) as error:
-            raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{path}" can\'t be used: {error}.') from error
-        reloader.add("cluster file", (path,), read, self._take, self._contents)
+        reloader.follow("cluster file", path, lambda content: parse(content.decode()), self._take)
 
     @property
     def name(self) -> str:
@@ -102,36 +91,16 @@ def parse(text: str) -> _Contents:
     for name in _TABLES:
         if not isinstance(document.get(name, {}), dict):
             raise ValueError(f"{name} is not a table")
-    _check(document)
+    parts = [("broker", document.get("broker", {}), frozenset(SETTINGS))]
+    for table, known in (("namespaces", NAMESPACE_POLICIES), ("topics", _OF_TOPICS)):
+        parts += [(f'{table}."{name}"', each, known) for name, each in document.get(table, {}).items() if isinstance(each, dict)]
+    wrong = [f"{where}.{key} is an unknown key" for where, part, known in parts for key in part if key not in known]
+    if wrong:
+        raise ValueError("; ".join(wrong))
     try:
         return _contents(document)
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"something in it is of the wrong kind ({error})") from error
-
-
-def _check(document: Mapping[str, Any]) -> None:
-    """Names every key that is unknown, and every setting of the broker and of namespaces that has a wrong value."""
-    parts = [("broker", document.get("broker", {}), SETTINGS)]
-    for table, known in (("namespaces", NAMESPACE_POLICIES), ("topics", _OF_TOPICS)):
-        parts += [(f'{table}."{name}"', each, known) for name, each in document.get(table, {}).items() if isinstance(each, dict)]
-    wrong = [f"{where}.{key} is an unknown key" for where, part, known in parts for key in part if key not in known]
-    for key, value in document.get("broker", {}).items():
-        try:
-            cluster_facts("", {key: value})
-        except (TypeError, ValueError, AttributeError):
-            wrong.append(f"broker.{key} takes {_KINDS.get(type(DEFAULTS.get(key)), 'another value')}, not {value!r}")
-    for namespace, policies in document.get("namespaces", {}).items():
-        if not isinstance(policies, dict):
-            wrong.append(f'namespaces."{namespace}" takes a table, not {policies!r}')
-            continue
-        for key, value in policies.items():
-            try:
-                namespace_level({key: value}, str(document.get("cluster", "")))
-            except (TypeError, ValueError, AttributeError, KeyError) as error:
-                takes = "a whole number" if "integer" in str(error) else "another value"
-                wrong.append(f'namespaces."{namespace}".{key} takes {takes}, not {value!r}')
-    if wrong:
-        raise ValueError("; ".join(wrong))
 
 
 def _contents(document: Mapping[str, Any]) -> _Contents:

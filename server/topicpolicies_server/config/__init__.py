@@ -8,7 +8,6 @@ do without.
 - ``option``: a field of a section as an option, and how a value is read
 - ``sources``: all options, and what flags, the environment and a file set, merged into the values in force
 - ``building``: makes the configuration from the values in force
-- ``files``: what is wrong with files that a configuration names
 - ``insecure``: what is allowed but unsafe, and warned of
 - ``rendering``: shows options to people: values, a sample file, and the reference
 """
@@ -21,7 +20,6 @@ from .limits import Limits
 from .logs import RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig, Writer
 from .server import (
     AccessLogConfig,
-    CheckpointsConfig,
     GuardConfig,
     HistoryConfig,
     LogFormat,
@@ -40,7 +38,6 @@ __all__ = [
     "Address",
     "AuthenticationConfig",
     "AuthorizationConfig",
-    "CheckpointsConfig",
     "ConfigError",
     "EmbeddedLogConfig",
     "GuardConfig",

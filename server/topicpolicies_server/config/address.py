@@ -1,19 +1,15 @@
-"""The error of a wrong configuration; the address that a server listens on; and what of a URL is not shown: passwords."""
+"""The error of a wrong configuration; the address that a server listens on; URLs."""
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import NamedTuple
-
-from topicpolicies.secrets import REDACTED
+from urllib.parse import urlsplit
 
 DEFAULT_PORT = 6680
 """The default port; none of Pulsar's own ports."""
 DEFAULT_LISTEN = f"127.0.0.1:{DEFAULT_PORT}"
 _UNIX = "unix:"
-_CREDENTIALS = re.compile(r"(?<=//).*(?=@)")
-_BEFORE_HOST = re.compile(r"(^[\w.+-]+://)?.*(?=@)", re.ASCII | re.DOTALL)
 
 
 class ConfigError(ValueError):
@@ -22,16 +18,6 @@ class ConfigError(ValueError):
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__(" ".join(problems))
         self.problems = problems
-
-
-def without_credentials(url: str) -> str:
-    """Returns a URL with ``REDACTED`` in place of the name and password before ``@``."""
-    return _CREDENTIALS.sub(REDACTED, url)
-
-
-def meant_as_url(text: str) -> str:
-    """As ``without_credentials``, for a text that is meant as a URL and need not be one: its scheme may be missing or written wrong."""
-    return _BEFORE_HOST.sub(lambda found: (found[1] or "") + REDACTED, text, count=1)
 
 
 class Address(NamedTuple):
@@ -80,5 +66,21 @@ def parse_address(text: str) -> Address:
     bracketed = host.startswith("[") and host.endswith("]")
     valid = separator and host.strip("[]") and (bracketed or ":" not in host) and port.isascii() and port.isdigit()
     if not valid or int(port) > 65_535 or any(character.isspace() or character == "/" for character in host):
-        raise ConfigError((f'"{meant_as_url(text)}" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path.',))
+        raise ConfigError((f'"{text}" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path.',))
     return Address(host[1:-1] if bracketed else host, int(port))
+
+
+def is_private(url: str) -> bool:
+    """Whether the answer of a URL can't be changed on its way: the URL is https, or its host is this machine."""
+    return is_url(url) and (url.startswith("https:") or Address(urlsplit(url).hostname or "", 0).loopback)
+
+
+def is_url(text: str, *, schemes: tuple[str, ...] = ("https", "http"), hosts: bool = False) -> bool:
+    """Whether a text is a URL with one of these schemes, without credentials. ``hosts``: one that only names hosts, with their ports."""
+    scheme, _, rest = text.partition("://")
+    try:
+        parts = [urlsplit(f"//{each}") for each in (rest.rstrip("/").split(",") if hosts else [rest])]
+        sound = all(each.hostname and each.port != 0 and each.username is None and not each.fragment for each in parts)
+    except ValueError:
+        return False
+    return sound and scheme in schemes and not (hosts and any(each.port is None or each.path for each in parts))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from .address import ConfigError
-from .callers import PROVIDERS, AuthenticationConfig, AuthorizationConfig, OidcConfig, TokenConfig
-from .limits import Limits
-from .logs import EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig
+from .callers import PROVIDERS, AuthenticationConfig, OidcConfig, TokenConfig
+from .logs import EmbeddedLogConfig, OAuth2Config, PulsarLogConfig
 from .option import ReadBy, options_in, options_of
-from .server import AccessLogConfig, CheckpointsConfig, GuardConfig, HistoryConfig, ServerConfig, TelemetryConfig, TlsConfig
+from .server import GuardConfig, ServerConfig, TlsConfig
 from .sources import OptionValues
 
 _Section = TypeVar("_Section")
@@ -29,45 +30,33 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
     wrong = _contradicts(in_force)
     data_folder = _complete(in_force, environment)
     values: dict[str, Any] = {name: setting.value for name, setting in in_force.settings.items()}
-    tls = values["tls_certificate"] is not None and values["tls_key"] is not None
-    if not tls and any(values[name] is not None for name in _names(TlsConfig)):
-        in_force.problems.append("A server with TLS needs its --tls-certificate and --tls-key.")
-        wrong = True
     if wrong:
-        values["insecure_listen"] = True  # else a wrong option of theirs looks like none
+        values["insecure_listen"] = True  # else a wrong option of callers looks like none
     if values["access_log_file"] is not None and values["access_log_file"].name == "-":
         values["access_log_file"] = None
     ways = values["authentication_providers"]
-    log: LogConfig = _pulsar(values) if values["pulsar"] else _section(EmbeddedLogConfig, values)
+    callers = _section(
+        AuthenticationConfig,
+        values,
+        token=_section(TokenConfig, values) if "token" in ways else None,
+        oidc=_section(OidcConfig, values) if "oidc" in ways else None,
+        certificate="certificate" in ways,
+    )
+    log = _section(PulsarLogConfig if values["pulsar"] else EmbeddedLogConfig, values)
     with _added_to(in_force.problems):
-        return _section(
-            ServerConfig,
-            values,
-            log=log,
-            data_folder=data_folder,
-            tls=_section(TlsConfig, values) if tls else None,
-            authentication=_section(
-                AuthenticationConfig,
-                values,
-                token=_section(TokenConfig, values) if "token" in ways else None,
-                oidc=_section(OidcConfig, values) if "oidc" in ways else None,
-                certificate=values["certificate_role"] if "certificate" in ways else "",
-            ),
-            authorization=_section(AuthorizationConfig, values),
-            limits=_section(Limits, values),
-            history=_section(HistoryConfig, values) if values["history"] is not None else None,
-            checkpoints=_section(CheckpointsConfig, values) if values["checkpoints"] is not None else None,
-            access_log=_section(AccessLogConfig, values),
-            telemetry=_section(TelemetryConfig, values) if values["otlp_endpoint"] else None,
-        )
+        return _section(ServerConfig, values, log=log, data_folder=data_folder, authentication=callers)
 
 
 def guard_config(in_force: OptionValues) -> GuardConfig:
     """Returns the configuration of a guard without a server, as ``server_config``. What only a server reads has its default."""
     settings = in_force.settings.values()
     values = {each.option.name: each.value if each.option.read_by & ReadBy.GUARD else each.option.default for each in settings}
+    set_to = _set_to(in_force)
+    if lacking := _lacking(PulsarLogConfig, set_to):
+        in_force.problems.append(f"A guard goes {lacking}.")
+    in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
     with _added_to(in_force.problems):
-        return _section(GuardConfig, values, log=_pulsar(values), limits=_section(Limits, values))
+        return _section(GuardConfig, values, log=_section(PulsarLogConfig, values))
 
 
 def data_folder_of(environment: Mapping[str, str], system: str = sys.platform) -> Path:
@@ -95,9 +84,20 @@ def history_beside(log: Path) -> Path:
 
 
 def _section(section: type[_Section], values: Mapping[str, Any], **parts: Any) -> _Section:
-    """Makes a section of the values of its options, and of ``parts``, which are no options."""
+    """Makes a section of the values of its options, and of ``parts``: what is no option. Other sections in it are made of values too.
+
+    One that need not be there is None unless all options without which it can't be have values.
+    """
     kind: type = section
-    return section(**{field: values[each.name] for field, each in options_of(kind).items()}, **parts)
+    types = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if field.name not in parts and (own := options_of(kind).get(field.name)) is not None:
+            parts[field.name] = values[own.name]
+        elif field.name not in parts:
+            (inner,) = set(get_args(types[field.name]) or [types[field.name]]) - {NoneType}
+            needed = [values[each.name] for each in options_of(inner).values() if each.required]
+            parts[field.name] = None if needed and not all(needed) else _section(inner, values)
+    return section(**parts)
 
 
 @contextmanager
@@ -111,32 +111,39 @@ def _added_to(problems: list[str]) -> Iterator[None]:
         raise ConfigError(tuple(problems))
 
 
-def _pulsar(values: Mapping[str, Any]) -> PulsarLogConfig:
-    wanted = any(values[each.name] for each in options_of(OAuth2Config).values())
-    return _section(PulsarLogConfig, values, oauth2=_section(OAuth2Config, values) if wanted else None)
-
-
 def _contradicts(in_force: OptionValues) -> bool:
-    """Finds options that go with others which are not set. Returns whether options of callers are among them."""
-    values = {name: setting.value for name, setting in in_force.settings.items()}
-    if values["pulsar"]:
+    """Finds options that go with others which are not set. Returns whether options that protect the server may be among them."""
+    set_to = _set_to(in_force)
+    if set_to["pulsar"]:
         pulsar = in_force.settings["pulsar"].named
         in_force.contradicted(_names(EmbeddedLogConfig), f"with the embedded log, not with {pulsar}: there is one change log")
+        in_force.contradicted(_names(PulsarLogConfig), _lacking(PulsarLogConfig, set_to))
     else:
         in_force.contradicted(_names(PulsarLogConfig), "with --pulsar")
     for name in ("history", "checkpoints"):
-        if values[f"no_{name}"]:
+        if set_to[f"no_{name}"]:
             in_force.contradicted([name], f"without {in_force.settings[f'no_{name}'].named}")
-    ways = values["authentication_providers"]
+    in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
+    wrong = [in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))]
+    ways = PROVIDERS if "authentication_providers" in in_force.invalid else in_force.settings["authentication_providers"].value
     assert isinstance(ways, tuple), "an option that is a list"
-    unknown = [each for each in ways if each not in PROVIDERS]
-    in_force.problems += [
-        f'"{each}" is not a way to authenticate callers: --authentication-providers is {", ".join(PROVIDERS)}.' for each in unknown
-    ]
-    belonging = {"token": _names(TokenConfig), "oidc": _names(OidcConfig), "certificate": ["certificate_role"]}
-    unused = {way: names for way, names in belonging.items() if way not in ways}
-    wrong = [in_force.contradicted(names, f"with --authentication-providers {way}") for way, names in unused.items()]
-    return bool(unknown) or any(wrong)
+    for way, kind in (("token", TokenConfig), ("oidc", OidcConfig)):
+        if way in ways:
+            wrong.append(in_force.contradicted(["authentication_providers"], _lacking(kind, set_to)))
+        else:
+            wrong.append(in_force.contradicted(_names(kind), f"with --authentication-providers {way}"))
+    return bool(in_force.invalid) or any(wrong)
+
+
+def _set_to(in_force: OptionValues) -> dict[str, Any]:
+    """Returns the values by name; an option with an invalid one counts as set."""
+    return {name: name in in_force.invalid or setting.value for name, setting in in_force.settings.items()}
+
+
+def _lacking(section: type, set_to: Mapping[str, Any]) -> str:
+    """Returns what the options of a section go with, for ``contradicted``; empty: nothing is missing."""
+    missing = [each.flag for each in options_of(section).values() if each.required and not set_to[each.name]]
+    return f"with {' and '.join(missing)}" if missing else ""
 
 
 def _complete(in_force: OptionValues, environment: Mapping[str, str]) -> Path | None:

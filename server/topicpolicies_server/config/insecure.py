@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import stat
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-from .address import Address, without_credentials
-from .callers import is_private
+from .address import is_private
 from .logs import LogConfig, PulsarLogConfig
-from .option import options_of
+from .option import values_in
 from .server import GuardConfig, ServerConfig
 
 
@@ -50,9 +46,9 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     token = "the token for Pulsar, and " if log.token_file is not None or log.oauth2 is not None else ""
     for option, url, plain in (("pulsar", log.service_url, "pulsar"), ("admin_url", log.admin_url, "http")):
         scheme, _, hosts = url.partition("://")
-        if scheme == plain and not all(_is_here(host) for host in hosts.rstrip("/").split(",")):
+        if scheme == plain and not all(is_private(f"http://{host}") for host in hosts.rstrip("/").split(",")):
             said = f"{token}policies with the credentials of object storages in them"
-            found.append(f"{option}: the connection to {without_credentials(url)} is not encrypted, so others can read and change {said}.")
+            found.append(f"{option}: the connection to {url} is not encrypted, so others can read and change {said}.")
     if log.oauth2 is not None and not is_private(log.oauth2.issuer):
         found.append("pulsar_oauth2_issuer: the credentials for tokens are sent to it without TLS, so others can read them.")
     if not log.tls_validate_hostname:
@@ -60,28 +56,15 @@ def _towards_brokers(log: LogConfig) -> list[str]:
     return found
 
 
-def _is_here(host: str) -> bool:
-    try:
-        return Address(urlsplit(f"//{host}").hostname or "", 0).loopback
-    except ValueError:
-        return False
-
-
-def _exposed(section: Any) -> list[str]:
-    """Returns a sentence for each file of secrets, of a section and those in it, that users who are not of its group may read or write."""
-    kind: type = type(section)
-    secret = {name: each.name for name, each in options_of(kind).items() if each.secret}
+def _exposed(config: ServerConfig | GuardConfig) -> list[str]:
+    """Returns a sentence for each file of secrets that users who are not of its group may read or write."""
     found: list[str] = []
-    for field in dataclasses.fields(section):
-        value = getattr(section, field.name)
-        if dataclasses.is_dataclass(value):
-            found += _exposed(value)
-        elif field.name in secret and isinstance(value, Path):
-            option, mode = secret[field.name], _mode(value)
-            if mode & stat.S_IROTH:
-                found.append(f'{option}: every user of this machine may read "{value}", and impersonate others with it.')
-            if mode & stat.S_IWOTH:
-                found.append(f'{option}: every user of this machine may write "{value}".')
+    for option, path in values_in(config):
+        mode = _mode(path) if option.secret and isinstance(path, Path) else 0
+        if mode & stat.S_IROTH:
+            found.append(f'{option.name}: every user of this machine may read "{path}", and impersonate others with it.')
+        if mode & stat.S_IWOTH:
+            found.append(f'{option.name}: every user of this machine may write "{path}".')
     return found
 
 

@@ -6,14 +6,9 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
-from .address import meant_as_url
-from .files import misplaced, unreadable
-from .option import ReadBy, option
+from .option import ReadBy, option, url_of
 
-_PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
-_ADMIN_SCHEMES = ("http", "https")
 RECALLED_ENTRIES = 5_000
 
 
@@ -26,14 +21,11 @@ class EmbeddedLogConfig:
         default_text="policies.db in your data folder, unless ``pulsar`` is given",
         example='"policies.db"',
         metavar="FILE.db",
+        readable=False,
     )
     """The embedded log, without a broker: one SQLite file, created if missing."""
     cluster_file: Path | None = option(None, example='"cluster.toml"', metavar="FILE.toml")
     """A file with what is known about the cluster; goes with ``data``."""
-
-    def problems(self, data_folder: Path | None = None) -> list[str]:
-        """Returns what is wrong with the files, a sentence each. ``data_folder``: ``ServerConfig.data_folder``."""
-        return misplaced("embedded log", self.path, data_folder) + unreadable("cluster", self.cluster_file)
 
 
 class Writer(enum.Enum):
@@ -49,9 +41,9 @@ class Writer(enum.Enum):
 class OAuth2Config:
     """Tokens for Pulsar by OAuth 2.0 with client credentials, as in ``AuthenticationOauth2`` of Pulsar's clients."""
 
-    issuer: str = option(name="pulsar_oauth2_issuer", example='"https://issuer.example"', metavar="https://HOST", url=True)
+    issuer: str = option(name="pulsar_oauth2_issuer", example='"https://issuer.example"', **url_of("https", "http"))
     """The issuer from which tokens for Pulsar are requested (OAuth 2.0, client credentials), in place of ``pulsar_token_file``."""
-    credentials_file: Path | None = option(
+    credentials_file: Path = option(
         name="pulsar_oauth2_credentials", example='"/run/secrets/credentials.json"', metavar="FILE.json", secret=True
     )
     """The sidecar's credentials at the issuer: JSON with ``client_id`` and ``client_secret``, as for Pulsar's own clients."""
@@ -60,28 +52,14 @@ class OAuth2Config:
     scope: str = option("", name="pulsar_oauth2_scope", example='"api://pulsar/.default"')
     """The scope that is requested from the issuer."""
 
-    def problems(self) -> list[str]:
-        """Returns what is wrong, a sentence each."""
-        found = unreadable("OAuth 2.0 credentials", self.credentials_file)
-        if self.credentials_file is None:
-            found.append("Tokens for Pulsar are requested with credentials: give --pulsar-oauth2-credentials FILE.json.")
-        try:
-            parts = urlsplit(self.issuer)
-            valid = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.username is None and not parts.query
-        except ValueError:
-            valid = False
-        if not valid:
-            found.append("The issuer of tokens for Pulsar (--pulsar-oauth2-issuer) is not valid: write https://host.")
-        return found
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PulsarLogConfig:
     """Pulsar's own change logs, ``__change_events`` of each namespace, and how Pulsar is reached."""
 
-    service_url: str = option(name="pulsar", example='"pulsar://broker:6650"', metavar="pulsar://HOST:PORT", url=True)
+    service_url: str = option(name="pulsar", example='"pulsar://broker:6650"', **url_of("pulsar", "pulsar+ssl", hosts=True))
     """Pulsar's own log, in place of the embedded one: the brokers' service URL. Several hosts are separated by commas."""
-    admin_url: str = option(example='"http://broker:8080"', metavar="http://HOST:PORT", url=True)
+    admin_url: str = option(example='"http://broker:8080"', **url_of("http", "https", hosts=True))
     """A broker's admin API; goes with ``pulsar``."""
     token_file: Path | None = option(None, name="pulsar_token_file", example='"/run/secrets/token"', secret=True)
     """A file with the token for Pulsar; it is read again for each connection."""
@@ -103,34 +81,14 @@ class PulsarLogConfig:
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
-        found = _bad_url("The Pulsar service URL (--pulsar)", self.service_url, _PULSAR_SCHEMES)
-        found += _bad_url("The admin URL (--admin-url)", self.admin_url, _ADMIN_SCHEMES)
-        found += unreadable("token", self.token_file)
-        found += unreadable("Pulsar trust certificate", self.tls_trust_certs_file)
-        found += unreadable("Pulsar client certificate", self.tls_certificate_file)
-        found += unreadable("Pulsar client key", self.tls_key_file)
+        found = []
         if (self.tls_certificate_file is None) != (self.tls_key_file is None):
             found.append("--pulsar-tls-certificate and --pulsar-tls-key belong together.")
-        if self.oauth2 is not None:
-            found += self.oauth2.problems()
-            if self.token_file is not None:
-                found.append(
-                    "A token for Pulsar comes from a file or an issuer, not both: --pulsar-token-file contradicts --pulsar-oauth2-issuer."
-                )
+        if self.oauth2 is not None and self.token_file is not None:
+            found.append(
+                "A token for Pulsar comes from a file or an issuer, not both: --pulsar-token-file contradicts --pulsar-oauth2-issuer."
+            )
         return found
 
 
 LogConfig: TypeAlias = EmbeddedLogConfig | PulsarLogConfig
-
-
-def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:
-    wanted = f"write {schemes[0]}://host:port or {schemes[1]}://host:port."
-    if not url:
-        return [f"{what} is missing: {wanted}"]
-    scheme, _, hosts = url.partition("://")
-    try:
-        parts = [urlsplit(f"//{host}") for host in hosts.rstrip("/").split(",")]
-        valid = all(each.hostname and each.port is not None and not each.path and each.username is None for each in parts)
-    except ValueError:
-        valid = False
-    return [] if valid and scheme in schemes else [f'{what} "{meant_as_url(url)}" is not valid: {wanted}']

@@ -14,12 +14,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
-from .address import Address, ConfigError, meant_as_url, parse_address, without_credentials
+from .address import Address, ConfigError, is_url, parse_address
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
@@ -63,7 +63,15 @@ class Option:
     choices: tuple[str, ...] = ()
     read_by: ReadBy = ReadBy.BOTH
     url: bool = False
-    """Whether values are meant as URLs, or as addresses that may be written like one. What they have before ``@`` is not shown."""
+    """Whether values are meant as URLs, or as addresses that may be written like one: a wrong one may have a password, and is not shown."""
+    check: Callable[[Any], bool] = lambda _: True
+    """Whether a value, or one of a list, is a possible one; an empty one always is."""
+    wanted: str = ""
+    """What ``check`` wants, for the error."""
+    required: bool = False
+    """Whether the section exists only if the option is set."""
+    readable: bool = True
+    """Whether the file of a path has to be there when a process starts; otherwise what opens it reports what is wrong."""
     secret: bool = False
     """Whether whoever reads the file can impersonate others."""
 
@@ -97,26 +105,24 @@ class Option:
         """
         if raw == "" and self.type is Address and self.default is None:
             return None
-        try:
-            value = _TYPES.get(self.type, _TYPES[str]).read(raw)
-        except ConfigError as error:
-            raise ConfigError(tuple(f"{self.name}: {problem}" for problem in error.problems)) from None
+        value = _TYPES.get(self.type, _TYPES[str]).read(raw)
         if self.choices:
             value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
         if value is None:
             raise self.refused(self.allowed if self.choices else _TYPES[self.type].wanted, raw)
+        parts = [(each, each) for each in value] if self.type is tuple and isinstance(value, tuple) else [(value, raw)]
+        for part, given in parts:
+            if part and not self.check(part):
+                raise self.refused(self.wanted, given)
         if self.numeric and isinstance(value, (int, float)) and not self.least <= value <= self.most:
             raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
         return value
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        try:
-            given = (meant_as_url if self.url else without_credentials)(repr(raw))
-        except ValueError:  # Python writes no number of that many digits
-            given = "a number of very many digits"
+        given = repr(raw)
         shown = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
-        return ConfigError((f"{self.name} must be {wanted}, not {shown}.",))
+        return ConfigError((f"{self.name} must be {wanted}." if self.url else f"{self.name} must be {wanted}, not {shown}.",))
 
 
 def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
@@ -124,9 +130,28 @@ def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
     return dataclasses.field(default=default, metadata={"option": declared})
 
 
+def url_of(*schemes: str, hosts: bool = False) -> dict[str, Any]:
+    """Returns the attributes of an option for URLs with one of these schemes. ``hosts``: they only name hosts, with their ports."""
+    end = "host:port" if hosts else "host"
+    wanted = " or ".join(f"{scheme}://{end}" for scheme in schemes) + ", without credentials"
+    metavar = f"{schemes[0]}://{end.upper()}"
+    return {"url": True, "check": partial(is_url, schemes=schemes, hosts=hosts), "wanted": wanted, "metavar": metavar}
+
+
 def section(heading: str, default: Any = dataclasses.MISSING) -> Any:
     """Returns a field of a configuration that is a section; its options, and those of sections in it, are shown under the heading."""
     return dataclasses.field(default=default, metadata={"heading": heading})
+
+
+def values_in(section: Any) -> Iterator[tuple[Option, Any]]:
+    """Yields the options of a section that was made, and of the sections in it, each with its value."""
+    kind: type = type(section)
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if field.name in options_of(kind):
+            yield options_of(kind)[field.name], value
+        elif dataclasses.is_dataclass(value):
+            yield from values_in(value)
 
 
 def options_in(section: type, heading: str = "") -> Iterator[Option]:
@@ -155,10 +180,12 @@ def options_of(section: type) -> dict[str, Option]:
         if issubclass(kind, enum.Enum):
             declared = {"choices": tuple(choice.value for choice in kind), **declared}
         known = _TYPES.get(kind, _TYPES[str])
-        default = known.unset if each.default is dataclasses.MISSING else each.default
+        required = each.default is dataclasses.MISSING
+        default = known.unset if required else each.default
         metavar = "|".join(declared.get("choices", ())) or known.metavar
         text = next((text for base in section.__mro__ if (text := _docstrings(base.__module__).get((base.__name__, each.name)))), "")
-        found[each.name] = Option(**{"name": each.name, "type": kind, "default": default, "help": text, "metavar": metavar} | declared)
+        follows = {"name": each.name, "type": kind, "default": default, "help": text, "metavar": metavar, "required": required}
+        found[each.name] = Option(**follows | declared)
     return found
 
 
@@ -214,8 +241,10 @@ def _list(raw: object) -> tuple[str, ...] | None:
 
 
 def _address(raw: object) -> Address | None:
-    text = _text(raw)
-    return None if text is None else parse_address(text)
+    try:
+        return parse_address(_text(raw) or "")
+    except ConfigError:
+        return None
 
 
 class _Type(NamedTuple):
@@ -235,7 +264,7 @@ _TYPES: dict[type, _Type] = {
     bool: _Type("true or false", "true or false", "", _switch),
     str: _Type("text", "a text", "TEXT", _text, ""),
     Path: _Type("path", "a path", "FILE", _path),
-    Address: _Type("address", "an address", "HOST:PORT", _address),
+    Address: _Type("address", "host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
     tuple: _Type("list", "a list", "TEXT", _list, ()),
 }
 """The types of options; one that is not here is an enum, which is read as a text."""

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from itertools import groupby
 
-from .address import Address, meant_as_url, without_credentials
+from .address import Address
 from .option import Option, Value, written
 from .sources import FILE_VARIABLE, options
 
@@ -16,21 +16,17 @@ _WIDTH = 100
 _NAMES = re.compile(r"``(\w+)``")
 
 
-def written_value(value: Value, *, url: bool = False) -> str:
-    """Returns a value as a flag or a variable may have it; empty: there is none. Credentials in a URL are replaced.
-
-    ``url``: whether the value is that of an option for URLs (``Option.url``), and need not be a correct one.
-    """
-    hidden = meant_as_url if url else without_credentials
+def written_value(value: Value) -> str:
+    """Returns a value as a flag or a variable may have it; empty: there is none."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
         return written(value)
     if isinstance(value, tuple) and not isinstance(value, Address):
-        return ", ".join(map(hidden, value))
+        return ", ".join(value)
     if isinstance(value, enum.Enum):
         return str(value.value)
-    return "" if value is None else hidden(str(value))
+    return "" if value is None else str(value)
 
 
 def plain(text: str, called: Callable[[Option], str]) -> str:

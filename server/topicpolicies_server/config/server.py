@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import enum
-import importlib.util
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
-from .address import DEFAULT_LISTEN, Address, ConfigError, meant_as_url, parse_address
-from .callers import CERTIFICATE_ROLES, PROVIDERS, AuthenticationConfig, AuthorizationConfig
-from .files import misplaced, shared, unreadable
+from .. import files
+from .address import DEFAULT_LISTEN, Address, ConfigError, parse_address
+from .callers import PROVIDERS, AuthenticationConfig, AuthorizationConfig
 from .limits import Limits
-from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
-from .option import option, section
+from .logs import LogConfig, PulsarLogConfig, Writer
+from .option import option, section, url_of, values_in
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DECLARED, _LOGGING, _TRACES, _LIMITS = HEADINGS = (
@@ -44,51 +43,19 @@ class TlsConfig:
     client_ca_file: Path | None = option(None, name="tls_client_ca", example='"clients.pem"')
     """Admit only clients with a certificate of this authority, PEM."""
 
-    def problems(self) -> list[str]:
-        """Returns what is wrong with the files, a sentence each."""
-        found = unreadable("TLS certificate", self.certificate_file) + unreadable("TLS key", self.key_file)
-        return found + unreadable("TLS client authority", self.client_ca_file)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryConfig:
     """The server's own record of every event that it reads."""
 
-    path: Path = option(name="history", default_text="beside ``data``; none with ``pulsar``", example='"history.db"', metavar="FILE.db")
+    path: Path = option(
+        name="history", default_text="beside ``data``; none with ``pulsar``", example='"history.db"', metavar="FILE.db", readable=False
+    )
     """The server's record of all changes: one SQLite file, created if missing."""
     days: int = option(366, name="history_days", least=1, most=36_600)
     """How many days entries are kept; older ones are deleted."""
     megabytes: int = option(1024, name="history_megabytes", least=1, most=1 << 24)
     """The greatest size of the file in MiB; beyond it the oldest entries are deleted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointsConfig:
-    """The checkpoints of all namespaces: saved views, so that a start reads only the part of the logs behind them."""
-
-    path: Path = option(name="checkpoints", default_text="beside ``data``; none with ``pulsar``", example='"checkpoints"', metavar="FOLDER")
-    """Saved views, from which a start continues instead of reading the whole logs: a directory, created if missing, with a file for each
-    namespace. It is a cache."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """Options that choose which sections there are, and stand in none of them."""
-
-    authentication_providers: tuple[str, ...] = option(
-        (),
-        section=_CALLERS,
-        default_text="none: callers are not authenticated",
-        example=f'["{PROVIDERS[0]}"]',
-        metavar="|".join(PROVIDERS),
-    )
-    """How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once."""
-    certificate_role: str = option("cn", section=_CALLERS, choices=CERTIFICATE_ROLES)
-    """The part of a client certificate that has the role: the common name, or the only alternative name of a kind."""
-    no_history: bool = option(False, section=_HISTORY)
-    """Keep no history."""
-    no_checkpoints: bool = option(False, section=_CHECKPOINTS)
-    """Keep no checkpoints: each start reads the logs from their beginning."""
 
 
 class Recorded(enum.Enum):
@@ -105,7 +72,9 @@ class AccessLogConfig:
 
     which: Recorded = option(Recorded.CHANGES, name="access_log")
     """Which calls are recorded, one line each: caller, method, topic, outcome, duration, request id."""
-    path: Path | None = option(None, name="access_log_file", default_text="standard error", example='"calls.log"', metavar="FILE|-")
+    path: Path | None = option(
+        None, name="access_log_file", default_text="standard error", example='"calls.log"', metavar="FILE|-", readable=False
+    )
     """The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created."""
 
 
@@ -113,26 +82,10 @@ class AccessLogConfig:
 class TelemetryConfig:
     """What is sent to a collector by OTLP over HTTP."""
 
-    endpoint: str = option(name="otlp_endpoint", default_text="nowhere", example='"http://localhost:4318"', metavar="URL", url=True)
+    endpoint: str = option(name="otlp_endpoint", default_text="nowhere", example='"http://localhost:4318"', **url_of("http", "https"))
     """A collector that accepts OTLP over HTTP, to which spans of calls are sent."""
     trace_ratio: float = option(0.01, name="otlp_trace_ratio", least=0, most=1, metavar="RATIO")
     """The share of the calls without a trace of their caller that begin one. Other calls are traced if their caller's span is."""
-
-    def problems(self) -> list[str]:
-        """Returns what is wrong, a sentence each."""
-        try:
-            where = urlsplit(self.endpoint)
-            valid = where.scheme in ("http", "https") and bool(where.hostname) and where.port != 0 and not (where.query or where.fragment)
-        except ValueError:
-            where, valid = urlsplit(""), False
-        if not valid:
-            given = meant_as_url(self.endpoint)
-            return [f'The collector must be a URL, such as http://localhost:4318, not "{given}" (--otlp-endpoint).']
-        if where.username or where.password:
-            return ["The URL of the collector must not have credentials: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]
-        if not _is_installed("opentelemetry.exporter.otlp.proto.http"):
-            return ["--otlp-endpoint needs a package that is not installed: pip install 'topicpolicies[telemetry]'."]
-        return []
 
 
 class LogLevel(enum.Enum):
@@ -155,7 +108,14 @@ class LogFormat(enum.Enum):
 class ProcessConfig:
     """What a server and a guard without a server both have."""
 
-    guard: tuple[str, ...] = option((), section=_REPAIRS, example='["acme/*"]', metavar="NAMESPACE")
+    guard: tuple[str, ...] = option(
+        (),
+        section=_REPAIRS,
+        example='["acme/*"]',
+        metavar="NAMESPACE",
+        check=_NAMESPACE_PATTERN.fullmatch,
+        wanted="tenant/namespace, with * for any characters",
+    )
     """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""
     pause_repairs: bool = option(False, section=_REPAIRS)
     """Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again."""
@@ -163,16 +123,29 @@ class ProcessConfig:
     """The least severe level that is logged on standard error."""
     log_format: LogFormat = option(LogFormat.TEXT, section=_LOGGING)
     """The format of the lines of the log on standard error."""
-    metrics_listen: Address | None = option(None, section=_NETWORK, default_text="nowhere", example='"127.0.0.1:9464"', url=True)
+    metrics_listen: Address | None = option(
+        None,
+        section=_NETWORK,
+        default_text="nowhere",
+        example='"127.0.0.1:9464"',
+        url=True,
+        check=lambda given: not given.path,
+        wanted="host:port, for metrics are served over TCP only",
+    )
     """Where to serve metrics (Prometheus) and probes, over HTTP without TLS: /metrics, /livez, /readyz."""
     limits: Limits = section(_LIMITS, Limits())
 
-    def _common_problems(self) -> list[str]:
-        wrong = [text for text in self.guard if not _NAMESPACE_PATTERN.fullmatch(text)]
-        found = [f'"{text}" is not a pattern of namespaces: write tenant/namespace, with * for any characters.' for text in wrong]
-        if self.metrics_listen is not None and self.metrics_listen.path:
-            found.append("Metrics are served over TCP only: write host:port.")
-        return found
+
+def _unreadable(config: Any) -> list[str]:
+    """Returns which files of a configuration can't be read, and why, a sentence each."""
+    found = []
+    for each, path in values_in(config):
+        try:
+            if each.readable and isinstance(path, Path):
+                files.read(path, 0)
+        except (OSError, ValueError) as error:
+            found.append(f'{each.flag}: "{path}" can\'t be read: {getattr(error, "strerror", None) or error}.')
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,8 +164,14 @@ class ServerConfig(ProcessConfig):
     tls: TlsConfig | None = section(_NETWORK, None)
     insecure_listen: bool = option(False, section=_NETWORK)
     """Let other machines connect without TLS."""
-    advertise: str = option(
-        "", section=_NETWORK, default_text="the address of ``listen``", example='"sidecar-1:6680"', metavar="HOST:PORT", url=True
+    advertise: Address | None = option(
+        None,
+        section=_NETWORK,
+        default_text="the address of ``listen``",
+        example='"sidecar-1:6680"',
+        url=True,
+        check=lambda given: given.path or (given.port and not given.unspecified),
+        wanted="an address that others reach: a host and its port",
     )
     """The address at which other sidecars of an exclusive log reach this one, to forward changes."""
     peer_token_file: Path | None = option(
@@ -214,16 +193,39 @@ class ServerConfig(ProcessConfig):
     reflection: bool = option(True, section=_NETWORK)
     """Let clients request the definitions of the services (gRPC server reflection)."""
     authentication: AuthenticationConfig = section(_CALLERS, AuthenticationConfig())
+    authentication_providers: tuple[str, ...] = option(
+        (),
+        section=_CALLERS,
+        default_text="none: callers are not authenticated",
+        example=f'["{PROVIDERS[0]}"]',
+        metavar="|".join(PROVIDERS),
+        check=PROVIDERS.__contains__,
+        wanted=" or ".join(PROVIDERS),
+    )
+    """How callers are authenticated: token (Pulsar's own), oidc (tokens of OpenID Connect), certificate (of TLS); several at once."""
     authorization: AuthorizationConfig = section(_AUTHORIZATION, AuthorizationConfig())
     history: HistoryConfig | None = section(_HISTORY, None)
-    checkpoints: CheckpointsConfig | None = section(_CHECKPOINTS, None)
+    no_history: bool = option(False, section=_HISTORY)
+    """Keep no history."""
+    checkpoints: Path | None = option(
+        None,
+        section=_CHECKPOINTS,
+        default_text="beside ``data``; none with ``pulsar``",
+        example='"checkpoints"',
+        metavar="FOLDER",
+        readable=False,
+    )
+    """Saved views, from which a start continues instead of reading the whole logs: a directory, created if missing, with a file for each
+    namespace. It is a cache."""
+    no_checkpoints: bool = option(False, section=_CHECKPOINTS)
+    """Keep no checkpoints: each start reads the logs from their beginning."""
     access_log: AccessLogConfig = section(_LOGGING, AccessLogConfig(which=Recorded.OFF))
     telemetry: TelemetryConfig | None = section(_TRACES, None)
     missing_topics: bool = option(False, name="allow_missing_topics", section=_LOG)
     """Accept policies of topics that do not exist yet."""
     read_only: bool = option(False, section=_REPAIRS)
     """Write nothing: refuse updates, and only report repairs."""
-    declared: Path | None = option(None, section=_DECLARED, example='"policies.yaml"', metavar="FILE|FOLDER")
+    declared: Path | None = option(None, section=_DECLARED, example='"policies.yaml"', metavar="FILE|FOLDER", readable=False)
     """Declared policies, as ``apply`` takes them: report documents that are not as declared."""
     enforce: bool = option(False, section=_DECLARED)
     """Make documents as they are declared again, unless another owner declared them otherwise."""
@@ -231,29 +233,12 @@ class ServerConfig(ProcessConfig):
     """Show the object storages' credentials in offload policies to every caller who may read."""
 
     def __post_init__(self) -> None:
-        problems = self._log_problems() + self._common_problems()
-        problems += [] if self.tls is None else self.tls.problems()
-        if self.declared is not None and not self.declared.is_dir():
-            problems += unreadable("declared policies", self.declared)
+        mutual = self.tls is not None and self.tls.client_ca_file is not None
+        problems = _unreadable(self) + self._log_problems() + self._listen_problems()
+        problems += self.authentication.problems(mutual=mutual)
+        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
         if self.enforce and (self.declared is None or self.read_only):
             problems.append("--enforce goes with --declared FILE, and not with --read-only.")
-        problems += self._advertise_problems() + self._peer_problems()
-        problems += [] if self.history is None else misplaced("history", self.history.path, self.data_folder)
-        problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
-        problems += self._listen_problems()
-        problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
-        if self.checkpoints is not None:
-            problems += misplaced("directory of checkpoints", self.checkpoints.path, self.data_folder, folder=True)
-        problems += misplaced("access log", self.access_log.path, self.data_folder)
-        problems += [] if self.telemetry is None else self.telemetry.problems()
-        problems += shared(
-            {
-                "change log": self.log.path if isinstance(self.log, EmbeddedLogConfig) else None,
-                "history": self.history.path if self.history is not None else None,
-                "checkpoints": self.checkpoints.path if self.checkpoints is not None else None,
-                "access log": self.access_log.path,
-            }
-        )
         if problems:
             raise ConfigError(tuple(problems))
 
@@ -263,14 +248,15 @@ class ServerConfig(ProcessConfig):
         return isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
 
     def _log_problems(self) -> list[str]:
-        if isinstance(self.log, PulsarLogConfig):
-            found = self.log.problems()
-            if self.guard and self.exclusive:
-                found.append("--guard goes with --writer shared: with an exclusive writer brokers write nothing that needs repairs.")
-            return found
-        found = self.log.problems(self.data_folder)
-        if self.guard:
+        found = self.log.problems() if isinstance(self.log, PulsarLogConfig) else []
+        if self.guard and not isinstance(self.log, PulsarLogConfig):
             found.append("--guard goes with --pulsar: the embedded log has no other writers whose changes need repairs.")
+        if self.guard and self.exclusive:
+            found.append("--guard goes with --writer shared: with an exclusive writer brokers write nothing that needs repairs.")
+        if self.exclusive and not self.read_only and self.listen.unspecified and self.advertise is None:
+            found.append(f"Changes can't be forwarded to {self.listen}: give --advertise HOST:PORT, the address of this server for others.")
+        if not self.exclusive and (self.peer_token_file is not None or self.peer_trust_certs_file is not None):
+            found.append("--peer-token-file and --peer-trust-certs go with --writer exclusive: otherwise no changes are forwarded.")
         return found
 
     def _listen_problems(self) -> list[str]:
@@ -290,28 +276,6 @@ class ServerConfig(ProcessConfig):
             return [f"{reached} callers are not authenticated, so every caller may change every policy: give {needed}"]
         return []
 
-    def _advertise_problems(self) -> list[str]:
-        if self.advertise:
-            try:
-                address = parse_address(self.advertise)
-            except ConfigError as error:
-                return list(error.problems)
-            if address.unspecified:
-                return [f'"{self.advertise}" is not an address for others: name a host that they reach.']
-            if address.path or address.port:
-                return []
-            return [f'"{self.advertise}" is not an address for others: name the port.']
-        if self.exclusive and not self.read_only and self.listen.unspecified:
-            return [f"Changes can't be forwarded to {self.listen}: give --advertise HOST:PORT, the address of this server for others."]
-        return []
-
-    def _peer_problems(self) -> list[str]:
-        found = unreadable("peer token", self.peer_token_file) + unreadable("peer trust certificate", self.peer_trust_certs_file)
-        for flag, path in (("--peer-token-file", self.peer_token_file), ("--peer-trust-certs", self.peer_trust_certs_file)):
-            if path is not None and not self.exclusive:
-                found.append(f"{flag} goes with --writer exclusive: otherwise no changes are forwarded.")
-        return found
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardConfig(ProcessConfig):
@@ -322,15 +286,8 @@ class GuardConfig(ProcessConfig):
     """Write nothing: report what the guard command would repair."""
 
     def __post_init__(self) -> None:
-        problems = self.log.problems() + self._common_problems()
+        problems = _unreadable(self) + self.log.problems()
         if not self.guard:
             problems.append("Name the namespaces to guard: tenant/namespace, with * for any characters.")
         if problems:
             raise ConfigError(tuple(problems))
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False

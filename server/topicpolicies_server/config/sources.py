@@ -20,7 +20,7 @@ from typing import NamedTuple
 from .. import files
 from .address import ConfigError
 from .option import PREFIX, Option, ReadBy, Value, options_in
-from .server import HEADINGS, Choices, GuardConfig, ServerConfig
+from .server import HEADINGS, GuardConfig, ServerConfig
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file of options."""
@@ -41,7 +41,7 @@ _ORCHESTRATORS = re.compile(r"_SERVICE_(HOST|PORT\w*)$|_PORT(_\w+)?$")
 def options() -> dict[str, Option]:
     """Returns all options of a server and of a guard by name, in the order in which they are shown."""
     found: dict[str, Option] = {}
-    for kind, command in ((ServerConfig, ReadBy.SERVE), (Choices, ReadBy.SERVE), (GuardConfig, ReadBy.GUARD)):
+    for kind, command in ((ServerConfig, ReadBy.SERVE), (GuardConfig, ReadBy.GUARD)):
         for each in options_in(kind):
             before = found[each.name].read_by if each.name in found else ReadBy(0)
             found[each.name] = dataclasses.replace(each, read_by=before | each.read_by & command)
@@ -87,6 +87,8 @@ class OptionValues:
     """The settings by the option's name, in the table's order; an invalid value leaves what sources of lower precedence set."""
     problems: list[str] = field(default_factory=list)
     """What is wrong, a sentence each."""
+    invalid: set[str] = field(default_factory=set)
+    """The options that a source sets to an invalid value, by their names."""
     ignored: list[str] = field(default_factory=list)
     """Environment variables with our prefix that belong to no option and to no command."""
     file: Path | None = None
@@ -99,14 +101,15 @@ class OptionValues:
         try:
             self.settings[option.name] = Setting(option, option.read(raw), source, where)
         except ConfigError as error:
+            self.invalid.add(option.name)
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
 
     def contradicted(self, names: Iterable[str], needed: str) -> bool:
         """Adds to the problems that options are set which go only with, or without, something else; returns whether there are any.
 
-        ``needed``: what they go with, or without, for the sentence.
+        ``needed``: what they go with, or without, for the sentence; empty: nothing.
         """
-        settings = [self.settings[name] for name in names]
+        settings = [self.settings[name] for name in names if needed]
         wrong = [each.named for each in settings if each.given and each.value != each.option.default]
         if wrong:
             self.problems.append(f"{', '.join(wrong)} {'goes' if len(wrong) == 1 else 'go'} {needed}.")

@@ -163,7 +163,7 @@ class Server:
     async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, Readiness]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
-        advertised = None if config.read_only else lambda: config.advertise or self.address  # who writes nothing must not lead
+        advertised = None if config.read_only else lambda: str(config.advertise or self.address)  # who writes nothing must not lead
         if (recorded := config.history) is not None:
             check_history(recorded.path)  # before the log is opened: a start that is refused changes nothing
         log = await open_log(config.log, limits, advertised)
@@ -176,7 +176,7 @@ class Server:
         readiness = Readiness(limits.log_patience_seconds, log)
         checkpoints = None
         if config.checkpoints is not None:
-            checkpoints = Checkpoints(config.checkpoints.path)
+            checkpoints = Checkpoints(config.checkpoints)
             parts.push_async_callback(checkpoints.close)
         registry = Registry(
             log,
@@ -197,11 +197,12 @@ class Server:
         calls = Calls(config.limits)
         if config.authentication.enabled:
             from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
+            from ..access.issuers import keys_known  # noqa: PLC0415
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
-            if identification.issuers is not None:
-                self._sources.issuers = identification.issuers.keys
+            if identification.issuers:
+                self._sources.issuers = partial(keys_known, identification.issuers.values())
             calls.identify = partial(_identify, identification)
         if config.access_log.which is not Recorded.OFF:
             access_log = AccessLog(config.access_log, config.log_format)

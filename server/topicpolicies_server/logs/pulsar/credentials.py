@@ -155,7 +155,7 @@ def _issued(oauth2: OAuth2Config) -> tuple[str, float]:
     """Requests a token, and returns it with the seconds for which it is valid."""
     issuer = oauth2.issuer.rstrip("/")
     where = urlsplit(issuer).netloc
-    form = {"grant_type": "client_credentials", **_credentials(Path(oauth2.credentials_file or ""))}
+    form = {"grant_type": "client_credentials", **_credentials(oauth2.credentials_file)}
     form |= {name: said for name, said in (("audience", oauth2.audience), ("scope", oauth2.scope)) if said}
     try:
         with httpx.Client(verify=TlsOptions().context(), timeout=_SECONDS, trust_env=False) as http:
