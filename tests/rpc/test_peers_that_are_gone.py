@@ -16,7 +16,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_a
 from topicpolicies_server.rpc import listening
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import SERVICE
+from topicpolicies_server.rpc.servicer import POLICIES
 
 WATCH = WatchPoliciesRequest(namespaces=["public/default"]).SerializeToString()
 WRONG = WatchPoliciesRequest(namespaces=["wrong"]).SerializeToString()
@@ -66,7 +66,7 @@ class Ended:
 def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
     assert server._servicer is not None
-    handler: Any = server._servicer.handlers()[0].service(Details(f"/{SERVICE}/{name}"))
+    handler: Any = server._servicer.handlers()[0].service(Details(f"/{POLICIES.full_name}/{name}"))
     return handler.unary_unary or handler.unary_stream
 
 

@@ -179,7 +179,7 @@ async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(pa
         for watch in watches:
             await watch.read()
         calls = patient._servicer.calls  # type: ignore[union-attr]
-        await eventually(lambda: sum(call.unread_since() is not None for call in calls._calls) == 3)
+        await eventually(lambda: sum(call.unread_since is not None for call in calls._calls) == 3)
         await stopped(patient)
         assert len(calls) == 0
     names = {task.get_name() for task in asyncio.all_tasks()}

@@ -19,12 +19,13 @@ from topicpolicies.v1.service_pb2 import (
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import servicer as servicer_module
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import SERVICE, Servicer
+from topicpolicies_server.rpc.servicer import POLICIES, Servicer
 
 from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
 HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+SERVICE = POLICIES.full_name
 UNARY = [f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListPolicies")]
 STREAMING = [f"/{SERVICE}/WatchPolicies", f"{HEALTH}/Watch"]
 INFO, BATCH = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/BatchUpdatePolicies"

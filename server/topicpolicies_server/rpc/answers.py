@@ -25,7 +25,6 @@ from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..core.reading.tokens import Token
 from ..history.entries import Entry
-from ..namespaces.namespace import Namespace
 from . import resume_tokens
 from .errors import status
 
@@ -46,10 +45,8 @@ class BatchedChange:
     namespace: str = ""
     wire: Wire | None = None
     """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
-    served: Namespace | None = None
-    """The namespace that it was submitted to; None: it was not, or has its result."""
     answer: Answer | None = None
-    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
+    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known."""
     seconds: float = 0.0
 
 

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from topicpolicies.v1 import service_pb2
@@ -35,11 +35,11 @@ from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import Readiness
 from .access_log import AccessLog
-from .calls import LAST_SECONDS, Call, Calls, LibraryServices
+from .calls import LAST_SECONDS, Call, Calls, Method
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
-from .servicer import HISTORY_SERVICE, SERVICE, Servicer
+from .servicer import HISTORY, POLICIES, Servicer
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
-_HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 
 class Server:
@@ -127,13 +127,11 @@ class Server:
         parts.push_async_callback(self.reloader.close)
         credentials = self._follow_certificates()
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
-        server.add_generic_rpc_handlers(servicer.handlers())
-        others = LibraryServices(server, calls)
-        health = HealthService(readiness, (SERVICE, HISTORY_SERVICE))
-        health_pb2_grpc.add_HealthServicer_to_server(health, others)
+        health = HealthService(readiness, (POLICIES.full_name, HISTORY.full_name))
+        of_health: dict[str, Method[Any]] = {"Check": health.check, "List": health.list, "Watch": health.watch}
+        server.add_generic_rpc_handlers((*servicer.handlers(), calls.serve(_HEALTH, of_health, ours=False)))
         if config.reflection:
-            services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
-            reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
+            server.add_generic_rpc_handlers((_reflection(calls),))
         parts.push_async_callback(readiness.stop)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
@@ -279,7 +277,18 @@ class Server:
         return certificates.credentials()
 
 
-_HEALTH = f"{_HEALTH_SERVICE}/"
+def _reflection(calls: Calls) -> grpc.GenericRpcHandler:
+    service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+    servicer = ReflectionServicer((POLICIES.full_name, HISTORY.full_name, _HEALTH.full_name, reflection.SERVICE_NAME))
+
+    async def reflect(requests: Any, call: Call) -> None:
+        decoded = (calls.decode(reflection_pb2.ServerReflectionRequest.FromString, raw) async for raw in requests)
+        async for answer in servicer.ServerReflectionInfo(decoded, call):
+            await call.write(answer.SerializeToString())
+
+    return calls.serve(service, {"ServerReflectionInfo": reflect}, ours=False)
+
+
 _CERTIFICATE = "x509_pem_cert"
 
 
@@ -288,10 +297,9 @@ def _identify(identification: Identification, call: Call) -> Caller | Awaitable[
 
     The health service answers callers without credentials, because its clients (``grpc_health_probe``, an orchestrator) have none.
     """
-    context = call.context  # its authentication context is not looked up in vain: gRPC builds a whole dictionary for each look-up
-    return identification.caller(
-        call.metadata, lambda: next(iter(context.auth_context().get(_CERTIFICATE, ())), None), needed=not call.method.startswith(_HEALTH)
-    )
+    context, needed = call.context, not call.method.startswith(_HEALTH.full_name)
+    # The authentication context is not looked up in vain: gRPC builds a whole dictionary for each look-up.
+    return identification.caller(call.metadata, lambda: next(iter(context.auth_context().get(_CERTIFICATE, ())), None), needed=needed)
 
 
 _MOMENT_SECONDS = 0.1

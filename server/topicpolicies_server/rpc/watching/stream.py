@@ -188,7 +188,7 @@ class WatchStream:
         if not self._reconsidered or not self._checked:
             return
         self.signal_all()
-        since = self._call.unread_since()
+        since = self._call.unread_since
         if since is not None and asyncio.get_running_loop().time() >= since + UNREAD_SECONDS and self._denied() is not None:
             self._call.cancel()
 
