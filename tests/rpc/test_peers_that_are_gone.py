@@ -65,8 +65,7 @@ class Ended:
 
 def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
-    assert server._servicer is not None
-    handler: Any = server._servicer.handlers()[0].service(Details(f"/{POLICIES.full_name}/{name}"))
+    handler: Any = server.servicer.handlers()[0].service(Details(f"/{POLICIES.full_name}/{name}"))
     return handler.unary_unary or handler.unary_stream
 
 

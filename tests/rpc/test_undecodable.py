@@ -19,7 +19,7 @@ from topicpolicies.v1.service_pb2 import (
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import servicer as servicer_module
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import POLICIES, Servicer
+from topicpolicies_server.rpc.servicer import POLICIES
 
 from .conftest import TOPIC, Refusal
 
@@ -142,7 +142,7 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
 
     owner, _, name = METHODS[method].rpartition(".")
     if METHODS[method] == "_info":
-        monkeypatch.setattr(server._servicer, "_info", fail)
+        monkeypatch.setattr(server.servicer, "_info", fail)
     else:
         monkeypatch.setattr(getattr(servicer_module, owner) if owner else servicer_module, name, fail)
     path = f"/{SERVICE}/{method}"
@@ -153,7 +153,6 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
 
 
 def test_the_tables_of_these_tests_have_every_method(server: Server) -> None:
-    assert isinstance(server._servicer, Servicer)
     described = DESCRIPTOR.services_by_name["TopicPoliciesService"].methods_by_name
     assert {f"/{SERVICE}/{name}" for name in described} == {*UNARY, INFO, BATCH, STREAMING[0]}
     assert set(METHODS) == set(described)

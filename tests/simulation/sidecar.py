@@ -20,6 +20,7 @@ from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies_server.access.grants import Grants
 from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.config import Limits
+from topicpolicies_server.core.errors import stopping
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.reading.view import CellsInUse
@@ -28,7 +29,7 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.calls import Calls
+from topicpolicies_server.rpc.calls import Call, Calls
 from topicpolicies_server.rpc.requests import ChangeMessage
 from topicpolicies_server.rpc.servicer import Servicer
 
@@ -89,7 +90,6 @@ class LedProcessLog(ProcessLog, LedMemoryLog):
 
 
 T = TypeVar("T")
-_Write = Callable[[bytes], Awaitable[None]]
 
 
 class Sidecar:
@@ -126,6 +126,8 @@ class Sidecar:
         self._awake = asyncio.Event()
         self._awake.set()
         self._guard: Guard | None = None
+        self.watches: dict[Call, None] = {}
+        """The calls of the watches that are open."""
         self._calls: dict[asyncio.Task[Any], None] = {}
         self._starts = 0
 
@@ -256,7 +258,8 @@ class Sidecar:
     async def stop(self) -> None:
         """Stops gracefully: finishes the calls that it accepted, as far as there is time."""
         self.running = False
-        self._servicer.watches.stop()
+        for watch in list(self.watches):
+            watch.end(stopping())
         if self._calls:
             await asyncio.wait(list(self._calls), timeout=self._limits.drain_seconds)
         self._down.set_result(None)
@@ -305,7 +308,7 @@ class Sidecar:
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda write: self._servicer.watch_policies(message, call_of(write=write)), buffer)
+        return Stream(self, lambda call: self._servicer.watch_policies(message, call), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """Makes one call, which ends with the process at the latest."""
@@ -348,11 +351,11 @@ class Sidecar:
 class Stream:
     """The answers of a streaming call, in a buffer that fills up when the client does not read."""
 
-    def __init__(self, sidecar: Sidecar, method: Callable[[_Write], Awaitable[None]], buffer: int) -> None:
+    def __init__(self, sidecar: Sidecar, method: Callable[[Call], Awaitable[None]], buffer: int) -> None:
         if not sidecar.running:
             raise Refused(BROKEN)
         self._answers: asyncio.Queue[bytes | Failure | None] = asyncio.Queue(buffer)
-        self._pump = sidecar.spawn(self._carry(method, sidecar.until_awake))
+        self._pump = sidecar.spawn(self._carry(method, sidecar))
         self._down = sidecar.down
 
     async def next(self) -> bytes | None:
@@ -379,16 +382,22 @@ class Stream:
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
 
-    async def _carry(self, method: Callable[[_Write], Awaitable[None]], until_awake: Callable[[], Awaitable[None]]) -> None:
+    async def _carry(self, method: Callable[[Call], Awaitable[None]], sidecar: Sidecar) -> None:
         async def write(answer: bytes) -> None:
-            await until_awake()
+            await sidecar.until_awake()
             await self._answers.put(answer)
 
+        call = call_of(write=write)
+        sidecar.watches[call] = None
         try:
-            await method(write)
+            await method(call)
             await self._answers.put(None)
+        except asyncio.CancelledError:
+            await self._answers.put(refused(call.why_cancelled()).failure)
         except Exception as error:  # noqa: BLE001 (as the server does)
             await self._answers.put(refused(error).failure)
+        finally:
+            del sidecar.watches[call]
 
 
 def _leave(task: asyncio.Task[Any]) -> None:

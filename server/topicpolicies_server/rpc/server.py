@@ -25,6 +25,7 @@ from ..access.grants import Grants, open_roles
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
+from ..core.errors import stopping
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
@@ -39,6 +40,7 @@ from .calls import LAST_SECONDS, Call, Calls, Method
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
+from .quotas import WATCHES
 from .servicer import HISTORY, POLICIES, Servicer
 
 if TYPE_CHECKING:
@@ -53,6 +55,14 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
 
+    registry: Registry
+    """The namespaces that are in memory, once the server is started."""
+    readiness: Readiness
+    """Whether the server is ready, once it is started: the change log can be reached, and the server does not stop."""
+    calls: Calls
+    """The calls in progress, once the server is started."""
+    servicer: Servicer
+
     def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
         """Starts nothing yet. ``declared``: what each owner declares in the files of ``config.declared``."""
         self.config = config
@@ -63,32 +73,9 @@ class Server:
         """The address of metrics and probes, once started; None: they are not served."""
         self.reloader = Reloader()
         """The files that are read again while the server runs. Each part that depends on a file registers it there."""
-        self._turn = asyncio.Lock()
-        """Held while the server starts or stops, so that a ``stop`` during either waits for its end."""
         self._parts = contextlib.AsyncExitStack()
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
-        self._registry: Registry | None = None
-        self._servicer: Servicer | None = None
-        self._readiness: Readiness | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
-
-    @property
-    def registry(self) -> Registry:
-        """The namespaces that are in memory."""
-        assert self._registry is not None, "started"
-        return self._registry
-
-    @property
-    def calls(self) -> Calls:
-        """The calls in progress."""
-        assert self._servicer is not None, "started"
-        return self._servicer.calls
-
-    @property
-    def readiness(self) -> Readiness:
-        """Whether the server is ready: the change log can be reached, and the server does not stop."""
-        assert self._readiness is not None, "started"
-        return self._readiness
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -101,21 +88,21 @@ class Server:
         keep_quiet()
         for sentence in insecure(self.config):
             _LOG.warning("insecure: %s", sentence)
-        async with self._turn, contextlib.AsyncExitStack() as parts:
+        async with contextlib.AsyncExitStack() as parts:
             await self._open(parts)
             self._parts = parts.pop_all()
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> None:
         config, limits = self.config, self.config.limits
-        self._registry, self._readiness = registry, readiness = await self._open_namespaces(parts)
-        calls = self._open_calls(parts)
+        self.registry, self.readiness = registry, readiness = await self._open_namespaces(parts)
+        self.calls = calls = self._open_calls(parts)
         cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=readiness.refuses_waiting)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
         roles = open_roles(config.authorization, config.log, self.reloader)
         if roles is not None:
             parts.push_async_callback(roles.close)
-        self._servicer = servicer = Servicer(
+        self.servicer = servicer = Servicer(
             registry,
             limits,
             lambda: info(config, cluster),
@@ -125,7 +112,12 @@ class Server:
             forwarding=self._open_forwarding(parts),
         )
         parts.push_async_callback(self.reloader.close)
-        credentials = self._follow_certificates()
+        credentials = None
+        if config.tls is not None:
+            certificates = ServerCertificates(config.tls)
+            certificates.follow(self.reloader)
+            self._sources.certificate_ends = lambda: certificates.ends_at
+            credentials = certificates.credentials()
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         health = HealthService(readiness, (POLICIES.full_name, HISTORY.full_name))
         of_health: dict[str, Method[Any]] = {"Check": health.check, "List": health.list, "Watch": health.watch}
@@ -142,14 +134,9 @@ class Server:
         self.reloader.start()
 
     async def stop(self) -> None:
-        """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log.
-
-        A server that is starting is stopped once it has started. A second call meanwhile returns when the first has stopped the server.
-        """
-        if self._readiness is not None:
-            self._readiness.drained()
-        async with self._turn:
-            await self._parts.aclose()
+        """Stops gracefully: refuses new calls, ends watches, finishes accepted changes, then closes the log."""
+        self.readiness.drained()
+        await self._parts.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -268,14 +255,6 @@ class Server:
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
-    def _follow_certificates(self) -> grpc.ServerCredentials | None:
-        if self.config.tls is None:
-            return None
-        certificates = ServerCertificates(self.config.tls)
-        certificates.follow(self.reloader)
-        self._sources.certificate_ends = lambda: certificates.ends_at
-        return certificates.credentials()
-
 
 def _reflection(calls: Calls) -> grpc.GenericRpcHandler:
     service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
@@ -309,14 +288,16 @@ _MOMENT_SECONDS = 0.1
 async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
     """Ends all calls of a server, and stops the server, in this order.
 
-    1. Watches end, each with a last bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
+    1. Watches end. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
     2. Calls in progress have ``seconds`` to finish. A peer that does not read is not waited for.
     3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, else with OUTCOME_UNKNOWN.
     4. All other calls are ended with SHUTTING_DOWN.
     5. The peers of the calls that are left do not read: their connections are closed.
     """
     calls = servicer.calls
-    servicer.watches.stop()
+    for call in calls:
+        if call.method in WATCHES:
+            call.end(stopping())
     await calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:

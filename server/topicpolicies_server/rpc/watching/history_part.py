@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-from topicpolicies.v1 import history_pb2, service_pb2
+from topicpolicies.v1 import history_pb2
 
 from ...core.errors import PolicyError
 from ...core.policies.documents import record
@@ -23,7 +23,6 @@ from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
 from ..answers import Wire, number
-from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
 from .part import Part
 from .requests import HistoryWatch
 
@@ -37,25 +36,16 @@ _GATHER_SECONDS = 0.05
 class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
-    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire) -> None:
-        super().__init__(name, "the watch of the history of", wake, wire)
-        self._registry = registry
+    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, notify: Callable[[], None], wire: Wire) -> None:
+        super().__init__(registry, name, "the watch of the history of", notify, wire)
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
-        self._complete_as_of_ms = 0
+        self._confirmed_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
         self._idle = False
         """Whether everything was handed to the stream, and new events are awaited."""
         self._signalled = asyncio.Event()
-
-    # --- called by the stream -----------------------------------------------------------------------------------
-
-    def last_bookmark(self) -> bytes | None:
-        """As ``Part.last_bookmark``."""
-        if self._idle and not self._signalled.is_set() and self._namespace is not None:
-            self._complete_as_of_ms = self._namespace.complete_as_of_ms
-        return super().last_bookmark()
 
     # --- the task -------------------------------------------------------------------------------------------------
 
@@ -67,7 +57,7 @@ class HistoryPart(Part):
         """
         history = histories.of(self._registry)
         self._namespace = namespace = self._registry.get(self.name)
-        namespace.observe(self, self._notice)
+        namespace.observe(self, self._phase_changed)
         history.listen(self.name, self._signalled.set)
         try:
             await self._copy(namespace)
@@ -76,10 +66,10 @@ class HistoryPart(Part):
             history.unlisten(self.name, self._signalled.set)
             namespace.unobserve(self)
 
-    def _notice(self) -> None:
+    def _phase_changed(self) -> None:
         """Notes that the phase of the namespace may have changed."""
         self._signalled.set()
-        self._wake()
+        self._notify()
 
     async def _copy(self, namespace: Namespace) -> None:
         with suppress(PolicyError):
@@ -105,15 +95,15 @@ class HistoryPart(Part):
                 stretch = Stretch([], place, more=False, whole=True)  # the history has recorded nothing of this log yet
             if self._failure is not None:
                 self._failure = None
-                self._wake()
+                self._notify()
             self._add_all(stretch, gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.token
             if not stretch.more and ready:
-                self._complete_as_of_ms = confirmed
+                self._confirmed_ms = confirmed
                 if not self._synced:
                     self._synced = True
-                    self._add(self._bookmark(synced=True))
+                    self._add(self._bookmark(self._position, synced=True))
             await self._all_taken()
             if not stretch.more:
                 await self._new_entries(namespace)
@@ -134,9 +124,7 @@ class HistoryPart(Part):
     def _begin_anew(self, why: str) -> Token:
         self._position, self._synced = resume_tokens.write_position(0, BEGINNING), False
         sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
-        event = history_pb2.WatchHistoryEvent()
-        event.reset.reason, event.reset.message = reason_number(Reason.TOKEN_OUT_OF_RANGE), sentence[:MOST_MESSAGE]
-        self._add(self._record(event))
+        self._add_reset(Reason.TOKEN_OUT_OF_RANGE, sentence)
         return BEGINNING
 
     # --- what is sent ---------------------------------------------------------------------------------------------
@@ -148,7 +136,7 @@ class HistoryPart(Part):
             self._position = resume_tokens.write_position(division.id, division.token)
             place = division.token
             if division.full:
-                self._add(self._bookmark(synced=False))
+                self._add(self._bookmark(self._position, synced=False))
         return Stretch([], place, more=len(divisions) == _BOOKMARKS, whole=True)
 
     def _add_all(self, stretch: Stretch, sent: Container[Gap]) -> None:
@@ -157,23 +145,24 @@ class HistoryPart(Part):
             if isinstance(piece, Recorded):
                 self._add_entry(piece.entry, piece.token)
             elif piece not in sent:
-                self._add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
+                self._add(self._event(None, gap=histories.gap_message(piece)))
 
     def _add_entry(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
         self._add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
 
-    def _bookmark(self, *, synced: bool) -> bytes:
-        bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)
-        return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
-
-    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
-        return self._record(history_pb2.WatchHistoryEvent(status=status_message(state, reason, message)))
-
-    def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:
-        event.namespace = self.name
+    def _event(self, place: str | None, **content: Any) -> bytes:
+        event = history_pb2.WatchHistoryEvent(namespace=self.name, position=place or "", **content)
         return record(_EVENTS, event.SerializeToString())
+
+    def _place(self) -> str:
+        return self._position
+
+    def _complete_as_of_ms(self) -> int:
+        if self._idle and not self._signalled.is_set() and self._namespace is not None:
+            self._confirmed_ms = self._namespace.complete_as_of_ms
+        return self._confirmed_ms
 
 
 _EVENTS: Final = number(history_pb2.WatchHistoryResponse, "events")

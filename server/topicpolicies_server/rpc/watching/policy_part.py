@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 from topicpolicies.v1 import service_pb2
 
@@ -28,7 +29,7 @@ from ...core.reasons import Reason
 from ...history.queries import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
-from .. import histories
+from .. import histories, resume_tokens
 from ..answers import Wire
 from ..resume_tokens import NOTHING_READ
 from . import events
@@ -44,10 +45,11 @@ _STRETCH = 256
 class PolicyPart(Part):
     """One namespace of a WatchPolicies stream."""
 
-    def __init__(self, registry: Registry, cluster: Cluster | None, watch: Watch, name: str, wake: Callable[[], None], wire: Wire) -> None:
+    def __init__(
+        self, registry: Registry, cluster: Cluster | None, watch: Watch, name: str, notify: Callable[[], None], wire: Wire
+    ) -> None:
         """Does nothing before ``begin``. ``cluster``: knows what is disabled by a property; None: nothing can be."""
-        super().__init__(name, "the watch of", wake, wire)
-        self._registry = registry
+        super().__init__(registry, name, "the watch of", notify, wire)
         self._cluster = cluster
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -68,10 +70,6 @@ class PolicyPart(Part):
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
 
     # --- called by the stream -----------------------------------------------------------------------------------
-
-    def bookmark(self) -> bytes | None:
-        """Returns a bookmark; None while the namespace is not followed, or ``last_bookmark`` has none."""
-        return self.last_bookmark() if self._rests else super().bookmark()
 
     def _take_changes(self) -> list[bytes]:
         if self._watcher is None or self._begin_anew.is_set():
@@ -109,7 +107,7 @@ class PolicyPart(Part):
             await self._rest()
             return
         self._namespace = namespace = self._registry.get(self.name)
-        self._wake()
+        self._notify()
         await namespace.ready()
         self._failure = None
         if self._resume_from is not None and self._resume_from.left_out != self._left_out:
@@ -117,7 +115,7 @@ class PolicyPart(Part):
         watcher = await self._watcher_of(namespace)
         self._watcher, self._replaced, self._taken_ms = watcher, False, namespace.complete_as_of_ms
         self._begin_anew.clear()
-        self._wake()
+        self._notify()
         try:
             await self._ended()
         finally:
@@ -133,7 +131,7 @@ class PolicyPart(Part):
     def _failed(self, error: BaseException) -> None:
         self._leave()
         super()._failed(error)
-        if self._fault is None and self._failure is not None and self._resume_from is None:  # the snapshot was not sent completely
+        if self._failure is not None and self._resume_from is None:  # the snapshot was not sent completely
             self._reset(self._failure.reason, self._failure.message)
 
     async def _rest(self) -> None:
@@ -143,9 +141,8 @@ class PolicyPart(Part):
         try:
             for key in self._selection.keys() or ():
                 self._add_event(events.disabled_record(self.name, key))
-            now = self._registry.common.now()
-            self._add_event(events.bookmark(self.name, NOTHING_READ, now, now, synced=True))
             self._synced, self._resume_from = True, NOTHING_READ
+            self._add_event(self._bookmark(resume_tokens.write(NOTHING_READ), synced=True))
             self._begin_anew.clear()
             while self._disabled.all_of(self._selection.topics):
                 await self._ended()
@@ -157,7 +154,7 @@ class PolicyPart(Part):
         """Returns a watcher that goes on from the token; where that is impossible, one that begins with a snapshot, after a reset."""
         while True:
             try:
-                return await namespace.watch(self._selection, self._watch.mode, self._resume_from, self._wake)
+                return await namespace.watch(self._selection, self._watch.mode, self._resume_from, self._notify)
             except OutOfRange as error:
                 assert self._resume_from is not None, "a snapshot is always to be had"
                 gone, why = error.older and self._watch.mode is Mode.EVERY, str(error)
@@ -237,7 +234,7 @@ class PolicyPart(Part):
         """Forgets where the client stands, and sends a reset if it may have anything that the reset invalidates."""
         self._resume_from, self._synced = None, False
         if self._counts:
-            self._add(events.reset(self.name, reason, f"{message} A snapshot follows."))
+            self._add_reset(reason, f"{message} A snapshot follows.")
             self._counts = False
 
     def _records_of(self, taken: Taken) -> list[bytes]:
@@ -257,18 +254,14 @@ class PolicyPart(Part):
                 records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
             assert token is not None, "synced"
-            if (mark := self._bookmark(synced=True)) is not None:
-                records.append(mark)
+            records.append(self._bookmark(resume_tokens.write(token), synced=True))
             self._synced = True
         self._counts = self._counts or bool(records)
         self.more = taken.more
         return records
 
-    def _bookmark(self, *, synced: bool) -> bytes | None:
-        token, confirmed = self._token(), self._complete_as_of_ms()
-        if token is None:
-            return None
-        return events.bookmark(self.name, token, confirmed, self._registry.common.now(), synced=synced)
+    def _event(self, place: str | None, **content: Any) -> bytes:
+        return events.event_record(service_pb2.WatchEvent(namespace=self.name, resume_token=place or "", **content))
 
     def _status(self) -> Status:
         if self._rests and self.refusal is None:
@@ -276,21 +269,22 @@ class PolicyPart(Part):
             return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, why
         return super()._status()
 
-    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
-        return events.namespace_status(self.name, state, reason, message, self._token() if not self._records else None)
-
     # --- where the client stands ----------------------------------------------------------------------------------
 
-    def _token(self) -> Token | None:
+    def _follows(self) -> bool:
+        return self._rests or super()._follows()
+
+    def _place(self) -> str | None:
         """Returns the token of what the client has been sent; None while there is none, such as during a snapshot."""
-        return self._marked(self._watcher.token) if self._watcher is not None else self._resume_from
+        token = self._marked(self._watcher.token) if self._watcher is not None else self._resume_from
+        return resume_tokens.write(token) if token is not None else None
 
     def _marked(self, token: Token | None) -> Token | None:
         """Returns a token of the watcher with the topics that are left out."""
         return token._replace(left_out=self._left_out) if token is not None and self._left_out else token
 
     def _complete_as_of_ms(self) -> int:
-        """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
+        """Returns as of when every change was taken. It does not advance while changes wait to be taken."""
         if self._rests or self._namespace is None:
             return self._registry.common.now()
         if self._watcher is not None and self._watcher.has_all:
