@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import grpc
@@ -59,8 +59,9 @@ class Recording:
     @property
     def log(self) -> AccessLog:
         """The record."""
-        (found,) = (each for each in self.server.calls.observers if isinstance(each, AccessLog))
-        return found
+        (ended,) = self.server.calls.observers
+        assert isinstance(ended, MethodType) and isinstance(ended.__self__, AccessLog)
+        return ended.__self__
 
     async def lines(self) -> list[dict[str, Any]]:
         """Stops the server, and returns all lines of the record."""

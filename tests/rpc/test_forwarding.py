@@ -63,8 +63,7 @@ class Leader(grpc.GenericRpcHandler):
             if self.hangs:
                 await asyncio.sleep(60)
             if self.refusal is not None:
-                message, details = errors.fitting(self.refusal)
-                await context.abort(errors.code(self.refusal), message, errors.trailing_metadata(self.refusal, details))
+                await context.abort(*errors.trailer(self.refusal))
             if method == "BatchUpdatePolicies":
                 return messages.BatchUpdatePoliciesResponse(results=self.batch).SerializeToString()
             return ANSWER.SerializeToString()

@@ -14,8 +14,7 @@ from google.protobuf.message import Message
 from tests.stubs import AsyncStub
 from topicpolicies.v1 import history_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import HISTORY, POLICIES
+from topicpolicies_server.rpc.server import HISTORY, POLICIES, Server
 
 from .conftest import TOPIC
 

@@ -17,9 +17,7 @@ from topicpolicies.v1.service_pb2 import (
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import Limits
-from topicpolicies_server.rpc import servicer as servicer_module
-from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import POLICIES
+from topicpolicies_server.rpc.server import POLICIES, Server
 
 from .conftest import TOPIC, Refusal
 
@@ -119,12 +117,12 @@ async def test_a_message_far_beyond_the_limit_is_refused_by_grpc_itself(channel:
 METHODS = {
     "UpdatePolicy": "requests.read_change",
     "DeletePolicy": "requests.read_change",
-    "GetPolicy": "reads.read_get",
-    "GetEffectivePolicy": "reads.read_effective",
-    "ListPolicies": "reads.read_list",
-    "GetServerInfo": "_info",
-    "WatchPolicies": "read_watch",
-    "BatchUpdatePolicies": "ChangeBatch",
+    "GetPolicy": "reads.Problems",
+    "GetEffectivePolicy": "reads.Problems",
+    "ListPolicies": "reads.Problems",
+    "GetServerInfo": "server.info",
+    "WatchPolicies": "watching.policy_part.read_watch",
+    "BatchUpdatePolicies": "batches.ChangeBatch",
 }
 
 
@@ -140,11 +138,7 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
     def fail(*_: object, **__: object) -> Any:
         raise UnforeseenError(method)
 
-    owner, _, name = METHODS[method].rpartition(".")
-    if METHODS[method] == "_info":
-        monkeypatch.setattr(server.servicer, "_info", fail)
-    else:
-        monkeypatch.setattr(getattr(servicer_module, owner) if owner else servicer_module, name, fail)
+    monkeypatch.setattr(f"topicpolicies_server.rpc.{METHODS[method]}", fail)
     path = f"/{SERVICE}/{method}"
     refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")

@@ -29,9 +29,12 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
+from topicpolicies_server.rpc import reads
+from topicpolicies_server.rpc.batches import batch_update_policies
 from topicpolicies_server.rpc.calls import Call, Calls
 from topicpolicies_server.rpc.requests import ChangeMessage
 from topicpolicies_server.rpc.servicer import Servicer
+from topicpolicies_server.rpc.watching.policy_part import watch_policies
 
 from .calls import BROKEN, Refused, call_of, refused
 from .faults import SimulatedFaults
@@ -151,7 +154,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self.registry, self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), grants=Grants(None))
+        self._servicer = Servicer(self.registry, self._limits, Calls(self._limits), grants=Grants(None))
         if self._guards:
             self._guard = Told(self.registry, *self._guards)
             self._guard.start()
@@ -297,18 +300,18 @@ class Sidecar:
         """GetPolicy of one document: returns its version and the document."""
         scope = policies_pb2.Scope.ValueType(key.scope)
         message = service_pb2.GetPolicyRequest(topic=key.topic, scope=scope, at_least_version=at_least)
-        answer = await self._call(lambda: self._servicer.get_policy(message, call_of()))
+        answer = await self._call(lambda: reads.get_policy(self._servicer, message, call_of()))
         document = policies_pb2.PolicyDocument.FromString(answer)
         return document.version, flat(document.policies) if document.HasField("policies") else None
 
     async def batch(self, message: service_pb2.BatchUpdatePoliciesRequest) -> service_pb2.BatchUpdatePoliciesResponse:
         """BatchUpdatePolicies."""
-        answer = await self._call(lambda: self._servicer.batch_update_policies(message, call_of()))
+        answer = await self._call(lambda: batch_update_policies(self._servicer, message, call_of()))
         return service_pb2.BatchUpdatePoliciesResponse.FromString(answer)
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda call: self._servicer.watch_policies(message, call), buffer)
+        return Stream(self, lambda call: watch_policies(self._servicer, message, call), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """Makes one call, which ends with the process at the latest."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from topicpolicies.v1 import service_pb2
 
@@ -21,20 +20,28 @@ from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.reasons import ViolationReason
 from ..logs.change_log import NotLeader
+from ..namespaces.updates import Updates
 from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import Call
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to
-
-if TYPE_CHECKING:
-    from ..namespaces.updates import Updates
-    from .servicer import Servicer
+from .servicer import Servicer
 
 MOST_CHANGES = 1_000
 TURN_SECONDS = 0.005
 """Seconds for which a batch reads changes before it yields to the event loop: reading one large change takes tens of milliseconds."""
 _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
+
+
+async def batch_update_policies(servicer: Servicer, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
+    """Serves BatchUpdatePolicies."""
+    batch = ChangeBatch(message.changes, call, servicer)
+    call.end_batch = batch.end
+    try:
+        return await batch.run()
+    finally:
+        call.end_batch = None
 
 
 class ChangeBatch:

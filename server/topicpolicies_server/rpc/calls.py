@@ -23,7 +23,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
@@ -110,17 +110,15 @@ class Call:
     """Since when, by the event loop's clock, an answer waits for the peer to take it; None: none waits."""
     _ending: PolicyError | None = None
 
-    def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
+    def __init__(self, method: str, context: Any) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
         ``method`` is a name such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
-        ``endless``: whether the call does not end by itself when the server stops.
         """
         self.context = context
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
         """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
         self.method = method
-        self.endless = endless
         self.started = perf_counter()
         """When the call arrived, by ``time.perf_counter``."""
         self._task = asyncio.current_task()
@@ -130,13 +128,10 @@ class Call:
 
         Raises:
             PolicyError: what ``end`` was given meanwhile.
-            asyncio.CancelledError: the peer has gone.
+            asyncio.CancelledError, grpc.aio.InternalError: the peer has gone.
         """
         self.unread_since = time.monotonic()  # the clock of event loops
-        try:
-            await self.context.write(answer)
-        except grpc.aio.InternalError:
-            raise self._gone() from None
+        await self.context.write(answer)
         self.unread_since = None
         if self._ending is not None:
             raise self._ending
@@ -200,9 +195,8 @@ class Call:
         """
         error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
         self.error = _without_frames(error)
-        message, details = errors.fitting(error)
         try:
-            await self.abort(errors.code(error), message, errors.trailing_metadata(error, details))
+            await self.abort(*errors.trailer(error))
         except grpc.aio.AbortError as sent:
             _without_frames(sent)
 
@@ -230,6 +224,8 @@ class Call:
             await self.refuse(error)
         elif isinstance(error, grpc.aio.AbortError):
             _without_frames(error)
+        elif isinstance(error, grpc.aio.InternalError):  # a write failed
+            raise self._gone() from None
         elif isinstance(error, Exception):
             errors.log_failure(self.method, error)
             await self.refuse(errors.internal())
@@ -256,13 +252,6 @@ class Call:
         return asyncio.CancelledError()
 
 
-class Observer(Protocol):
-    """Is notified of calls, on the event loop."""
-
-    def ended(self, call: Call) -> None:
-        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Must return at once, and not raise."""
-
-
 class Calls:
     """The calls in progress of one server. It belongs to one event loop."""
 
@@ -275,7 +264,8 @@ class Calls:
         self.quotas: Quotas | None = Quotas(limits) if Quotas.limit(limits) else None
         """What each principal uses; None: there are no limits for principals."""
         self.began: Callable[[Call], None] | None = None
-        self.observers: Sequence[Observer] = ()
+        self.observers: Sequence[Callable[[Call], None]] = ()
+        """Called with each call that has ended: its ``error``, ``code`` and ``given_up`` say how. They return at once, and do not raise."""
         self.on_deadline: Callable[[Call], None] = lambda _: None
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
@@ -288,10 +278,6 @@ class Calls:
     def __iter__(self) -> Iterator[Call]:
         return iter(list(self._calls))
 
-    def methods(self) -> list[str]:
-        """Returns the method of each call in progress, so one method any number of times. Safe to call from any thread."""
-        return [call.method for call in self]
-
     def unread_seconds(self) -> float:
         """Returns the longest time, in seconds, for which any peer has left a message unread; 0: none is unread. Safe from any thread."""
         now = time.monotonic()
@@ -301,14 +287,14 @@ class Calls:
         """Returns the handler of a service for a gRPC server.
 
         ``methods``: by name; each returns, or writes, serialized answers, and takes its request decoded, or a stream of requests undecoded.
-        ``ours``: whether calls have the method's name alone, and end by themselves when the server stops.
+        ``ours``: whether it is a service of ours, whose calls have the method's name alone.
         """
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for name, method in methods.items():
             described = service.methods_by_name[name]
             parse = None if described.client_streaming else GetMessageClass(described.input_type).FromString
             full = name if ours else f"{service.full_name}/{name}"
-            handle = self.handler(full, parse, method, stream=described.server_streaming, endless=not ours)
+            handle = self.handler(full, parse, method, stream=described.server_streaming)
             if described.client_streaming:
                 handlers[name] = grpc.stream_stream_rpc_method_handler(handle)
             elif described.server_streaming:
@@ -317,15 +303,15 @@ class Calls:
                 handlers[name] = grpc.unary_unary_rpc_method_handler(handle)
         return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
-    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
+    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool) -> Handler:
         """Wraps a method for gRPC.
 
         ``parse`` is None if the method takes a stream of requests, undecoded. ``stream``: whether it writes its answers, and its calls may
-        stay open; ``name`` and ``endless`` are as in ``Call``.
+        stay open; ``name``: as in ``Call``.
         """
 
         async def handle(request: Any, context: Any) -> Any:
-            call, timer = Call(name, context, endless=endless), None
+            call, timer = Call(name, context), None
             if self.began is not None:
                 self.began(call)
             try:
@@ -359,8 +345,8 @@ class Calls:
                     timer.cancel()
                 if self.quotas is not None and call.usage is not None:
                     self.quotas.release(call.usage, name)
-                for observer in self.observers:
-                    observer.ended(call)
+                for ended in self.observers:
+                    ended(call)
                 call.results = ()  # their requests refer to the batch, and so to the call
 
         return handle
@@ -396,24 +382,16 @@ class Calls:
             refused = self._refused
             await asyncio.sleep(_QUIET_SECONDS)
 
-    async def drained(self, seconds: float) -> None:
-        """Returns when only endless calls, and calls whose peers do not read, are in progress, or after so many seconds."""
-
-        def unread(call: Call) -> bool:
-            return call.unread_since is not None and time.monotonic() > call.unread_since + LAST_SECONDS
-
-        await self._until(seconds, lambda: all(call.endless or unread(call) for call in self._calls))
-
-    async def end_all(self) -> None:
-        """Ends every call in progress; returns when each has sent its status, or after a while."""
-        for call in self:
-            call.end(stopping())
-        await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
-
-    async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Returns when a condition on the calls in progress holds, or after so many seconds."""
         over = time.monotonic() + seconds
         while not holds() and time.monotonic() < over:  # noqa: ASYNC110 (a stop waits once; no call pays for it)
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def drained(self) -> bool:
+        """Returns whether only calls of libraries' services, and calls whose peers do not read, are in progress."""
+        unread = time.monotonic() - LAST_SECONDS
+        return all("/" in call.method or (call.unread_since is not None and call.unread_since < unread) for call in self._calls)
 
 
 def _without_frames(error: _Error) -> _Error:

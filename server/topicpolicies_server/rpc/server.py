@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Caller
 from ..access.grants import Grants, open_roles
@@ -35,13 +35,17 @@ from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import Readiness
+from . import histories, reads
 from .access_log import AccessLog
+from .batches import batch_update_policies
 from .calls import LAST_SECONDS, Call, Calls, Method
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
 from .quotas import WATCHES
-from .servicer import HISTORY, POLICIES, Servicer
+from .servicer import Servicer
+from .watching.history_part import watch_history
+from .watching.policy_part import watch_policies
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
+POLICIES = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
+HISTORY = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"]
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 
@@ -105,7 +111,6 @@ class Server:
         self.servicer = servicer = Servicer(
             registry,
             limits,
-            lambda: info(config, cluster),
             calls,
             grants=Grants(roles, show_secrets=config.show_secrets),
             cluster=cluster,
@@ -121,7 +126,7 @@ class Server:
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         health = HealthService(readiness, (POLICIES.full_name, HISTORY.full_name))
         of_health: dict[str, Method[Any]] = {"Check": health.check, "List": health.list, "Watch": health.watch}
-        server.add_generic_rpc_handlers((*servicer.handlers(), calls.serve(_HEALTH, of_health, ours=False)))
+        server.add_generic_rpc_handlers((*self.services(cluster), calls.serve(_HEALTH, of_health, ours=False)))
         if config.reflection:
             server.add_generic_rpc_handlers((_reflection(calls),))
         parts.push_async_callback(readiness.stop)
@@ -132,6 +137,30 @@ class Server:
         self.address = str(bind(server, config.listen, credentials))
         await server.start()
         self.reloader.start()
+
+    def services(self, cluster: Cluster | None = None) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Returns the handlers of both services for a gRPC server. ``cluster``: knows the cluster; None: it is not known."""
+        servicer, marked = self.servicer, self.servicer.marked
+
+        async def get_server_info(_message: service_pb2.GetServerInfoRequest, _call: Call) -> bytes:
+            return info(self.config, cluster).SerializeToString()
+
+        policies: dict[str, Method[Any]] = {
+            "UpdatePolicy": servicer.change,
+            "BatchUpdatePolicies": partial(batch_update_policies, servicer),
+            "DeletePolicy": servicer.change,
+            "GetPolicy": marked(partial(reads.get_policy, servicer)),
+            "GetEffectivePolicy": marked(partial(reads.get_effective_policy, servicer)),
+            "GetServerInfo": marked(get_server_info),
+            "ListPolicies": marked(partial(reads.list_policies, servicer)),
+            "WatchPolicies": partial(watch_policies, servicer),
+        }
+        of_history: dict[str, Method[Any]] = {
+            "ListHistory": marked(partial(histories.list_history, servicer)),
+            "GetPolicyAsOf": marked(partial(histories.get_policy_as_of, servicer)),
+            "WatchHistory": partial(watch_history, servicer),
+        }
+        return self.calls.serve(POLICIES, policies), self.calls.serve(HISTORY, of_history)
 
     async def stop(self) -> None:
         """Stops gracefully: refuses new calls, ends watches, finishes accepted changes, then closes the log."""
@@ -192,7 +221,7 @@ class Server:
             access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers = (access_log,)
+            calls.observers = (access_log.ended,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -236,8 +265,8 @@ class Server:
         """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
-        counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
-        calls.observers = (*calls.observers, counts)
+        counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, servicer.watches.records)
+        calls.observers = (*calls.observers, counts.ended)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
             from .tracing import Exporter, Tracing  # noqa: PLC0415 - OpenTelemetry is an extra
@@ -245,7 +274,7 @@ class Server:
             exporter = Exporter(self.config.telemetry)
             tracing = Tracing(exporter, self.config.telemetry.trace_ratio)
             calls.began = tracing.began
-            calls.observers = (*calls.observers, tracing)
+            calls.observers = (*calls.observers, tracing.ended)
             self._sources.spans_lost = lambda: exporter.lost
             parts.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
@@ -301,11 +330,13 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     await calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:
-        await calls.drained(seconds)
+        await calls.until(calls.drained, seconds)
         servicer.end_changes()
-        await calls.drained(LAST_SECONDS)
+        await calls.until(calls.drained, LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
-        await calls.end_all()
+        for call in calls:
+            call.end(stopping())
+        await calls.until(lambda: not len(calls), LAST_SECONDS + _MOMENT_SECONDS)
         await asyncio.wait({closed}, timeout=LAST_SECONDS)  # gRPC sends answers after their methods have returned
     finally:
         await server.stop(None)

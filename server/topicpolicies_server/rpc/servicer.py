@@ -1,4 +1,4 @@
-"""``TopicPoliciesService`` and ``PolicyHistoryService``: validates each request, calls its namespace, and serializes the answer.
+"""What the methods of ``TopicPoliciesService`` and ``PolicyHistoryService`` have in common, and those that change one document, or watch.
 
 Every method that concerns a namespace follows the same order: read and validate the request, check what the caller may do in the namespace,
 gather the cluster facts that the rules need, then call the namespace. So a caller without the permission learns nothing of a namespace, not
@@ -10,12 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
-
-import grpc
-
-from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Granted, Permission
 from ..access.grants import Grants
@@ -25,36 +20,28 @@ from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request
 from ..core.changes.constraints import Constraint
 from ..core.errors import Kind, PolicyError, stopping
-from ..core.policies.events import ABSENT
 from ..core.reasons import Reason
 from ..logs.change_log import NotLeader
 from ..namespaces.namespace import Phase
 from ..namespaces.progress import not_reached
 from ..namespaces.registry import Registry
-from . import answers, histories, reads, requests
-from .batches import ChangeBatch
+from . import answers, requests
 from .calls import CHANGES, Call, Calls, Method
 from .forwarding import Forwarding
 from .requests import ChangeMessage
-from .watching.history_part import HistoryPart
-from .watching.policy_part import PolicyPart
-from .watching.requests import read_history_watch, read_watch
 from .watching.stream import WatchStreams
 
-POLICIES = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
-HISTORY = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"]
 UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
 """The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 
 
 class Servicer:
-    """The methods of both services. They take decoded requests and return, or write, serialized answers."""
+    """Serves the methods of both services, which take decoded requests and return, or write, serialized answers."""
 
     def __init__(
         self,
         registry: Registry,
         limits: Limits,
-        info: Callable[[], service_pb2.ServerInfo],
         calls: Calls,
         *,
         grants: Grants,
@@ -63,51 +50,32 @@ class Servicer:
     ) -> None:
         """Serves the namespaces of a registry.
 
-        ``info`` returns the answer to GetServerInfo. ``cluster`` is None if nothing is known of it, ``forwarding`` if logs have no leaders.
+        ``cluster`` is None if nothing is known of it, ``forwarding`` if logs have no leaders.
         """
         self.grants = grants
         self.watches = WatchStreams(limits.max_watches, grants)
         self.registry = registry
         self._waiting = registry.common.activity.stages["waiting"]
         self._readiness = registry.common.readiness
-        self._limits = limits
+        self.limits = limits
         self.cluster = cluster
         self.forwarding = forwarding
-        self._info = info
         self.calls = calls
         calls.on_deadline = self._on_deadline
         self.constraints_of: Callable[[str], Sequence[Constraint]] | None = None
         """Returns what changes of a topic, by its full name, may make of it; None: anything."""
 
-    def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
-        """Returns the handlers of both services for a gRPC server."""
+    def marked(self, method: Method[bytes]) -> Method[bytes]:
+        """Returns a method whose answers say since when they can't be confirmed, if the log is out of reach (``UNCONFIRMED_KEY``)."""
 
-        def marked(method: Method[bytes]) -> Method[bytes]:
-            async def answer(message: Any, call: Call) -> bytes:
-                answered = await method(message, call)
-                if self._readiness.cut_off and not self.registry.common.context.sole_writer:
-                    since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - self._readiness.since)
-                    call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
-                return answered
+        async def answer(message: Any, call: Call) -> bytes:
+            answered = await method(message, call)
+            if self._readiness.cut_off and not self.registry.common.context.sole_writer:
+                since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - self._readiness.since)
+                call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
+            return answered
 
-            return answer
-
-        policies: dict[str, Method[Any]] = {
-            "UpdatePolicy": self.change,
-            "BatchUpdatePolicies": self.batch_update_policies,
-            "DeletePolicy": self.change,
-            "GetPolicy": marked(self.get_policy),
-            "GetEffectivePolicy": marked(self.get_effective_policy),
-            "GetServerInfo": marked(self.get_server_info),
-            "ListPolicies": marked(self.list_policies),
-            "WatchPolicies": self.watch_policies,
-        }
-        of_history: dict[str, Method[Any]] = {
-            "ListHistory": marked(self.list_history),
-            "GetPolicyAsOf": marked(self.get_policy_as_of),
-            "WatchHistory": self.watch_history,
-        }
-        return self.calls.serve(POLICIES, policies), self.calls.serve(HISTORY, of_history)
+        return answer
 
     def end_changes(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
@@ -181,85 +149,6 @@ class Servicer:
         """Gives a change the constraints that it must keep."""
         if self.constraints_of is not None and Permission.OVERRIDE not in granted:
             request.constraints = self.constraints_of(request.key.topic)
-
-    async def batch_update_policies(self, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
-        """Serves BatchUpdatePolicies."""
-        batch = ChangeBatch(message.changes, call, self)
-        call.end_batch = batch.end
-        try:
-            return await batch.run()
-        finally:
-            call.end_batch = None
-
-    async def get_policy(self, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
-        """Serves GetPolicy."""
-        call.target = message.topic
-        topic, key, at_least = reads.read_get(message)
-        granted = await call.permit(self.grants, topic.namespace, Permission.READ)
-        if self.cluster is not None and await self.cluster.disabled(topic.namespace, topic.full):
-            return answers.document(key, ABSENT, None, disabled=True)
-        call.at_least = at_least
-        return answers.present(key, await self.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
-
-    async def get_effective_policy(self, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
-        """Serves GetEffectivePolicy."""
-        call.target = message.topic
-        topic, at_least = reads.read_effective(message)
-        granted = await call.permit(self.grants, topic.namespace, Permission.READ)
-        return await reads.effective_policy(self.registry, self.cluster, topic, at_least, answers.wire_of(granted), call)
-
-    async def get_server_info(self, _message: service_pb2.GetServerInfoRequest, _: Call) -> bytes:
-        """Serves GetServerInfo."""
-        return self._info().SerializeToString()
-
-    async def list_policies(self, message: service_pb2.ListPoliciesRequest, call: Call) -> bytes:
-        """Serves ListPolicies."""
-        call.target = message.namespace
-        page = reads.read_list(message)
-        granted = await call.permit(self.grants, page.namespace, Permission.READ)
-        return await reads.policies_of(self.registry, self.cluster, page, answers.wire_of(granted))
-
-    async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
-        """Serves WatchPolicies."""
-        limits = self._limits
-        watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
-        call.target = next(iter((*message.namespaces, *message.topics)), "")
-        part_of = partial(PolicyPart, self.registry, self.cluster, watch)
-        await self.watches.run(call, watch.permissions, watch.topics, part_of, watch.bookmark_seconds)
-
-    async def list_history(self, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
-        """Serves ListHistory."""
-        call.target = message.topic or message.namespace
-        query = histories.read_query(message)
-        await call.permit(self.grants, query.namespace, Permission.HISTORY)
-        followed = await self._may_be_loaded(query.namespace, query.topic)
-        return await histories.list_history(self.registry, query, followed=followed)
-
-    async def get_policy_as_of(self, message: history_pb2.GetPolicyAsOfRequest, call: Call) -> bytes:
-        """Serves GetPolicyAsOf."""
-        call.target = message.topic
-        topic, key, at, version = histories.read_moment(message)
-        await call.permit(self.grants, topic.namespace, Permission.HISTORY)
-        followed = await self._may_be_loaded(topic.namespace, topic.full)
-        return await histories.past_document(self.registry, topic.namespace, key, at, version, followed=followed)
-
-    async def watch_history(self, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
-        """Serves WatchHistory."""
-        limits = self._limits
-        watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
-        histories.of(self.registry)
-        call.target = message.namespaces[0]
-        part_of = partial(HistoryPart, self.registry, watch)
-        await self.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
-
-    async def _may_be_loaded(self, namespace: str, topic: str) -> bool:
-        """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""
-        if self.cluster is None:
-            return True
-        try:
-            return not await self.cluster.disabled(namespace, topic)
-        except PolicyError:
-            return False
 
 
 def _within(reason: Reason, why: str, kind: Kind = Kind.UNAVAILABLE) -> PolicyError:

@@ -7,30 +7,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container
-from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from topicpolicies.v1 import history_pb2
 
-from ...core.errors import PolicyError
+from ...access import Permission
 from ...core.policies.documents import record
 from ...core.reading.tokens import Token
 from ...core.reasons import Reason
 from ...history import History
 from ...history.entries import Entry, Gap
 from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
-from ...namespaces.namespace import Namespace, Phase
+from ...namespaces.namespace import Namespace
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
 from ..answers import Wire, number
+from ..calls import Call
+from ..servicer import Servicer
 from .part import Part
-from .requests import HistoryWatch
+from .requests import HistoryWatch, read_history_watch
 
 _STRETCH = 256
 _BOOKMARKS = 1_000
-_PAUSE_SECONDS = 0.1
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
+
+
+async def watch_history(servicer: Servicer, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
+    """Serves WatchHistory."""
+    limits = servicer.limits
+    watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
+    histories.of(servicer.registry)
+    call.target = message.namespaces[0]
+    part_of = partial(HistoryPart, servicer.registry, watch)
+    await servicer.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
 
 class HistoryPart(Part):
@@ -50,7 +61,7 @@ class HistoryPart(Part):
     # --- the task -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Copies until the namespace is closed, which ends as soon as it is used again.
+        """Copies until a step fails.
 
         Raises:
             PolicyError: the history can't be read, or the namespace can't be loaded.
@@ -60,7 +71,7 @@ class HistoryPart(Part):
         namespace.observe(self, self._phase_changed)
         history.listen(self.name, self._signalled.set)
         try:
-            await self._copy(namespace)
+            await self._copy(history, namespace)
         finally:
             self._idle = False
             history.unlisten(self.name, self._signalled.set)
@@ -71,25 +82,21 @@ class HistoryPart(Part):
         self._signalled.set()
         self._notify()
 
-    async def _copy(self, namespace: Namespace) -> None:
-        with suppress(PolicyError):
-            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
+    async def _copy(self, history: History, namespace: Namespace) -> None:
         place = resume_tokens.read_position(self._position)
         gaps: set[Gap] = set()
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
-        while namespace.phase is not Phase.CLOSED:
+        while True:
+            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
             self._signalled.clear()
-            ready, confirmed = namespace.phase is Phase.READY, namespace.complete_as_of_ms
-            if ready and namespace.hub is not None and namespace.hub.is_beyond(place):
+            confirmed, hub = namespace.complete_as_of_ms, namespace.hub
+            assert hub is not None, "it is ready"
+            if hub.is_beyond(place):
                 place = self._begin_anew("it is ahead of the log")
             try:
-                history = histories.of(self._registry)
                 stretch = await (self._divide(history, place) if self._every else history.stretch(self.name, place, _STRETCH))
             except UnknownLog as error:
-                if not ready:  # until the namespace is loaded, the identity of its log is not known
-                    await self._new_entries(namespace)
-                    continue
-                if namespace.hub is None or place.log != namespace.hub.token.log:
+                if place.log != hub.token.log:
                     place = self._begin_anew(str(error))
                     continue
                 stretch = Stretch([], place, more=False, whole=True)  # the history has recorded nothing of this log yet
@@ -99,27 +106,17 @@ class HistoryPart(Part):
             self._add_all(stretch, gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.token
-            if not stretch.more and ready:
+            if not stretch.more:
                 self._confirmed_ms = confirmed
                 if not self._synced:
                     self._synced = True
                     self._add(self._bookmark(self._position, synced=True))
             await self._all_taken()
             if not stretch.more:
-                await self._new_entries(namespace)
-
-    async def _new_entries(self, namespace: Namespace) -> None:
-        """Returns when there may be new entries, or the namespace is closed."""
-        if namespace.phase is not Phase.READY:
-            try:
-                await namespace.ready()
-            except PolicyError:
-                await asyncio.sleep(_PAUSE_SECONDS)  # the status of the namespace says why
-            return
-        self._idle = True
-        await self._signalled.wait()
-        self._idle = False
-        await asyncio.sleep(_GATHER_SECONDS)
+                self._idle = True
+                await self._signalled.wait()
+                self._idle = False
+                await asyncio.sleep(_GATHER_SECONDS)
 
     def _begin_anew(self, why: str) -> Token:
         self._position, self._synced = resume_tokens.write_position(0, BEGINNING), False

@@ -45,8 +45,8 @@ class Part(ABC):
         self._registry = registry
         self._notify = notify
         self._records: list[bytes] = []
-        self._taken: asyncio.Event | None = None
-        """Set when the waiting records are taken; None until ``_all_taken`` was called for the first time."""
+        self._taken = asyncio.Event()
+        """Set when the waiting records are taken."""
         self._namespace: Namespace | None = None
         self._synced = False
         """Whether SYNCED was sent, or waits, without a reset since."""
@@ -80,8 +80,8 @@ class Part(ABC):
         """Stops the task, and gives back what the part holds."""
         await self._task.stop()
 
-    def take(self, *, mark: bool = False) -> list[bytes]:
-        """Takes the next records; each element is one serialized record, or several joined. ``mark``: a bookmark is due behind them."""
+    def take(self) -> list[bytes]:
+        """Takes the next records; each element is one serialized record, or several joined."""
         self.more = False
         taken: list[bytes] = []
         if (status := self._status()) != self._sent_status:
@@ -92,12 +92,15 @@ class Part(ABC):
         if self.refusal is None:
             taken += self._records
             self._records.clear()
-            if self._taken is not None:
-                self._taken.set()
+            self._taken.set()
             taken += self._take_changes()
-            if mark and self._synced and self._follows() and (place := self._place()) is not None:
-                taken.append(self._bookmark(place, synced=False))
         return taken
+
+    def bookmark(self) -> bytes | None:
+        """Returns a bookmark for now; None: the client's copy is not known to be up to date, records wait, or there is no token."""
+        if self.refusal is not None or self._records or not self._synced or not self._follows() or (place := self._place()) is None:
+            return None
+        return self._bookmark(place, synced=False)
 
     def _take_changes(self) -> list[bytes]:
         """Takes what does not wait as records, and sets ``more``."""
@@ -144,7 +147,6 @@ class Part(ABC):
 
     async def _all_taken(self) -> None:
         """Returns when no records wait."""
-        self._taken = self._taken or asyncio.Event()
         while self._records:
             self._taken.clear()
             await self._taken.wait()

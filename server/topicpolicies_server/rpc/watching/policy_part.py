@@ -16,10 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from topicpolicies.v1 import service_pb2
 
+from ...access import Permission
 from ...cluster.cluster import Cluster, Disabled
 from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
@@ -31,15 +33,27 @@ from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
 from ..answers import Wire
+from ..calls import Call
 from ..resume_tokens import NOTHING_READ
+from ..servicer import Servicer
 from . import events
 from .part import Part, Status
-from .requests import Watch
+from .requests import Watch, read_watch
 
 TURN = 256
 """Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
 HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
 _STRETCH = 256
+
+
+async def watch_policies(servicer: Servicer, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
+    """Serves WatchPolicies."""
+    limits = servicer.limits
+    watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
+    call.target = next(iter((*message.namespaces, *message.topics)), "")
+    needed = (Permission.WATCH, Permission.HISTORY) if watch.mode is Mode.EVERY else (Permission.WATCH,)
+    part_of = partial(PolicyPart, servicer.registry, servicer.cluster, watch)
+    await servicer.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
 
 
 class PolicyPart(Part):
@@ -60,8 +74,6 @@ class PolicyPart(Part):
         self._watcher: Watcher | None = None
         self._replaced = False
         """Whether the watcher ended because the namespace has another log now."""
-        self._left_out = ""
-        """Names the topics that the watcher leaves out (``Disabled.digest``)."""
         self._resume_from = watch.resume.get(name)
         """Where the part goes on while it has no watcher; None: from the beginning."""
         self._counts = self._resume_from is not None
@@ -101,8 +113,7 @@ class PolicyPart(Part):
         topics = self._selection.topics
         if self._cluster is not None:
             self._disabled = await self._cluster.disabled_of(self.name, topics)
-        disabled, self._left_out = self._disabled, self._disabled.digest
-        if disabled.all_of(topics):
+        if self._disabled.all_of(topics):
             self._failure = None
             await self._rest()
             return
@@ -110,19 +121,19 @@ class PolicyPart(Part):
         self._notify()
         await namespace.ready()
         self._failure = None
-        if self._resume_from is not None and self._resume_from.left_out != self._left_out:
+        if self._resume_from is not None and self._resume_from.left_out != self._disabled.digest:
             self._reset_switched()
         watcher = await self._watcher_of(namespace)
         self._watcher, self._replaced, self._taken_ms = watcher, False, namespace.complete_as_of_ms
         self._begin_anew.clear()
         self._notify()
         try:
-            await self._ended()
+            switched = await self._ended()
         finally:
             self._leave()
         if self._replaced:
             self._reset(Reason.LOG_REPLACED, f"The change log of {self.name} was replaced by another one.")
-        elif self._disabled != disabled:
+        elif switched:
             self._reset_switched()
         elif self._resume_from is None:
             anew = f"The watch of {self.name} can't go on from where it stood: its log was read again, or corrected."
@@ -144,8 +155,7 @@ class PolicyPart(Part):
             self._synced, self._resume_from = True, NOTHING_READ
             self._add_event(self._bookmark(resume_tokens.write(NOTHING_READ), synced=True))
             self._begin_anew.clear()
-            while self._disabled.all_of(self._selection.topics):
-                await self._ended()
+            await self._ended()
         finally:
             self._rests = False
         self._reset_switched()
@@ -159,7 +169,7 @@ class PolicyPart(Part):
                 assert self._resume_from is not None, "a snapshot is always to be had"
                 gone, why = error.older and self._watch.mode is Mode.EVERY, str(error)
                 if gone and self._registry.common.history is not None:
-                    why = await self._recall(self._resume_from._replace(left_out=self._left_out))
+                    why = await self._recall(self._resume_from._replace(left_out=self._disabled.digest))
                 if why:
                     reason = Reason.EVENTS_GONE if gone else Reason.TOKEN_OUT_OF_RANGE
                     self._reset(reason, f"The watch of {self.name} can't continue from its token: {why}.")
@@ -197,20 +207,22 @@ class PolicyPart(Part):
             change = histories.change_message(entry, with_before=self._watch.include_previous)
             self._add_event(events.resumable(events.change_of(self.name, change), piece.token))
 
-    async def _ended(self) -> None:
-        """Returns when the watcher can't go on, or topics were disabled or enabled. Pulsar notifies nobody of that, so it is polled."""
-        cluster, before = self._cluster, self._disabled
+    async def _ended(self) -> bool:
+        """Returns when the watcher can't go on, or topics were disabled or enabled: whether they were. Pulsar notifies nobody of that."""
+        cluster = self._cluster
         if cluster is None:
             await self._begin_anew.wait()
-            return
+            return False
         cluster.polled += 1
         try:
-            while not self._begin_anew.is_set() and self._disabled == before:
+            while not self._begin_anew.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(cluster.poll_seconds):
                         await self._begin_anew.wait()
                 with contextlib.suppress(PolicyError):
-                    self._disabled = await cluster.disabled_of(self.name, self._selection.topics, stale=True)
+                    if await cluster.disabled_of(self.name, self._selection.topics, stale=True) != self._disabled:
+                        return True
+            return False
         finally:
             cluster.polled -= 1
 
@@ -281,7 +293,7 @@ class PolicyPart(Part):
 
     def _marked(self, token: Token | None) -> Token | None:
         """Returns a token of the watcher with the topics that are left out."""
-        return token._replace(left_out=self._left_out) if token is not None and self._left_out else token
+        return token._replace(left_out=self._disabled.digest) if token is not None and self._disabled else token
 
     def _complete_as_of_ms(self) -> int:
         """Returns as of when every change was taken. It does not advance while changes wait to be taken."""

@@ -108,7 +108,7 @@ class WatchStream:
         mark, self._bookmark_due = self._bookmark_due, False
         for number, part in enumerate(signalled, 1):
             wire = part.wire
-            for piece in part.take(mark=mark):
+            for piece in part.take():
                 if self._size + len(piece) > MESSAGE_BYTES:
                     await self._send()
                     if part.refusal is not None or part.wire is not wire:
@@ -116,6 +116,12 @@ class WatchStream:
                         raise part.refusal or _unknown(problem)
                 self._pieces.append(piece)
                 self._size += len(piece)
+            if mark and (bookmark := part.bookmark()) is not None:
+                if self._size + len(bookmark) > MESSAGE_BYTES:
+                    await self._send()
+                    bookmark = part.bookmark() or b""  # it says how old the copy is at the moment
+                self._pieces.append(bookmark)
+                self._size += len(bookmark)
             if part.more:
                 self._signalled[part] = None
             if not number % TURN:
