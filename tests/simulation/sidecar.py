@@ -20,7 +20,6 @@ from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies_server.access.grants import Grants
 from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.errors import stopping
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.reading.view import CellsInUse
@@ -129,8 +128,6 @@ class Sidecar:
         self._awake = asyncio.Event()
         self._awake.set()
         self._guard: Guard | None = None
-        self.watches: dict[Call, None] = {}
-        """The calls of the watches that are open."""
         self._calls: dict[asyncio.Task[Any], None] = {}
         self._starts = 0
 
@@ -261,8 +258,7 @@ class Sidecar:
     async def stop(self) -> None:
         """Stops gracefully: finishes the calls that it accepted, as far as there is time."""
         self.running = False
-        for watch in list(self.watches):
-            watch.end(stopping())
+        self._servicer.watches.stop()
         if self._calls:
             await asyncio.wait(list(self._calls), timeout=self._limits.drain_seconds)
         self._down.set_result(None)
@@ -390,17 +386,11 @@ class Stream:
             await sidecar.until_awake()
             await self._answers.put(answer)
 
-        call = call_of(write=write)
-        sidecar.watches[call] = None
         try:
-            await method(call)
+            await method(call_of(write=write))
             await self._answers.put(None)
-        except asyncio.CancelledError:
-            await self._answers.put(refused(call.why_cancelled()).failure)
         except Exception as error:  # noqa: BLE001 (as the server does)
             await self._answers.put(refused(error).failure)
-        finally:
-            del sidecar.watches[call]
 
 
 def _leave(task: asyncio.Task[Any]) -> None:

@@ -219,7 +219,7 @@ class Call:
             asyncio.CancelledError: no status can be sent: the peer has gone or does not read, or gRPC is sending one.
         """
         if isinstance(error, asyncio.CancelledError):
-            error = self.why_cancelled()
+            error = self._why_cancelled()
         if isinstance(error, PolicyError):
             await self.refuse(error)
         elif isinstance(error, grpc.aio.AbortError):
@@ -232,12 +232,7 @@ class Call:
         else:
             raise error
 
-    def why_cancelled(self) -> PolicyError:
-        """Returns the error to end the call with after a ``CancelledError``.
-
-        Raises:
-            asyncio.CancelledError: as ``fail``.
-        """
+    def _why_cancelled(self) -> PolicyError:
         assert self._task is not None, "a call has a task"
         if not self.given_up and not self.code:
             if not self._task.cancelling():

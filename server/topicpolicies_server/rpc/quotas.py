@@ -26,7 +26,7 @@ _LONGEST_WAIT = 1.0
 _RETRY_SECONDS = 1.0
 """The time of a retry after a refusal because of calls in progress, whose ends are not known."""
 _SINGLE_CHANGES = ("UpdatePolicy", "DeletePolicy")
-WATCHES = ("WatchPolicies", "WatchHistory")
+_WATCHES = ("WatchPolicies", "WatchHistory")
 _FREE = "grpc.health.v1.Health/Check"
 
 
@@ -85,7 +85,7 @@ class Quotas:
             return None, 0.0
         limits, now = self._limits, time.monotonic()
         usage = self._usage(who, now)
-        watch = method in WATCHES
+        watch = method in _WATCHES
         if (most := limits.max_calls_per_principal) and usage.calls >= most:
             raise _refused("max_calls_per_principal", most, "calls of yours are in progress, which is the limit", _RETRY_SECONDS)
         if watch and (most := limits.max_watches_per_principal) and usage.watches >= most:
@@ -98,7 +98,7 @@ class Quotas:
     def release(self, usage: Usage, method: str) -> None:
         """Gives back what a call that has ended was charged."""
         usage.calls -= 1
-        usage.watches -= method in WATCHES
+        usage.watches -= method in _WATCHES
 
     def _usage(self, who: Hashable, now: float) -> Usage:
         usage = self._known.get(who)

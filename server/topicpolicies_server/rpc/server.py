@@ -42,7 +42,6 @@ from .calls import LAST_SECONDS, Call, Calls, Method
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
-from .quotas import WATCHES
 from .servicer import Servicer
 from .watching.history_part import watch_history
 from .watching.policy_part import watch_policies
@@ -163,7 +162,7 @@ class Server:
         return self.calls.serve(POLICIES, policies), self.calls.serve(HISTORY, of_history)
 
     async def stop(self) -> None:
-        """Stops gracefully: refuses new calls, ends watches, finishes accepted changes, then closes the log."""
+        """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log."""
         self.readiness.drained()
         await self._parts.aclose()
 
@@ -317,16 +316,14 @@ _MOMENT_SECONDS = 0.1
 async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
     """Ends all calls of a server, and stops the server, in this order.
 
-    1. Watches end. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
+    1. Watches end, each with a bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
     2. Calls in progress have ``seconds`` to finish. A peer that does not read is not waited for.
     3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, else with OUTCOME_UNKNOWN.
     4. All other calls are ended with SHUTTING_DOWN.
     5. The peers of the calls that are left do not read: their connections are closed.
     """
     calls = servicer.calls
-    for call in calls:
-        if call.method in WATCHES:
-            call.end(stopping())
+    servicer.watches.stop()
     await calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from ...access import Granted, Permission
 from ...access.grants import Grants, known
-from ...core.errors import Kind, PolicyError, too_much
+from ...core.errors import Kind, PolicyError, stopping, too_much
 from ...core.reasons import Reason
 from ...tasks import RestartedTask, TaskSet
 from .. import errors
@@ -53,6 +53,7 @@ class WatchStream:
         """The parts that have signalled since they were last taken from, in the order of their signals."""
         self._notified = asyncio.Event()
         self._bookmark_due = False
+        self._stops = False
         self._pieces: list[bytes] = []
         """The message that is being composed."""
         self._size = 0
@@ -61,7 +62,7 @@ class WatchStream:
         """Writes serialized messages without end. ``granted``: what the caller is granted in each of its namespaces.
 
         Raises:
-            PolicyError: what the call is ended with (``Call.end``); UNAVAILABLE, permissions changed while the client did not read.
+            PolicyError: UNAVAILABLE, the server stops, or permissions changed while the client did not read.
         """
         for number, (name, permissions) in enumerate(granted, 1):
             self._begin(name, wire_of(permissions))
@@ -72,9 +73,12 @@ class WatchStream:
         try:
             while True:
                 if self._bookmark_due:
+                    timer.cancel()
                     timer = loop.call_later(self._interval, self._mark_all)
                 await self._take()
                 await self._send()
+                if self._stops and not self._bookmark_due:
+                    raise stopping()
                 if self._signalled:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
@@ -82,6 +86,11 @@ class WatchStream:
                 self._notified.clear()
         finally:
             timer.cancel()
+
+    def stop(self) -> None:
+        """Ends the stream with UNAVAILABLE, behind a bookmark of each part, because the server stops."""
+        self._stops = True
+        self._mark_all()
 
     def _begin(self, name: str, wire: Wire) -> None:
         def notify() -> None:
@@ -172,6 +181,7 @@ class WatchStreams:
         """The streams with their calls and the permissions that these need."""
         self._closing = TaskSet("watches")
         """The tasks in which ended streams release their watchers and namespaces."""
+        self._stops = False
         self._asked: set[Part] = set()
         """The parts for which an authority is being asked."""
         self._asking = TaskSet("the permissions of watches")
@@ -183,6 +193,12 @@ class WatchStreams:
     def records(self) -> list[int]:
         """Returns, for each stream, how many records wait in it. Safe to call from any thread."""
         return [sum(part.waiting for part in list(stream.parts)) for stream in list(self._open)]
+
+    def stop(self) -> None:
+        """Ends every stream with UNAVAILABLE, and new ones at once."""
+        self._stops = True
+        for stream in self._open:
+            stream.stop()
 
     async def closed(self) -> None:
         """Returns when every ended stream has released its watchers and namespaces."""
@@ -209,6 +225,8 @@ class WatchStreams:
             raise too_much("max_watches", self._most, problem)
         stream = WatchStream(call, part_of, bookmark_seconds)
         self._open[stream] = call, needed
+        if self._stops:
+            stream.stop()
         if self._grants.roles is not None:
             self._checking.start()
         try:
