@@ -256,7 +256,8 @@ class Calls:
         self._most_bytes = limits.max_message_bytes
         self.identify: Identify | None = None
         """Identifies callers; None: they are not authenticated."""
-        self.quotas: Quotas | None = Quotas(limits) if Quotas.limit(limits) else None
+        bounded = limits.max_calls_per_principal or limits.max_watches_per_principal or limits.max_changes_per_second_per_principal
+        self.quotas = Quotas(limits) if bounded else None
         """What each principal uses; None: there are no limits for principals."""
         self.began: Callable[[Call], None] | None = None
         self.observers: Sequence[Callable[[Call], None]] = ()

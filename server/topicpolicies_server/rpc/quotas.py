@@ -68,11 +68,6 @@ class Quotas:
         self._known: OrderedDict[Hashable, Usage] = OrderedDict()
         """By principal; the one that was seen longest ago comes first."""
 
-    @staticmethod
-    def limit(limits: Limits) -> bool:
-        """Returns whether there is any limit for principals."""
-        return bool(limits.max_calls_per_principal or limits.max_watches_per_principal or limits.max_changes_per_second_per_principal)
-
     def charge(self, who: Hashable, method: str, left: float | None) -> tuple[Usage | None, float]:
         """Charges a call to its principal, until ``release``. ``left``: seconds until the caller's deadline; None: there is none.
 

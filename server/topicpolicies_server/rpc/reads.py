@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -19,13 +19,13 @@ from ..access import Permission
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents, resolution
+from ..core.policies.documents import record
 from ..core.policies.events import ABSENT
 from ..core.reading.cell import Head
 from ..core.reasons import Reason, ViolationReason
-from . import answers
+from . import answers, resume_tokens
 from .calls import Call
 from .problems import MOST_TOKEN, Problems, read_scope, read_scopes, read_topic
-from .resume_tokens import NOTHING_READ
 from .servicer import Servicer
 
 _PAGE_BYTES = 1 << 20
@@ -104,10 +104,15 @@ async def list_policies(servicer: Servicer, message: service_pb2.ListPoliciesReq
     problems.check()
     wire = answers.wire_of(await call.permit(servicer.grants, namespace, Permission.READ))
     if servicer.cluster is not None and await servicer.cluster.disabled(namespace):
-        return answers.list_answer([], "", NOTHING_READ if after is None else None, wire)
-    heads, more, token = await servicer.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
-    next_page = page_token(listing, f"{int(heads[-1].key.scope)}{heads[-1].key.topic}") if more else ""
-    return answers.list_answer(heads, next_page, token if after is None else None, wire)
+        heads, more, token = list[Head](), False, resume_tokens.NOTHING_READ
+    else:
+        heads, more, token = await servicer.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
+    rest = service_pb2.ListPoliciesResponse()
+    if more:
+        rest.next_page_token = page_token(listing, f"{int(heads[-1].key.scope)}{heads[-1].key.topic}")
+    if after is None:
+        rest.resume_token = resume_tokens.write(token)
+    return b"".join(record(_DOCUMENTS, answers.present(head.key, head, wire)) for head in heads) + rest.SerializeToString()
 
 
 def page_token(listing: object, place: str) -> str:
@@ -144,3 +149,6 @@ def _key(place: str) -> PolicyKey:
 
 def _policies(head: Head | None) -> TopicPolicies | None:
     return documents.join(head.document) if head is not None and head.document is not None else None
+
+
+_DOCUMENTS: Final = answers.number(service_pb2.ListPoliciesResponse, "documents")
