@@ -10,6 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import grpc
@@ -35,9 +36,9 @@ from topicpolicies_server.config import (
     ServerConfig,
     parse_address,
 )
+from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.access_log import AccessLog
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import Servicer
 
 from .conftest import TOPIC, refused
 
@@ -58,8 +59,9 @@ class Recording:
     @property
     def log(self) -> AccessLog:
         """The record."""
-        (found,) = (each for each in self.server.calls.observers if isinstance(each, AccessLog))
-        return found
+        (ended,) = self.server.calls.observers
+        assert isinstance(ended, MethodType) and isinstance(ended.__self__, AccessLog)
+        return ended.__self__
 
     async def lines(self) -> list[dict[str, Any]]:
         """Stops the server, and returns all lines of the record."""
@@ -149,7 +151,7 @@ async def test_reads_are_recorded_if_the_configuration_says_so(recording: Record
 async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded_with_its_topic(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Servicer, "_change_here", lambda *_: asyncio.sleep(PATIENCE))
+    monkeypatch.setattr(Registry, "get", lambda *_: SimpleNamespace(update=lambda _: asyncio.sleep(PATIENCE)))
     refusal = await refused(client.UpdatePolicy(update(1), timeout=0.3))
     assert refusal.code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # the client's deadline, or the server's error
     (line,) = await recording.lines()

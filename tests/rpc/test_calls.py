@@ -60,7 +60,7 @@ class Identifying:
 def identifying(server: Server) -> Identifying:
     """Returns what identifies the server's callers, and observes its calls."""
     identifying = Identifying()
-    server.calls.identify, server.calls.began, server.calls.observers = identifying.identify, identifying.began, (identifying,)
+    server.calls.identify, server.calls.began, server.calls.observers = identifying.identify, identifying.began, (identifying.ended,)
     return identifying
 
 

@@ -3,75 +3,103 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from pathlib import Path
 
+import grpc
 import pytest
 
-from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.rpc import calls
+from tests.access.signing import SECRET, token
+from tests.stubs import AsyncStub
+from topicpolicies.v1 import service_pb2
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.access.caller import expired
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
+from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.calls import LAST_SECONDS, Call
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal
+from .watching import WatchReader
 
 PATIENCE = 20.0
+SOON = 1.5
 """Seconds for which tokens are valid here: their expiry is checked to a fraction of a second."""
 
 
-class Peer:
-    """A watch whose credentials expire, and how it ends."""
+@pytest.fixture
+async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
+    """Yields a server that authenticates tokens."""
+    key = tmp_path / "secret.key"
+    key.write_bytes(SECRET)
+    authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=authentication,
+        authorization=AuthorizationConfig(allow_authenticated=True),
+    )
+    async with Server(config) as running:
+        yield running
 
-    def __init__(self, *, reads: bool = True) -> None:
-        self._reads = reads
-        self.ended_with: PolicyError | None = None
-        self.task = asyncio.create_task(self._run())
 
-    def invocation_metadata(self) -> tuple[()]:
-        """Returns no metadata."""
-        return ()
+def bearer(**claims: object) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token(**claims)}"),)  # type: ignore[arg-type]
 
-    async def write(self, _: object) -> None:
-        """Returns at once, or never."""
-        if not self._reads:
+
+def reason(error: grpc.aio.AioRpcError) -> str:
+    refusal = Refusal(error)
+    assert refusal.code is grpc.StatusCode.UNAUTHENTICATED
+    return str(refusal.info.reason)
+
+
+async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(server: Server, stub: AsyncStub) -> None:
+    expires_at = math.ceil(time.time() + SOON)
+    brief = WatchReader(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
+    long = WatchReader(stub, metadata=bearer(), topics=[TOPIC])
+    await brief.until_synced()
+    await long.until_synced()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await brief.rest()
+    assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
+    assert time.time() >= expires_at
+    update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
+    await stub.UpdatePolicy(update, metadata=bearer())
+    assert (await long.change()).document.policies.max_producer_per_topic == 1
+    long.cancel()
+
+
+async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_while() -> None:
+    class Context:
+        def invocation_metadata(self) -> tuple[()]:
+            """Returns no metadata."""
+            return ()
+
+        async def write(self, _: object) -> None:
+            """Never returns."""
             await asyncio.Event().wait()
 
-    async def _run(self) -> None:
-        call = Call("WatchPolicies", self)
-        call.caller = Caller("alice", Way.CERTIFICATE, expires_at=time.time() + 3600)
-        call.ends_with_credentials()
+    async def stream() -> None:
+        call = Call("WatchPolicies", Context())
+        asyncio.get_running_loop().call_later(0.1, call.end, expired())
         try:
-            while True:
-                await call.write(b"")
-                await asyncio.sleep(0.01)
-        except PolicyError as error:
-            self.ended_with = error
-        except asyncio.CancelledError:
-            self.ended_with = call.why_cancelled()
+            await call.write(b"")
+        except asyncio.CancelledError as error:
+            await call.fail(error)
 
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Returns a function that sets the system's clock forward."""
-    real = time.time
-    monkeypatch.setattr(calls, "_CLOCK_SECONDS", 0.02)
-    return lambda seconds: monkeypatch.setattr(time, "time", lambda: real() + seconds)
-
-
-async def test_a_stream_ends_if_the_clock_is_set_to_after_its_expiry(clock: Callable[[float], None]) -> None:
-    peer = Peer()
-    await asyncio.sleep(0.1)
-    assert not peer.task.done()
-    clock(3601)
-    async with asyncio.timeout(PATIENCE):
-        await peer.task
-    assert peer.ended_with is not None and peer.ended_with.message == "The client certificate has expired: call with a new one."
-
-
-async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_while(clock: Callable[[float], None]) -> None:
-    peer = Peer(reads=False)
-    await asyncio.sleep(0.1)
-    clock(3601)
     began = time.monotonic()
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(asyncio.CancelledError):
-            await peer.task
-    assert time.monotonic() >= began + LAST_SECONDS - 0.1
+            await asyncio.create_task(stream())
+    assert time.monotonic() >= began + LAST_SECONDS

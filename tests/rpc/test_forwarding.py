@@ -23,12 +23,12 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.rpc import errors, forwarding
+from topicpolicies_server.rpc.answers import BatchedChange
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.forwarding import FORWARDED_KEY, Forwarding
 
 REQUEST = messages.UpdatePolicyRequest(topic="persistent://acme/shop/orders", request_id="a" * 32)
 ANSWER = messages.ChangeResult(version="7", outcome=messages.CHANGE_OUTCOME_APPLIED)
-HERE = b"answered here"
 TRACE = ("traceparent", f"00-{'1' * 32}-{'2' * 16}-01")
 Answer = Callable[[bytes, Any], Awaitable[bytes]]
 
@@ -63,8 +63,7 @@ class Leader(grpc.GenericRpcHandler):
             if self.hangs:
                 await asyncio.sleep(60)
             if self.refusal is not None:
-                message, details = errors.fitting(self.refusal)
-                await context.abort(errors.code(self.refusal), message, errors.trailing_metadata(self.refusal, details))
+                await context.abort(*errors.trailer(self.refusal))
             if method == "BatchUpdatePolicies":
                 return messages.BatchUpdatePoliciesResponse(results=self.batch).SerializeToString()
             return ANSWER.SerializeToString()
@@ -96,6 +95,13 @@ def call_of(method: str = "UpdatePolicy", *metadata: tuple[str, str], left: floa
     return call
 
 
+def batched(index: int, request_id: str) -> BatchedChange:
+    """Returns a change of a batch that was read."""
+    topic = f"persistent://acme/shop/t{index}"
+    message = messages.PolicyChangeRequest(update=messages.UpdatePolicyRequest(topic=topic))
+    return BatchedChange(index, message, Request(PolicyKey(topic, Scope.LOCAL), None, request_id, ""), "acme/shop")
+
+
 def led_by(address: str) -> NotLeader:
     """Returns the error of a change that another sidecar makes."""
     return NotLeader("acme/shop", Leadership(False, address))
@@ -119,14 +125,9 @@ async def peers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forwarding]:
     await made.close()
 
 
-async def here() -> bytes:
-    """Answers a change that is tried again."""
-    return HERE
-
-
 async def test_a_leader_is_sent_the_request_for_the_caller(leader: Leader, peers: Forwarding) -> None:
     call = call_of("UpdatePolicy", TRACE, ("other", "x"), left=10.0)
-    assert await peers.change(call, REQUEST, led_by(leader.address), here) == ANSWER.SerializeToString()
+    assert await peers.change(call, REQUEST, led_by(leader.address)) == ANSWER.SerializeToString()
     ((method, request, metadata),) = leader.calls
     assert (method, messages.UpdatePolicyRequest.FromString(request)) == ("UpdatePolicy", REQUEST)
     wanted = {FORWARDED_KEY: "1", "authorization": "Bearer secret", "topicpolicies-original-principal": "ann"}
@@ -135,26 +136,26 @@ async def test_a_leader_is_sent_the_request_for_the_caller(leader: Leader, peers
     assert "other" not in metadata
     assert leader.left[0] < 1.7, "the change's own limit, and a second"
     assert call.outcome is not None and call.outcome.name == "APPLIED"
-    await peers.change(call_of(left=0.4), REQUEST, led_by(leader.address), here)
+    await peers.change(call_of(left=0.4), REQUEST, led_by(leader.address))
     assert leader.left[1] < 0.37, "the leader has to answer before the caller's deadline"
 
 
 async def test_a_forwarded_change_is_not_forwarded_again(leader: Leader, peers: Forwarding) -> None:
     with pytest.raises(NotLeader):
-        await peers.change(call_of("UpdatePolicy", (FORWARDED_KEY, "1")), REQUEST, led_by(leader.address), here)
+        await peers.change(call_of("UpdatePolicy", (FORWARDED_KEY, "1")), REQUEST, led_by(leader.address))
     assert not leader.calls
 
 
 async def test_a_leader_that_is_not_known_is_not_waited_for(peers: Forwarding) -> None:
     with pytest.raises(NotLeader):
-        await peers.change(call_of(), REQUEST, led_by(""), here)
+        await peers.change(call_of(), REQUEST, led_by(""))
 
 
 async def test_the_leaders_error_is_the_callers(leader: Leader, peers: Forwarding) -> None:
     leader.refusal = PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, "No.", metadata={"version": "9"}, retry_seconds=1.5)
     call = call_of()
     with pytest.raises(PolicyError) as refused:
-        await peers.change(call, REQUEST, led_by(leader.address), here)
+        await peers.change(call, REQUEST, led_by(leader.address))
     error = refused.value
     assert (error.kind, error.reason, error.message, error.metadata) == (Kind.ABORTED, Reason.PRECONDITION_FAILED, "No.", {"version": "9"})
     assert error.retry_seconds == 1.5
@@ -180,14 +181,11 @@ async def test_a_change_that_certainly_was_not_made_is_tried_here_again(
         await leader.server.stop(None)
     call = call_of()
     caplog.set_level(logging.WARNING)
-    assert await peers.change(call, REQUEST, led_by(leader.address), here) == HERE
+    assert await peers.change(call, REQUEST, led_by(leader.address)) is None
     assert not call.unsure
-
-    async def still() -> bytes:
-        raise led_by(leader.address)
-
+    call.started -= 1.0
     with pytest.raises(NotLeader) as refused:
-        await peers.change(call, REQUEST, led_by(leader.address), still)
+        await peers.change(call, REQUEST, led_by(leader.address))
     assert call.of_all_attempts(refused.value, REQUEST.request_id) is refused.value
     warned = refusal is not None and refusal.kind is not Kind.UNAVAILABLE
     assert len([each for each in caplog.records if "refuses the changes" in each.message]) == warned
@@ -196,11 +194,11 @@ async def test_a_change_that_certainly_was_not_made_is_tried_here_again(
 async def test_a_leader_that_comes_back_is_found_at_once(leader: Leader, peers: Forwarding) -> None:
     address = leader.address
     await leader.server.stop(None)
-    assert await peers.change(call_of(), REQUEST, led_by(address), here) == HERE
+    assert await peers.change(call_of(), REQUEST, led_by(address)) is None
     back = Leader()
     back.server.add_insecure_port(address)
     await back.server.start()
-    assert await peers.change(call_of(), REQUEST, led_by(address), here) == ANSWER.SerializeToString()
+    assert await peers.change(call_of(), REQUEST, led_by(address)) == ANSWER.SerializeToString()
     await back.server.stop(None)
 
 
@@ -209,21 +207,15 @@ async def test_a_change_that_may_have_been_made_is_tried_again_and_never_said_no
     leader: Leader, peers: Forwarding, *, broken: bool
 ) -> None:
     leader.hangs = True
-    call, tried = call_of(left=None if broken else 0.3), list[bool]()
-
-    async def again() -> bytes:
-        tried.append(call.unsure)
-        raise led_by(leader.address)
-
-    changing = asyncio.create_task(peers.change(call, REQUEST, led_by(leader.address), again))
+    call = call_of(left=None if broken else 0.3)
+    changing = asyncio.create_task(peers.change(call, REQUEST, led_by(leader.address)))
     await leader.came.wait()
     assert call.unsure, "if the call is ended now, its change may have been made"
     if broken:
         await leader.server.stop(None)
-    with pytest.raises(NotLeader) as refused:
-        await changing
-    assert tried and all(tried)
-    found = call.of_all_attempts(refused.value, REQUEST.request_id)
+    assert await changing is None
+    assert call.unsure
+    found = call.of_all_attempts(led_by(leader.address), REQUEST.request_id)
     assert (found.kind, found.reason) == (Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN)
     assert found.metadata == {"request_id": REQUEST.request_id}
 
@@ -232,33 +224,32 @@ async def test_a_batch_is_split_by_leader(leader: Leader, peers: Forwarding) -> 
     other = Leader()
     await other.server.start()
     ids = [f"{number:032x}" for number in range(5)]
-    changes = {
-        index: messages.PolicyChangeRequest(update=messages.UpdatePolicyRequest(topic=f"t{index}", request_id=request_id))
-        for index, request_id in enumerate(ids)
-    }
+    changes = [batched(index, request_id) for index, request_id in enumerate(ids)]
     done = [messages.ChangeResult(version=str(number)) for number in range(5)]
     busy = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED, "Later.")
     leader.batch = [messages.PolicyChangeResult(success=done[0]), messages.PolicyChangeResult(error=errors.status(led_by("elsewhere:1")))]
     other.batch = [messages.PolicyChangeResult(success=done[2]), messages.PolicyChangeResult(error=errors.status(busy))]
-    refused = {0: led_by(leader.address), 1: led_by(leader.address), 2: led_by(other.address), 4: led_by(other.address)}
+    led = {0: leader, 1: leader, 2: other, 4: other}
+    for index, each in led.items():
+        changes[index].answer = led_by(each.address)
     call = call_of("BatchUpdatePolicies")
-    found = await peers.batch(call, changes, refused)
-    failed = found.pop(4)
+    found = await peers.batch(call, [changes[index] for index in led])
+    failed = found.pop(changes[4])
     assert isinstance(failed, PolicyError) and failed.reason is Reason.LIMIT_REACHED
-    assert found == {0: done[0], 2: done[2]}, "1 can be tried again"
+    assert found == {changes[0]: done[0], changes[2]: done[2]}, "1 can be tried again"
     for each, sent in ((leader, [0, 1]), (other, [2, 4])):
-        assert list(messages.BatchUpdatePoliciesRequest.FromString(each.calls[0][1]).changes) == [changes[index] for index in sent]
+        assert list(messages.BatchUpdatePoliciesRequest.FromString(each.calls[0][1]).changes) == [changes[index].message for index in sent]
     await other.server.stop(None)
     async with asyncio.timeout(10):  # until the connection is known to be closed, the change may have been made
-        while await peers.batch(call, changes, {2: led_by(other.address)}):  # noqa: ASYNC110 (nothing signals it)
+        while await peers.batch(call, [changes[2]]):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.05)
     leader.hangs = True
     leader.came.clear()
-    batch = asyncio.create_task(peers.batch(call, changes, {0: led_by(leader.address)}))
+    batch = asyncio.create_task(peers.batch(call, [changes[0]]))
     await leader.came.wait()
     assert call.unsure, "if the call is ended now, its changes may have been made"
     await leader.server.stop(None)
-    unknown = (await batch)[0]
+    unknown = (await batch)[changes[0]]
     assert isinstance(unknown, PolicyError) and (unknown.reason, unknown.metadata) == (Reason.OUTCOME_UNKNOWN, {"request_id": ids[0]})
     assert not call.unsure
 
@@ -266,7 +257,7 @@ async def test_a_batch_is_split_by_leader(leader: Leader, peers: Forwarding) -> 
 async def test_a_principal_that_metadata_can_not_name_is_not_forwarded(leader: Leader, peers: Forwarding) -> None:
     call = call_of()
     call.caller = Caller("zoë", Way.TOKEN)
-    assert await peers.change(call, REQUEST, led_by(leader.address), here) == HERE
+    assert await peers.change(call, REQUEST, led_by(leader.address)) is None
     assert not leader.calls
 
 
@@ -285,7 +276,7 @@ async def test_a_leader_with_tls_knows_this_sidecar_by_its_certificate(tls: tupl
     leader = Leader(of_leader)
     await leader.server.start()
     peers = Forwarding(5.0, tls=own, trusted=None, token=str)
-    assert await peers.change(call_of(), REQUEST, led_by(leader.address), here) == ANSWER.SerializeToString()
+    assert await peers.change(call_of(), REQUEST, led_by(leader.address)) == ANSWER.SerializeToString()
     assert "authorization" not in leader.calls[0][2]
     await peers.close()
     await leader.server.stop(None)

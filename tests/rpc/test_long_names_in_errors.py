@@ -75,11 +75,11 @@ def test_every_status_has_room_in_the_metadata_that_peers_accept(letter: str, vi
     named = tuple(Violation("topic", ViolationReason.MALFORMED_NAME, letter * 300) for _ in range(violations))
     metadata = {"topic": NAMES[letter], "scope": "GLOBAL", "version": "f" * 256} if not violations else {}
     error = PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, letter * 5_000, metadata=metadata, violations=named)
-    message, details = errors.fitting(error)
+    _, message, ((_, details),) = errors.trailer(error)
     escaped = sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in message.encode())
     assert 160 + 2 * 64 + escaped + (len(details) + 2) // 3 * 4 <= 8_192, "with the other headers, as peers count without binary headers"
 
 
 def test_an_error_that_names_a_file_whose_name_is_not_valid_unicode_is_told() -> None:
     error = PolicyError(Kind.UNAVAILABLE, Reason.LOG_FILE_UNUSABLE, "/data/\udcff/policies.db can't be opened: disk I/O error.")
-    assert errors.fitting(error)[0] == "/data/\\udcff/policies.db can't be opened: disk I/O error."
+    assert errors.trailer(error)[1] == "/data/\\udcff/policies.db can't be opened: disk I/O error."

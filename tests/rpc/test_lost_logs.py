@@ -14,7 +14,7 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.rpc.watching.requests import read_watch
 
-from .watching import stream_of
+from .watching import DirectStream
 
 OTHER = "acme/other"
 UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
@@ -26,7 +26,7 @@ class Reader:
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
-        self._stream = stream_of(bench.registry, read_watch(request, 10, 10.0), self._write)
+        self._stream = DirectStream(bench.registry, read_watch(request, 10, 10.0), self._write)
         self._events: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
@@ -37,7 +37,6 @@ class Reader:
         assert not task.done(), "the stream has ended"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await self._stream.close()
 
     def events(self, namespace: str, kind: str, since: float) -> list[service_pb2.WatchEvent]:
         """Returns the events of one kind in a namespace since a time."""

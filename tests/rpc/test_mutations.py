@@ -14,14 +14,14 @@ from google.protobuf.message import Message
 from tests.stubs import AsyncStub
 from topicpolicies.v1 import history_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import HISTORY_SERVICE, SERVICE
+from topicpolicies_server.rpc.server import HISTORY, POLICIES, Server
 
 from .conftest import TOPIC
 
 NAMESPACE = "public/default"
-POLICIES = TopicPolicies(max_producer_per_topic=1)
-CHANGE = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=POLICIES, request_id="00000000-0000-4000-8000-000000000000", actor="bot")
+SERVICE, HISTORY_SERVICE = POLICIES.full_name, HISTORY.full_name
+DOCUMENT = TopicPolicies(max_producer_per_topic=1)
+CHANGE = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=DOCUMENT, request_id="00000000-0000-4000-8000-000000000000", actor="bot")
 VALID: dict[str, Message] = {
     f"{SERVICE}/UpdatePolicy": CHANGE,
     f"{SERVICE}/DeletePolicy": service_pb2.DeletePolicyRequest(topic=TOPIC, reason="x"),
@@ -85,8 +85,8 @@ async def test_mutated_requests_are_served_or_refused_and_nothing_is_left_of_the
 ) -> None:
     served = await sent(server, seed)
     assert served == {method for method in VALID if method.startswith(SERVICE)} - {f"{SERVICE}/GetEffectivePolicy"}  # others need files
-    await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=f"{TOPIC}-other", policies=POLICIES))
-    assert (await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=f"{TOPIC}-other"))).policies == POLICIES
+    await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=f"{TOPIC}-other", policies=DOCUMENT))
+    assert (await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=f"{TOPIC}-other"))).policies == DOCUMENT
     async with asyncio.timeout(20):
         while len(server.calls) or any(namespace._watching for namespace in server.registry.namespaces()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)

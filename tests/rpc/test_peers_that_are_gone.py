@@ -15,8 +15,7 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, WatchPoliciesRequest
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc import listening
 from topicpolicies_server.rpc.calls import Call
-from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import SERVICE
+from topicpolicies_server.rpc.server import POLICIES, Server
 
 WATCH = WatchPoliciesRequest(namespaces=["public/default"]).SerializeToString()
 WRONG = WatchPoliciesRequest(namespaces=["wrong"]).SerializeToString()
@@ -59,8 +58,7 @@ class Ended:
 
 def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
-    assert server._servicer is not None
-    handler: Any = server._servicer.handlers()[0].service(Details(f"/{SERVICE}/{name}"))
+    handler: Any = server.services()[0].service(Details(f"/{POLICIES.full_name}/{name}"))
     return handler.unary_unary or handler.unary_stream
 
 
@@ -78,7 +76,7 @@ async def test_a_call_whose_peer_disconnects_while_it_is_written_to_is_given_up_
 ) -> None:
     caplog.set_level(logging.WARNING)
     ended = Ended()
-    server.calls.observers = (*server.calls.observers, ended)
+    server.calls.observers = (*server.calls.observers, ended.ended)
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.create_task(method_of(server, name)(request_, Gone())), 20)
     (call,) = ended.calls

@@ -135,7 +135,7 @@ async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_whe
             stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE)),
         )
     ]
-    await eventually(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
+    await eventually(lambda: bool(stuck_log) and len(server.calls) == 4)
     await stopped(server)
     assert [end_of(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
     (result,) = (await several).results
@@ -149,7 +149,7 @@ async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_d
         stub = async_stub(channel)
         await stub.UpdatePolicy(update())
         burst: list[Any] = [stub.UpdatePolicy(update(f"{TOPIC}-{number}")) for number in range(60)]
-        await eventually(lambda: len(patient._servicer.calls) > 0)  # type: ignore[union-attr]
+        await eventually(lambda: len(patient.calls) > 0)
         await stopped(patient)
         ends = [(await call.code(), await call.trailing_metadata()) for call in burst]
     assert {code for code, _ in ends} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
@@ -171,8 +171,8 @@ async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(pa
         watches = [stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE])) for stub in stubs]
         for watch in watches:
             await watch.read()
-        calls = patient._servicer.calls  # type: ignore[union-attr]
-        await eventually(lambda: sum(call.unread_since() is not None for call in calls._calls) == 3)
+        calls = patient.calls
+        await eventually(lambda: sum(call.unread_since is not None for call in calls._calls) == 3)
         await stopped(patient)
         assert len(calls) == 0
     names = {task.get_name() for task in asyncio.all_tasks()}

@@ -35,7 +35,7 @@ class Traced:
         self._server = server
         self.tracing = Tracing(self._exporter, ratio)
         server.calls.began = self.tracing.began
-        server.calls.observers = (*server.calls.observers, self.tracing)
+        server.calls.observers = (*server.calls.observers, self.tracing.ended)
 
     async def spans(self) -> Sequence[ReadableSpan]:
         """Returns the spans of all calls that have ended; a call ends a moment after its answer."""

@@ -17,14 +17,13 @@ from topicpolicies.v1.service_pb2 import (
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import Limits
-from topicpolicies_server.rpc import servicer as servicer_module
-from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import SERVICE, Servicer
+from topicpolicies_server.rpc.server import POLICIES, Server
 
 from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
 HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+SERVICE = POLICIES.full_name
 UNARY = [f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListPolicies")]
 STREAMING = [f"/{SERVICE}/WatchPolicies", f"{HEALTH}/Watch"]
 INFO, BATCH = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/BatchUpdatePolicies"
@@ -112,12 +111,12 @@ async def test_a_message_far_beyond_the_limit_is_refused_by_grpc_itself(channel:
 METHODS = {
     "UpdatePolicy": "requests.read_change",
     "DeletePolicy": "requests.read_change",
-    "GetPolicy": "reads.read_get",
-    "GetEffectivePolicy": "reads.read_effective",
-    "ListPolicies": "reads.read_list",
-    "GetServerInfo": "_info",
-    "WatchPolicies": "read_watch",
-    "BatchUpdatePolicies": "ChangeBatch",
+    "GetPolicy": "reads.Problems",
+    "GetEffectivePolicy": "reads.Problems",
+    "ListPolicies": "reads.Problems",
+    "GetServerInfo": "server.info",
+    "WatchPolicies": "watching.policy_part.read_watch",
+    "BatchUpdatePolicies": "batches.ChangeBatch",
 }
 
 
@@ -133,11 +132,7 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
     def fail(*_: object, **__: object) -> Any:
         raise UnforeseenError(method)
 
-    owner, _, name = METHODS[method].rpartition(".")
-    if METHODS[method] == "_info":
-        monkeypatch.setattr(server._servicer, "_info", fail)
-    else:
-        monkeypatch.setattr(getattr(servicer_module, owner) if owner else servicer_module, name, fail)
+    monkeypatch.setattr(f"topicpolicies_server.rpc.{METHODS[method]}", fail)
     path = f"/{SERVICE}/{method}"
     refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
@@ -146,7 +141,6 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
 
 
 def test_the_tables_of_these_tests_have_every_method(server: Server) -> None:
-    assert isinstance(server._servicer, Servicer)
     described = DESCRIPTOR.services_by_name["TopicPoliciesService"].methods_by_name
     assert {f"/{SERVICE}/{name}" for name in described} == {*UNARY, INFO, BATCH, STREAMING[0]}
     assert set(METHODS) == set(described)

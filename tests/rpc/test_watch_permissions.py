@@ -301,9 +301,8 @@ async def test_a_reader_that_did_not_read_while_its_permission_for_secrets_was_w
 
 
 async def test_a_watch_whose_permission_was_withdrawn_is_closed_even_if_its_peer_never_reads(
-    unread: WatchReader, table: Table, server: Server, monkeypatch: pytest.MonkeyPatch
+    unread: WatchReader, table: Table, server: Server
 ) -> None:
-    monkeypatch.setattr(streams, "UNREAD_SECONDS", 0.3)
     await asyncio.sleep(10 * streams.LOOK_SECONDS)
     assert len(server.calls) == 1, "a permitted watch stays open although it does not read"
     table.may_.clear()

@@ -11,7 +11,7 @@ from tests.simulation.calls import call_of
 from tests.stubs import AsyncStub
 from topicpolicies.v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
 from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest
-from topicpolicies_server.access.grants import Grants
+from topicpolicies_server.access.caller import EVERYTHING
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 from topicpolicies_server.rpc.watching.requests import Watch
@@ -103,10 +103,20 @@ class HistoryReader(_Reader[WatchHistoryEvent]):
         super().__init__(stub.WatchHistory(message, metadata=metadata), len(set(message.namespaces)))
 
 
-def stream_of(registry: Registry, watch: Watch, write: Callable[[bytes], Awaitable[None]]) -> WatchStream:
-    """Returns a stream of WatchPolicies without a server. ``write``: takes its messages."""
-    part_of = partial(PolicyPart, registry, None, watch)
-    return WatchStream(call_of(write=write), Grants(None), (), watch.topics, part_of, watch.bookmark_seconds)
+class DirectStream:
+    """A stream of WatchPolicies without a server."""
+
+    def __init__(self, registry: Registry, watch: Watch, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """``write``: takes its messages."""
+        self._watch = watch
+        self._stream = WatchStream(call_of(write=write), partial(PolicyPart, registry, None, watch), watch.bookmark_seconds)
+
+    async def run(self) -> None:
+        """Runs until it is cancelled."""
+        try:
+            await self._stream.run((name, EVERYTHING) for name in self._watch.topics)
+        finally:
+            await self._stream.close()
 
 
 def changes(events: Iterable[WatchEvent]) -> list[PolicyChange]:

@@ -55,7 +55,7 @@ def refused(error: Exception) -> Refused:
     """Returns an error of the service as a client sees it."""
     told = error if isinstance(error, PolicyError) else errors.internal()
     details = errors.status(told).details
-    return Refused(failure_of(errors.code(told).name, details), leader_in(details))
+    return Refused(failure_of(errors.CODES[told.kind].name, details), leader_in(details))
 
 
 def failure_of(code: str, details: Iterable[Any]) -> Failure:

@@ -28,9 +28,12 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.calls import Calls
+from topicpolicies_server.rpc import reads
+from topicpolicies_server.rpc.batches import batch_update_policies
+from topicpolicies_server.rpc.calls import Call, Calls
 from topicpolicies_server.rpc.requests import ChangeMessage
 from topicpolicies_server.rpc.servicer import Servicer
+from topicpolicies_server.rpc.watching.policy_part import watch_policies
 
 from .calls import BROKEN, Refused, call_of, refused
 from .faults import SimulatedFaults
@@ -89,7 +92,6 @@ class LedProcessLog(ProcessLog, LedMemoryLog):
 
 
 T = TypeVar("T")
-_Write = Callable[[bytes], Awaitable[None]]
 
 
 class Sidecar:
@@ -149,7 +151,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self.registry, self._disk, random.Random(self._starts), self._counts)
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits), grants=Grants(None))
+        self._servicer = Servicer(self.registry, self._limits, Calls(self._limits), grants=Grants(None))
         if self._guards:
             self._guard = Told(self.registry, *self._guards)
             self._guard.start()
@@ -294,18 +296,18 @@ class Sidecar:
         """GetPolicy of one document: returns its version and the document."""
         scope = policies_pb2.Scope.ValueType(key.scope)
         message = service_pb2.GetPolicyRequest(topic=key.topic, scope=scope, at_least_version=at_least)
-        answer = await self._call(lambda: self._servicer.get_policy(message, call_of()))
+        answer = await self._call(lambda: reads.get_policy(self._servicer, message, call_of()))
         document = policies_pb2.PolicyDocument.FromString(answer)
         return document.version, flat(document.policies) if document.HasField("policies") else None
 
     async def batch(self, message: service_pb2.BatchUpdatePoliciesRequest) -> service_pb2.BatchUpdatePoliciesResponse:
         """BatchUpdatePolicies."""
-        answer = await self._call(lambda: self._servicer.batch_update_policies(message, call_of()))
+        answer = await self._call(lambda: batch_update_policies(self._servicer, message, call_of()))
         return service_pb2.BatchUpdatePoliciesResponse.FromString(answer)
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda write: self._servicer.watch_policies(message, call_of(write=write)), buffer)
+        return Stream(self, lambda call: watch_policies(self._servicer, message, call), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """Makes one call, which ends with the process at the latest."""
@@ -348,11 +350,11 @@ class Sidecar:
 class Stream:
     """The answers of a streaming call, in a buffer that fills up when the client does not read."""
 
-    def __init__(self, sidecar: Sidecar, method: Callable[[_Write], Awaitable[None]], buffer: int) -> None:
+    def __init__(self, sidecar: Sidecar, method: Callable[[Call], Awaitable[None]], buffer: int) -> None:
         if not sidecar.running:
             raise Refused(BROKEN)
         self._answers: asyncio.Queue[bytes | Failure | None] = asyncio.Queue(buffer)
-        self._pump = sidecar.spawn(self._carry(method, sidecar.until_awake))
+        self._pump = sidecar.spawn(self._carry(method, sidecar))
         self._down = sidecar.down
 
     async def next(self) -> bytes | None:
@@ -379,13 +381,13 @@ class Stream:
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
 
-    async def _carry(self, method: Callable[[_Write], Awaitable[None]], until_awake: Callable[[], Awaitable[None]]) -> None:
+    async def _carry(self, method: Callable[[Call], Awaitable[None]], sidecar: Sidecar) -> None:
         async def write(answer: bytes) -> None:
-            await until_awake()
+            await sidecar.until_awake()
             await self._answers.put(answer)
 
         try:
-            await method(write)
+            await method(call_of(write=write))
             await self._answers.put(None)
         except Exception as error:  # noqa: BLE001 (as the server does)
             await self._answers.put(refused(error).failure)

@@ -40,7 +40,8 @@ class Limits:
     """Watches that one principal has open; beyond them as above. 0: no limit."""
     max_changes_per_second_per_principal: float = _bounded(0.0, 0.0, 1_000_000.0, serving=True)
     """Changes that one principal may make in a second; each change of a batch counts. Beyond them single changes wait for their turn, one
-    after the other, for up to a second; those that would wait longer are refused as above. Batches are slowed. 0: no limit."""
+    after the other, for up to a second; those that would wait longer are refused as above. A batch is made as a
+    whole, and the next changes wait until all of its changes are paid for. 0: no limit."""
     retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)
     """How long the embedded log keeps events that newer events of their keys supersede, so that interrupted watches miss no change."""
     max_retained_events: int = _bounded(50_000, 1_000, 10_000_000, serving=True)

@@ -94,18 +94,19 @@ class Counted(Protocol):
 
 
 class CallCounts:
-    """An observer that counts calls (``rpc.calls.Observer``). It is used on the event loop; other threads may call ``families``.
-
-    ``watches`` returns for each open watch how many records wait to be taken, ``unread_seconds`` the longest time for which a peer has not
-    taken what was written to it, ``in_progress`` the methods of the calls in progress.
-    """
+    """Counts calls (``rpc.calls``). It is used on the event loop; other threads may call ``families``."""
 
     def __init__(
         self,
-        watches: Callable[[], Sequence[int]] = tuple,
-        unread_seconds: Callable[[], float] = float,
         in_progress: Callable[[], Sequence[str]] = tuple,
+        unread_seconds: Callable[[], float] = float,
+        watches: Callable[[], Sequence[int]] = tuple,
     ) -> None:
+        """Each argument returns a figure of the present, in any thread.
+
+        ``in_progress``: the methods of the calls in progress; ``unread_seconds``: the longest time for which a peer has not taken what was
+        written to it; ``watches``: for each open watch how many records wait to be taken.
+        """
         self._in_progress = in_progress
         self._ended = Counter({(method, Kind.INTERNAL.value, str(Reason.INTERNAL)): 0 for method in _METHODS})
         self._durations: dict[str, Histogram] = {}
@@ -296,15 +297,13 @@ def _in_flight(figures: list[Figures]) -> Iterator[Metric]:
 
 
 def _lag(named: dict[str, Figures], now_ms: int) -> Iterator[Metric]:
-    events = {name: float(each.unread + each.unproven) for name, each in named.items()}
-    yield _gauge("reader_lag_events", "Events written here that readers of change logs have not delivered yet.", sum(events.values()))
+    events = sum(each.unread + each.unproven for each in named.values())
+    yield _gauge("reader_lag_events", "Events written here that readers of change logs have not delivered yet.", events)
     seconds = {name: max(0, now_ms - each.complete_as_of_ms) / 1000 for name, each in named.items() if each.complete_as_of_ms}
     longest = max(seconds.values(), default=0.0)
     yield _gauge("lag_seconds", "For how long the view of the watched namespace that is furthest behind may lack something.", longest)
     each = f"The same by namespace, for the {MOST_NAMED} watched ones that are furthest behind."
     yield _gauges("namespace_lag_seconds", each, "namespace", furthest(seconds))
-    each = f"Events that the reader has not delivered yet, by namespace, for the {MOST_NAMED} with the most."
-    yield _gauges("namespace_lag_events", each, "namespace", furthest({name: count for name, count in events.items() if count}))
 
 
 def furthest(values: dict[str, float]) -> dict[str, float]:

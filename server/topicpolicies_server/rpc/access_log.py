@@ -27,7 +27,7 @@ _MODE = 0o600
 
 
 class AccessLog:
-    """Records calls, and the changes of batches (``calls.Observer``)."""
+    """Records calls, and the changes of batches (an observer of ``Calls``)."""
 
     def __init__(self, config: AccessLogConfig, form: LogFormat) -> None:
         """Opens the file. ``form``: that of the server's log, among whose lines those on standard error stand.

@@ -23,10 +23,7 @@ from ..core.policies import documents, secrets
 from ..core.policies.documents import Settings, record
 from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
-from ..core.reading.tokens import Token
 from ..history.entries import Entry
-from ..namespaces.namespace import Namespace
-from . import resume_tokens
 from .errors import status
 
 Wire: TypeAlias = Callable[[Settings], bytes]
@@ -46,10 +43,8 @@ class BatchedChange:
     namespace: str = ""
     wire: Wire | None = None
     """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
-    served: Namespace | None = None
-    """The namespace that it was submitted to; None: it was not, or has its result."""
     answer: Answer | None = None
-    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known (``_is_led``)."""
+    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known."""
     seconds: float = 0.0
 
 
@@ -146,12 +141,6 @@ def _within(answer: service_pb2.ChangeResult, room: int) -> service_pb2.ChangeRe
     return answer
 
 
-def list_answer(heads: list[Head], next_page: str, token: Token | None, wire: Wire) -> bytes:
-    """Returns a serialized ``ListPoliciesResponse``."""
-    rest = service_pb2.ListPoliciesResponse(next_page_token=next_page, resume_token=resume_tokens.write(token) if token is not None else "")
-    return b"".join(record(_LISTED, present(head.key, head, wire)) for head in heads) + rest.SerializeToString()
-
-
 _MOST_DOCUMENTS: Final = 3 << 20
 """The most bytes of documents in the answer to a batch, so that every client can receive it; further ones are left out."""
 _POLICIES: Final = number(policies_pb2.PolicyDocument, "policies")
@@ -159,4 +148,3 @@ _DOCUMENT: Final = number(service_pb2.ChangeResult, "document")
 _PREVIOUS: Final = number(service_pb2.ChangeResult, "previous")
 _RESULTS: Final = number(service_pb2.BatchUpdatePoliciesResponse, "results")
 _SUCCESS: Final = number(service_pb2.PolicyChangeResult, "success")
-_LISTED: Final = number(service_pb2.ListPoliciesResponse, "documents")

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 from topicpolicies.v1 import service_pb2
 
-from ..access import Granted, Permission
-from ..access.grants import Grants
+from ..access import Permission
 from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey
 from ..core.reasons import ViolationReason
 from ..logs.change_log import NotLeader
-from ..namespaces.registry import Registry
+from ..namespaces.updates import Updates
 from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import Call
 from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to
+from .servicer import Servicer
 
 MOST_CHANGES = 1_000
 TURN_SECONDS = 0.005
@@ -33,20 +34,21 @@ _TOGETHER = 256
 """How many changes are handed to a namespace before other tasks have their turn."""
 
 
+async def batch_update_policies(servicer: Servicer, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
+    """Serves BatchUpdatePolicies."""
+    batch = ChangeBatch(message.changes, call, servicer)
+    call.end_batch = batch.end
+    try:
+        return await batch.run()
+    finally:
+        call.end_batch = None
+
+
 class ChangeBatch:
     """The changes of one call, and their results."""
 
-    def __init__(
-        self,
-        changes: Sequence[service_pb2.PolicyChangeRequest],
-        call: Call,
-        registry: Registry,
-        cluster: Cluster | None,
-        grants: Grants,
-        constrain: Callable[[Request, Granted], None],
-        forwarding: Forwarding | None = None,
-    ) -> None:
-        """Begins no change yet. ``constrain`` gives a change the constraints that it must keep; the others are as in ``Servicer``.
+    def __init__(self, changes: Sequence[service_pb2.PolicyChangeRequest], call: Call, servicer: Servicer) -> None:
+        """Begins no change yet.
 
         Raises:
             PolicyError: INVALID_ARGUMENT, there are too many changes.
@@ -55,28 +57,27 @@ class ChangeBatch:
             problem = f"changes has more than {MOST_CHANGES:,} elements: send several batches."
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
         self._changes = [answers.BatchedChange(index, message) for index, message in enumerate(changes)]
-        self._by_request: dict[Request, answers.BatchedChange] = {}
         self._call = call
-        self._forwarding = forwarding
+        self._servicer = servicer
         self._trace = call.trace_context()
-        self._registry = registry
-        self._cluster = cluster
-        self._grants = grants
-        self._constrain = constrain
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
-        self._led: dict[str, NotLeader] = {}
-        """By namespace that another sidecar leads, what the first change was refused with."""
         self._left = len(changes)
         self._complete = asyncio.Event()
         self._making: asyncio.Task[None] | None = None
 
     async def run(self) -> bytes:
-        """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each."""
+        """Makes the changes, and returns a serialized ``BatchUpdatePoliciesResponse`` with the result of each.
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED, the principal may not make changes before the call's deadline.
+        """
         if not self._changes:
             return b""
-        self._making = making = self._loop.create_task(self._make_all(), name="batch")
+        usage = self._call.usage
+        seconds = usage.changes(len(self._changes), self._call.context.time_remaining()) if usage is not None else 0.0
+        self._making = making = self._loop.create_task(self._make_all(seconds), name="batch")
         try:
             await asyncio.wait({making})
             if not making.cancelled():
@@ -85,12 +86,11 @@ class ChangeBatch:
         finally:
             making.cancel()
             self._making = None  # the error of a cancelled task refers to this batch
-            self._withdraw(self._changes)
+            self._give_up(self._changes)
             for change in self._changes:
                 change.seconds = change.seconds or self._loop.time() - self._began
             self._call.results = [each for each in self._changes if each.request is not None or each.answer is not None]
             self._changes = []
-            self._by_request.clear()  # each request refers to this batch (``_settled``)
 
     def end(self, refusal: Callable[..., PolicyError]) -> None:
         """Gives every change without a result one now: OUTCOME_UNKNOWN if it may be made.
@@ -103,37 +103,21 @@ class ChangeBatch:
             self._making.cancel()
         for change in self._changes:
             error = refusal(change.request, change.namespace, permitted=change.wire is not None)
-            if change.request is not None and change.served is not None:
-                change.served.updates.answer_now(change.request, error)
+            if change.request is not None and (updates := self._updates_of(change)) is not None:
+                updates.answer_now(change.request, error)
             elif change.answer is None or self._is_led(change):
                 self._conclude(change, error)
 
-    async def _make_all(self) -> None:
-        """Makes the changes, no faster than the bucket allows. Those that others lead are forwarded when all others have their results."""
-        begin = 0
-        while begin < len(self._changes):
-            end = begin + await self._granted(len(self._changes) - begin)
-            await self._make(self._changes[begin:end])
-            begin = end
-        await self._complete.wait()
-        if self._forwarding is not None:
-            await self._forward(self._forwarding)
-
-    async def _granted(self, wanted: int) -> int:
-        """Waits until some of ``wanted`` changes may be begun, and returns how many: at least one."""
-        bucket = self._call.usage.bucket if self._call.usage is not None else None
-        if bucket is None:
-            return wanted
-        count, seconds = bucket.portion(wanted, self._loop.time())
-        try:
+    async def _make_all(self, seconds: float) -> None:
+        """Makes the changes after some seconds. Those that others lead are forwarded when all others have their results."""
+        if seconds:
             await asyncio.sleep(seconds)
-        except asyncio.CancelledError:
-            bucket.take(-count)
-            raise
-        return count
+        await self._make(self._changes)
+        if self._servicer.forwarding is not None:
+            await self._forward(self._servicer.forwarding)
 
     async def _make(self, changes: Iterable[answers.BatchedChange]) -> None:
-        """Reads changes and submits them, all namespaces at once."""
+        """Reads changes and submits them, all namespaces at once; returns when each has its answer."""
         by_namespace: dict[str, list[answers.BatchedChange]] = {}
         over = self._loop.time() + TURN_SECONDS
         for change in changes:
@@ -143,6 +127,7 @@ class ChangeBatch:
                 await asyncio.sleep(0)
                 over = self._loop.time() + TURN_SECONDS
         await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
+        await self._complete.wait()
 
     def _read(self, change: answers.BatchedChange) -> bool:
         which, place = change.message.WhichOneof("change"), f"changes[{change.index}]"
@@ -160,39 +145,36 @@ class ChangeBatch:
             return False
         request.batch = self._order
         change.request = request
-        self._by_request[request] = change
         return True
 
     async def _submit(self, name: str, together: Sequence[answers.BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
         try:
-            granted = await self._call.permit(self._grants, name, Permission.CHANGE)
+            granted = await self._call.permit(self._servicer.grants, name, Permission.CHANGE)
             for change in together:
                 change.wire = answers.wire_of(granted)
                 if change.request is not None:
-                    self._constrain(change.request, granted)
-            if self._cluster is not None:
-                await self._admit(self._cluster, name, together)
+                    self._servicer.constrain(change.request, granted)
+            if self._servicer.cluster is not None:
+                await self._admit(self._servicer.cluster, name, together)
             admitted = [change for change in together if change.answer is None]
             for first in range(0, len(admitted), _TOGETHER):
                 if first:
                     await asyncio.sleep(0)
                 part = {change.request: change for change in admitted[first : first + _TOGETHER] if change.request is not None}
-                if (led := self._led.get(name)) is not None:  # a change must not be made before an earlier one that is forwarded
+                led = next((change.answer for change in together if self._is_led(change)), None)
+                if led is not None:  # a change must not be made before an earlier one that is forwarded
                     for change in part.values():
                         self._answer(change, led)
-                    continue
-                namespace = self._registry.get(name)
-                for change in part.values():
-                    change.served = namespace
-                namespace.submit(list(part), self._settled)
+                else:
+                    self._servicer.registry.get(name).submit(list(part), partial(self._settled, part))
         except PolicyError as error:
             self._refuse(together, error)
         except (Exception, asyncio.CancelledError) as error:  # no change may be left without a result
             if asked_to_end(error):
                 raise
             errors.log_failure("A batch of changes", error)
-            self._withdraw(together)
+            self._give_up(together)
             self._refuse(together, errors.internal())
 
     async def _admit(self, cluster: Cluster, namespace: str, together: Sequence[answers.BatchedChange]) -> None:
@@ -216,41 +198,47 @@ class ChangeBatch:
     async def _forward(self, forwarding: Forwarding) -> None:
         """Forwards changes to their leaders. Those that leaders certainly did not make are made here, or forwarded, after a pause."""
         until = self._loop.time() + forwarding.seconds
-        while led := {change.index: change for change in self._changes if self._is_led(change)}:
-            refused = {index: change.answer for index, change in led.items() if isinstance(change.answer, NotLeader)}
+        while led := [change for change in self._changes if self._is_led(change)]:
             if self._loop.time() >= until:
-                for index, error in refused.items():
-                    self._conclude(led[index], error)
+                for change in led:
+                    self._conclude(change, change.answer)
                 return
-            for index, answer in (await forwarding.batch(self._call, {each: led[each].message for each in led}, refused)).items():
-                self._conclude(led.pop(index), answer)
-            if not led:
+            made = await forwarding.batch(self._call, led)
+            for change, answer in made.items():
+                self._conclude(change, answer)
+            again = [change for change in led if change not in made]
+            if not again:
                 return
             await asyncio.sleep(PAUSE_SECONDS)
-            for change in led.values():
+            for change in again:
                 change.answer = None
-            self._led.clear()
-            self._left = len(led)
+            self._left = len(again)
             self._complete.clear()
-            await self._make(led.values())
-            await self._complete.wait()
+            await self._make(again)
+
+    def _updates_of(self, change: answers.BatchedChange) -> Updates | None:
+        """Returns the updates that a change is one of; None: it was not submitted, or has its answer."""
+        served = self._servicer.registry.find(change.namespace)
+        return served.updates if served is not None and change.request in served.updates.open else None
 
     def _is_led(self, change: answers.BatchedChange) -> bool:
         """Returns whether another sidecar has to make a change."""
-        return self._forwarding is not None and isinstance(change.answer, NotLeader) and forwarded_to(change.answer, self._call) != ""
+        refused = change.answer
+        return self._servicer.forwarding is not None and isinstance(refused, NotLeader) and forwarded_to(refused, self._call) != ""
 
-    def _settled(self, request: Request, answer: Result | PolicyError) -> None:
+    def _settled(self, submitted: dict[Request, answers.BatchedChange], request: Request, answer: Result | PolicyError) -> None:
         """Takes the result of a change that was submitted."""
-        change = self._by_request.get(request)
-        if change is None or change.served is None:
-            return
-        change.served = None
-        self._answer(change, answer)
+        self._answer(submitted.pop(request), answer)
 
     def _refuse(self, together: Sequence[answers.BatchedChange], error: PolicyError) -> None:
         for change in together:
-            if change.answer is None and change.served is None:
+            if change.answer is None and self._updates_of(change) is None:
                 self._answer(change, error)
+
+    def _give_up(self, changes: Iterable[answers.BatchedChange]) -> None:
+        for change in changes:
+            if change.request is not None and (updates := self._updates_of(change)) is not None:
+                updates.give_up(change.request)
 
     def _answer(self, change: answers.BatchedChange, answer: answers.Answer) -> None:
         """Takes what became of a change that had no answer."""
@@ -258,20 +246,11 @@ class ChangeBatch:
         if not self._left:
             self._complete.set()
         change.answer = answer
-        if isinstance(answer, NotLeader) and change.request is not None and self._is_led(change):
-            (change.message.update if change.message.HasField("update") else change.message.delete).request_id = change.request.request_id
-            self._led.setdefault(change.namespace, answer)
-        else:
+        if not self._is_led(change):
             self._conclude(change, answer)
 
-    def _conclude(self, change: answers.BatchedChange, answer: answers.Answer) -> None:
+    def _conclude(self, change: answers.BatchedChange, answer: answers.Answer | None) -> None:
         """Takes what became of a change in the end."""
         if isinstance(answer, PolicyError) and change.request is not None:
             answer = self._call.of_all_attempts(answer, change.request.request_id)
         change.answer, change.seconds = answer, self._loop.time() - self._began
-
-    def _withdraw(self, changes: Iterable[answers.BatchedChange]) -> None:
-        for change in changes:
-            if change.request is not None and change.served is not None:
-                served, change.served = change.served, None
-                served.updates.give_up(change.request)

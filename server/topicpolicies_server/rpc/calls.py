@@ -6,7 +6,7 @@ gRPC hands over bytes and sends bytes. ``Calls.handler`` wraps a method, and doe
 2. identifies its caller, by its metadata and the certificate of its connection (``access/identification``);
 3. charges the caller's quota (``quotas``);
 4. decodes the request and runs the method;
-5. turns whatever was raised into the status of the call (``_end``), and notifies the observers.
+5. turns whatever was raised into the status of the call (``Call.fail``), and notifies the observers.
 
 Requests are decoded here because gRPC reports an exception of a deserializer as a failure of the server. Answers of a stream are written
 with ``Call.write``, not yielded to gRPC: so when gRPC cancels a call, the cancellation is raised where the method stands, and the method
@@ -21,12 +21,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
@@ -42,7 +44,6 @@ from .quotas import Quotas, Usage, principal
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from ..namespaces.namespace import Namespace
     from .answers import BatchedChange
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
@@ -59,8 +60,6 @@ _LOOK_SECONDS = 0.02
 _EARLY = 0.1
 """How long before its deadline a call is ended, as a fraction of the caller's timeout: the status still has to reach the caller."""
 _LEAST_EARLY, _MOST_EARLY = 0.02, 0.5
-_CLOCK_SECONDS = 30.0
-"""The longest time between two looks at the system's clock, which can be set, for a stream whose credentials expire."""
 _OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)
 """The kinds of errors that say nothing of earlier attempts at a change."""
 _T = TypeVar("_T")
@@ -89,8 +88,6 @@ class Call:
     """The version that the answer to a read must have reached; "": any."""
     request: Request | None = None
     """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
-    served: Namespace | None = None
-    """The namespace that ``request`` was handed to; None: none, or there is a result."""
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
     end_batch: Callable[[Callable[..., PolicyError]], None] | None = None
@@ -109,21 +106,19 @@ class Call:
     """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
     given_up: bool = False
     """Whether the caller went away, or did not read, before the end of the call."""
-    _timer: asyncio.TimerHandle | None = None
-    _writing_since: float | None = None
+    unread_since: float | None = None
+    """Since when, by the event loop's clock, an answer waits for the peer to take it; None: none waits."""
     _ending: PolicyError | None = None
 
-    def __init__(self, method: str, context: Any, *, endless: bool = False) -> None:
+    def __init__(self, method: str, context: Any) -> None:
         """Represents a call that has arrived. The present task is the call's: it is cancelled to end the call, and only gRPC awaits it.
 
         ``method`` is a name such as ``UpdatePolicy``; of other services with the service's, as ``grpc.health.v1.Health/Check``.
-        ``endless``: whether the call does not end by itself when the server stops.
         """
         self.context = context
         self.metadata: tuple[tuple[str, str | bytes], ...] = tuple(context.invocation_metadata() or ())
         """The metadata that the caller sent: pairs of a name in lower case and a value; a name that was sent twice is there twice."""
         self.method = method
-        self.endless = endless
         self.started = perf_counter()
         """When the call arrived, by ``time.perf_counter``."""
         self._task = asyncio.current_task()
@@ -133,25 +128,13 @@ class Call:
 
         Raises:
             PolicyError: what ``end`` was given meanwhile.
-            asyncio.CancelledError: the peer has gone.
+            asyncio.CancelledError, grpc.aio.InternalError: the peer has gone.
         """
-        self._writing_since = time.monotonic()  # the clock of event loops
-        try:
-            await self.context.write(answer)
-        except grpc.aio.InternalError:
-            self.gone()
-        self._writing_since = None
+        self.unread_since = time.monotonic()  # the clock of event loops
+        await self.context.write(answer)
+        self.unread_since = None
         if self._ending is not None:
             raise self._ending
-
-    def unread_since(self) -> float | None:
-        """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
-        return self._writing_since
-
-    def time_left(self) -> float | None:
-        """Returns the seconds until the caller's deadline; None: the call has none."""
-        left: float | None = self.context.time_remaining()
-        return left
 
     def trace_context(self) -> TraceContext:
         """Returns the trace that the call is part of: unless ``trace`` is set, the one that its metadata names (W3C Trace Context).
@@ -181,7 +164,7 @@ class Call:
         A peer that does not take it within ``LAST_SECONDS`` gets no status.
         """
         self._ending = error
-        if self._writing_since is None:
+        if self.unread_since is None:
             self.cancel()
         else:
             asyncio.get_running_loop().call_later(LAST_SECONDS, self.cancel)
@@ -202,7 +185,7 @@ class Call:
         try:
             return await self.context.abort(code, details, trailing_metadata)
         except grpc.aio.InternalError:
-            self.gone()
+            raise self._gone() from None
 
     async def refuse(self, error: PolicyError) -> None:
         """Ends the call with the status of an error. The call's handler must return then.
@@ -212,9 +195,8 @@ class Call:
         """
         error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
         self.error = _without_frames(error)
-        message, details = errors.fitting(error)
         try:
-            await self.abort(errors.code(error), message, errors.trailing_metadata(error, details))
+            await self.abort(*errors.trailer(error))
         except grpc.aio.AbortError as sent:
             _without_frames(sent)
 
@@ -230,54 +212,39 @@ class Call:
         repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
         return errors.outcome_unknown(request_id, error) if self.unsure or repeated else error
 
-    def why_cancelled(self) -> PolicyError:
-        """Returns the error to end the call with after a ``CancelledError``.
+    async def fail(self, error: BaseException) -> None:
+        """Ends the call with the status of what its method, or a check before it, has raised. The call's handler must return then.
 
         Raises:
             asyncio.CancelledError: no status can be sent: the peer has gone or does not read, or gRPC is sending one.
         """
+        if isinstance(error, asyncio.CancelledError):
+            error = self._why_cancelled()
+        if isinstance(error, PolicyError):
+            await self.refuse(error)
+        elif isinstance(error, grpc.aio.AbortError):
+            _without_frames(error)
+        elif isinstance(error, grpc.aio.InternalError):  # a write failed
+            raise self._gone() from None
+        elif isinstance(error, Exception):
+            errors.log_failure(self.method, error)
+            await self.refuse(errors.internal())
+        else:
+            raise error
+
+    def _why_cancelled(self) -> PolicyError:
         assert self._task is not None, "a call has a task"
         if not self.given_up and not self.code:
             if not self._task.cancelling():
                 return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")
-            if self._ending is not None and self._writing_since is None and self._task.uncancel() == 0:
+            if self._ending is not None and self.unread_since is None and self._task.uncancel() == 0:
                 return self._ending
-            self.given_up = True
-        raise asyncio.CancelledError from None
+        raise self._gone() from None
 
-    def ends_before_deadline(self, near: Callable[[Call], None]) -> None:
-        """Has ``near`` called a moment before the caller's deadline, unless the call has ended by then."""
-        left = self.time_left()
-        if left is not None:
-            early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
-            self._timer = asyncio.get_running_loop().call_later(left - early, near, self)
-
-    def ends_with_credentials(self) -> None:
-        """Has the call end when the caller's credentials expire: what they allowed when it began need not be allowed then."""
-        if self.caller.expires_at == math.inf:
-            return
-        left = self.caller.expires_at - time.time()
-        if left > 0:
-            self._timer = asyncio.get_running_loop().call_later(min(left, _CLOCK_SECONDS), self.ends_with_credentials)
-        else:
-            self.end(expired("client certificate" if self.caller.way is Way.CERTIFICATE else "token"))
-
-    def stop_timer(self) -> None:
-        """Notes that the call has ended: its deadline and the expiry of its credentials do not matter any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def gone(self) -> NoReturn:
-        """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""
+    def _gone(self) -> asyncio.CancelledError:
+        """Notes that the peer has gone, and returns what to raise: gRPC cancels the call for that."""
         self.given_up = True
-        raise asyncio.CancelledError from None
-
-
-class Observer(Protocol):
-    """Is notified of calls, on the event loop."""
-
-    def ended(self, call: Call) -> None:
-        """Notes that a call has ended: its ``error``, ``code`` and ``given_up`` say how. Must return at once, and not raise."""
+        return asyncio.CancelledError()
 
 
 class Calls:
@@ -289,10 +256,12 @@ class Calls:
         self._most_bytes = limits.max_message_bytes
         self.identify: Identify | None = None
         """Identifies callers; None: they are not authenticated."""
-        self.quotas: Quotas | None = Quotas(limits) if Quotas.limit(limits) else None
+        bounded = limits.max_calls_per_principal or limits.max_watches_per_principal or limits.max_changes_per_second_per_principal
+        self.quotas = Quotas(limits) if bounded else None
         """What each principal uses; None: there are no limits for principals."""
         self.began: Callable[[Call], None] | None = None
-        self.observers: Sequence[Observer] = ()
+        self.observers: Sequence[Callable[[Call], None]] = ()
+        """Called with each call that has ended: its ``error``, ``code`` and ``given_up`` say how. They return at once, and do not raise."""
         self.on_deadline: Callable[[Call], None] = lambda _: None
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
@@ -305,45 +274,76 @@ class Calls:
     def __iter__(self) -> Iterator[Call]:
         return iter(list(self._calls))
 
-    def methods(self) -> list[str]:
-        """Returns the method of each call in progress, so one method any number of times. Safe to call from any thread."""
-        return [call.method for call in self]
-
     def unread_seconds(self) -> float:
         """Returns the longest time, in seconds, for which any peer has left a message unread; 0: none is unread. Safe from any thread."""
         now = time.monotonic()
-        return max((now - since for call in self if (since := call.unread_since()) is not None), default=0.0)
+        return max((now - since for call in self if (since := call.unread_since) is not None), default=0.0)
 
-    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool, endless: bool = False) -> Handler:
+    def serve(self, service: ServiceDescriptor, methods: Mapping[str, Method[Any]], *, ours: bool = True) -> grpc.GenericRpcHandler:
+        """Returns the handler of a service for a gRPC server.
+
+        ``methods``: by name; each returns, or writes, serialized answers, and takes its request decoded, or a stream of requests undecoded.
+        ``ours``: whether it is a service of ours, whose calls have the method's name alone.
+        """
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        for name, method in methods.items():
+            described = service.methods_by_name[name]
+            parse = None if described.client_streaming else GetMessageClass(described.input_type).FromString
+            full = name if ours else f"{service.full_name}/{name}"
+            handle = self.handler(full, parse, method, stream=described.server_streaming)
+            if described.client_streaming:
+                handlers[name] = grpc.stream_stream_rpc_method_handler(handle)
+            elif described.server_streaming:
+                handlers[name] = grpc.unary_stream_rpc_method_handler(handle)
+            else:
+                handlers[name] = grpc.unary_unary_rpc_method_handler(handle)
+        return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+    def handler(self, name: str, parse: Parse[Any] | None, method: Method[Any], *, stream: bool) -> Handler:
         """Wraps a method for gRPC.
 
-        ``parse`` is None if the method takes its request, or a stream of them, undecoded. ``stream``: whether it writes its answers, and
-        its calls may stay open; ``name`` and ``endless`` are as in ``Call``.
+        ``parse`` is None if the method takes a stream of requests, undecoded. ``stream``: whether it writes its answers, and its calls may
+        stay open; ``name``: as in ``Call``.
         """
 
         async def handle(request: Any, context: Any) -> Any:
-            call = Call(name, context, endless=endless)
+            call, timer = Call(name, context), None
             if self.began is not None:
                 self.began(call)
             try:
-                self._register(call)
-                if not stream:
-                    call.ends_before_deadline(self.on_deadline)
+                if self._stops:
+                    self._refused += 1
+                    raise stopping(_ELSEWHERE_SECONDS)
+                if len(self._calls) >= self._most:
+                    problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
+                    raise too_much("max_concurrent_calls", self._most, problem)
+                self._calls[call] = None
+                if not stream and (left := context.time_remaining()) is not None:
+                    early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
+                    timer = asyncio.get_running_loop().call_later(left - early, self.on_deadline, call)
                 if self.identify is not None:
                     found = self.identify(call)
-                    call.caller = found if isinstance(found, Caller) else await found
-                    if stream:
-                        call.ends_with_credentials()
+                    call.caller = caller = found if isinstance(found, Caller) else await found
+                    if stream and caller.expires_at != math.inf:  # what credentials allowed when the call began need not be allowed then
+                        over = expired("client certificate" if caller.way is Way.CERTIFICATE else "token")
+                        timer = asyncio.get_running_loop().call_later(caller.expires_at - time.time(), call.end, over)
                 if self.quotas is not None:
                     who = principal(call.caller, context.peer())
-                    call.usage, seconds = self.quotas.charge(who, name, call.time_left())
+                    call.usage, seconds = self.quotas.charge(who, name, context.time_remaining())
                     if seconds:
                         await asyncio.sleep(seconds)
                 return await method(request if parse is None else self.decode(parse, request), call)
             except BaseException as error:  # noqa: BLE001 (each becomes a status)
-                await _end(call, error)
+                await call.fail(error)
             finally:
-                self._ended(call)
+                self._calls.pop(call, None)
+                if timer is not None:
+                    timer.cancel()
+                if self.quotas is not None and call.usage is not None:
+                    self.quotas.release(call.usage, name)
+                for ended in self.observers:
+                    ended(call)
+                call.results = ()  # their requests refer to the batch, and so to the call
 
         return handle
 
@@ -378,102 +378,16 @@ class Calls:
             refused = self._refused
             await asyncio.sleep(_QUIET_SECONDS)
 
-    async def drained(self, seconds: float) -> None:
-        """Returns when only endless calls, and calls whose peers do not read, are in progress, or after so many seconds."""
-
-        def unread(call: Call) -> bool:
-            since = call.unread_since()
-            return since is not None and time.monotonic() > since + LAST_SECONDS
-
-        await self._until(seconds, lambda: all(call.endless or unread(call) for call in self._calls))
-
-    async def end_all(self) -> None:
-        """Ends every call in progress; returns when each has sent its status, or after a while."""
-        for call in self:
-            call.end(stopping())
-        await self._until(LAST_SECONDS + _QUIET_SECONDS, lambda: not self._calls)
-
-    async def _until(self, seconds: float, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Returns when a condition on the calls in progress holds, or after so many seconds."""
         over = time.monotonic() + seconds
         while not holds() and time.monotonic() < over:  # noqa: ASYNC110 (a stop waits once; no call pays for it)
             await asyncio.sleep(_LOOK_SECONDS)
 
-    def _register(self, call: Call) -> None:
-        if self._stops:
-            self._refused += 1
-            raise stopping(_ELSEWHERE_SECONDS)
-        if len(self._calls) >= self._most:
-            problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
-            raise too_much("max_concurrent_calls", self._most, problem)
-        self._calls[call] = None
-
-    def _ended(self, call: Call) -> None:
-        self._calls.pop(call, None)
-        call.stop_timer()
-        if self.quotas is not None and call.usage is not None:
-            self.quotas.release(call.usage, call.method)
-        for observer in self.observers:
-            observer.ended(call)
-        call.results = ()  # their requests refer to the batch, and so to the call
-
-
-class LibraryServices:
-    """Stands in for the gRPC server when services of libraries (health, reflection) are added to it with their generated code.
-
-    It wraps their methods like those of our own service. In place of gRPC's context these methods receive the ``Call``.
-    """
-
-    def __init__(self, server: grpc.aio.Server, calls: Calls) -> None:
-        """``server``: to which the wrapped methods are added."""
-        self._server = server
-        self._calls = calls
-
-    def add_generic_rpc_handlers(self, _handlers: object) -> None:
-        """Does nothing: generated code calls this beside ``add_registered_method_handlers``, with the same handlers."""
-
-    def add_registered_method_handlers(self, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
-        """Wraps the methods of a service and adds them to the gRPC server."""
-        ours = {name: self._method(f"{service}/{name}", handler) for name, handler in methods.items()}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, ours),))
-
-    def _method(self, name: str, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
-        calls, parse, serialize = self._calls, handler.request_deserializer, handler.response_serializer
-        if handler.unary_unary is not None:
-            one = calls.handler(name, parse, handler.unary_unary, stream=False, endless=True)
-            return grpc.unary_unary_rpc_method_handler(one, response_serializer=serialize)
-        if handler.unary_stream is not None:
-            several = calls.handler(name, parse, handler.unary_stream, stream=True, endless=True)
-            return grpc.unary_stream_rpc_method_handler(several, response_serializer=serialize)
-        assert handler.stream_stream is not None, "no service has a stream of requests with one answer"
-
-        async def both(requests: Any, call: Call) -> None:
-            decoded = (calls.decode(parse, raw) async for raw in requests)
-            async for answer in handler.stream_stream(decoded, call):
-                await call.write(answer)
-
-        both_streams = calls.handler(name, None, both, stream=True, endless=True)
-        return grpc.stream_stream_rpc_method_handler(both_streams, response_serializer=serialize)
-
-
-async def _end(call: Call, error: BaseException) -> None:
-    """Ends a call with the status of what its method, or a check before it, has raised. The handler must return then.
-
-    Raises:
-        asyncio.CancelledError: the call ends without this status.
-    """
-    if isinstance(error, asyncio.CancelledError):
-        error = call.why_cancelled()
-    if isinstance(error, PolicyError):
-        await call.refuse(error)
-    elif isinstance(error, grpc.aio.AbortError):
-        _without_frames(error)
-    elif isinstance(error, grpc.aio.InternalError):  # a write failed
-        call.gone()
-    elif isinstance(error, Exception):
-        errors.log_failure(call.method, error)
-        await call.refuse(errors.internal())
-    else:
-        raise error
+    def drained(self) -> bool:
+        """Returns whether only calls of libraries' services, and calls whose peers do not read, are in progress."""
+        unread = time.monotonic() - LAST_SECONDS
+        return all("/" in call.method or (call.unread_since is not None and call.unread_since < unread) for call in self._calls)
 
 
 def _without_frames(error: _Error) -> _Error:

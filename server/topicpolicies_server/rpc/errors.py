@@ -20,7 +20,7 @@ DOMAIN = "topicpolicies"
 DETAILS_KEY = "grpc-status-details-bin"
 _PUSHBACK_KEY = "grpc-retry-pushback-ms"
 
-_CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
+CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
 _VIOLATION_BYTES = 3_500
 _DESCRIPTION_BYTES = 1_000
 """The most bytes of the description of a violation; it may name a topic of 1,024 characters."""
@@ -42,14 +42,9 @@ def internal() -> PolicyError:
     return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar failed on this request; its log says why.")
 
 
-def code(error: PolicyError) -> grpc.StatusCode:
-    """Returns the gRPC status code of an error."""
-    return _CODES[error.kind]
-
-
 def status(error: PolicyError) -> Status:
     """Returns an error as a ``google.rpc.Status``, for the trailing metadata of a call or for the result of one change."""
-    number: int = code(error).value[0]
+    number: int = CODES[error.kind].value[0]
     message = error.message.encode(errors="backslashreplace").decode()  # it may name a file whose name is not valid Unicode
     return Status(code=number, message=message, details=_details(error))
 
@@ -92,21 +87,15 @@ def error_of(status: Status) -> PolicyError | None:
             retry_seconds = again.retry_delay.ToTimedelta().total_seconds()
     if reason is None:
         return None
-    kind = next(kind for kind, code in _CODES.items() if code.value[0] == status.code)
+    kind = next(kind for kind, code in CODES.items() if code.value[0] == status.code)
     return PolicyError(kind, reason, status.message, metadata=metadata, violations=violations, retry_seconds=retry_seconds)
 
 
-def trailing_metadata(error: PolicyError, details: bytes) -> tuple[tuple[str, str | bytes], ...]:
-    """Returns the trailing metadata that carry an error: its serialized status, and when gRPC may repeat the call."""
-    if error.retry_seconds is None:
-        return ((DETAILS_KEY, details),)
-    return (DETAILS_KEY, details), (_PUSHBACK_KEY, str(math.ceil(error.retry_seconds * 1000)))
+def trailer(error: PolicyError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]:
+    """Returns what ends a call with an error: the code, the message, and the trailing metadata with the serialized status.
 
-
-def fitting(error: PolicyError) -> tuple[str, bytes]:
-    """Returns the message and the serialized status of an error for the trailing metadata; a message that does not fit is shortened.
-
-    The details stay as they are: programs need them, and a topic's name of 1,024 characters has room.
+    A message that does not fit is shortened. The details stay as they are: programs need them, and a topic's name of 1,024 characters has
+    room. The metadata also say when gRPC may repeat the call.
     """
     told = status(error)
     raw = told.SerializeToString()
@@ -115,7 +104,8 @@ def fitting(error: PolicyError) -> tuple[str, bytes]:
             break
         told.message = _shortened(error.message, most)
         raw = told.SerializeToString()
-    return told.message, raw
+    pushback = () if error.retry_seconds is None else ((_PUSHBACK_KEY, str(math.ceil(error.retry_seconds * 1000))),)
+    return CODES[error.kind], told.message, ((DETAILS_KEY, raw), *pushback)
 
 
 def _sent_bytes(message: str, details: bytes) -> int:

@@ -23,8 +23,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
+from time import perf_counter
 
 import grpc
 
@@ -38,6 +39,7 @@ from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY
 from ..logs.change_log import NotLeader
 from . import errors
+from .answers import BatchedChange
 from .calls import Call
 from .listening import read_pem
 from .requests import ChangeMessage
@@ -91,70 +93,68 @@ class Forwarding:
         """Ends all connections."""
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
 
-    async def change(self, call: Call, request: ChangeMessage, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Returns the serialized answer to a change that was refused because another sidecar leads.
+    async def change(self, call: Call, request: ChangeMessage, refused: NotLeader) -> bytes | None:
+        """Returns the leader's serialized answer to a change; None: the change is to be tried here again.
 
-        ``request`` gets its request id, if it has none. ``again`` tries the change here again.
+        ``request`` gets its request id, if it has none. ``refused``: what it was refused with here.
 
         Raises:
-            PolicyError: the leader's error; NOT_LEADER; or what ``again`` raises.
+            PolicyError: the leader's error; or NOT_LEADER, no leader is known, or the time of a change is over.
         """
         assert call.request is not None, "it was read"
         request.request_id = call.request.request_id
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.seconds
-        while (leader := forwarded_to(refused, call)) and loop.time() < until:
-            unsure, call.unsure = call.unsure, True
-            try:
-                answer = await self._send(leader, call, request.SerializeToString())
-                call.outcome = Outcome(service_pb2.ChangeResult.FromString(answer).outcome)
-                call.unsure = False
-                return answer
-            except _NotAnswered as error:
-                call.unsure = unsure or error.sent
-            except PolicyError:
-                call.unsure = unsure
-                raise
+        leader = forwarded_to(refused, call)
+        if not leader or perf_counter() - call.started >= self.seconds:
+            raise refused
+        unsure, call.unsure = call.unsure, True
+        try:
+            answer = await self._send(leader, call, request.SerializeToString())
+        except _NotAnswered as error:
+            call.unsure = unsure or error.sent
             await asyncio.sleep(PAUSE_SECONDS)
-            try:
-                return await again()
-            except NotLeader as error:
-                refused = error
-        raise refused
+            return None
+        except PolicyError:
+            call.unsure = unsure
+            raise
+        call.outcome = Outcome(service_pb2.ChangeResult.FromString(answer).outcome)
+        call.unsure = False
+        return answer
 
-    async def batch(
-        self, call: Call, changes: Mapping[int, service_pb2.PolicyChangeRequest], refused: Mapping[int, NotLeader]
-    ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
-        """Returns the results of those changes of a batch that their leaders made or refused, or may have made, by index.
+    async def batch(self, call: Call, changes: Iterable[BatchedChange]) -> dict[BatchedChange, service_pb2.ChangeResult | PolicyError]:
+        """Returns the results of those changes of a batch that their leaders made or refused, or may have made.
 
-        The other ones certainly were not made, and can be tried again. ``changes`` have request ids; ``refused``: what each was refused
-        with, because another sidecar leads.
+        The other ones certainly were not made, and can be tried again. ``changes`` were refused with NOT_LEADER; they get request ids.
         """
-        by_leader = defaultdict[str, dict[int, service_pb2.PolicyChangeRequest]](dict)
-        for index, error in refused.items():
-            by_leader[forwarded_to(error, call)][index] = changes[index]
+        by_leader = defaultdict[str, list[BatchedChange]](list)
+        for change in changes:
+            assert isinstance(change.answer, NotLeader), "another sidecar leads"
+            by_leader[forwarded_to(change.answer, call)].append(change)
         unsure, call.unsure = call.unsure, True
         results = await asyncio.gather(*(self._batch(leader, call, part) for leader, part in by_leader.items()))
         call.unsure = unsure
-        return {index: result for part in results for index, result in part.items()}
+        return {change: result for part in results for change, result in part.items()}
 
     async def _batch(
-        self, leader: str, call: Call, changes: Mapping[int, service_pb2.PolicyChangeRequest]
-    ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
-        request = service_pb2.BatchUpdatePoliciesRequest(changes=changes.values())
+        self, leader: str, call: Call, changes: Sequence[BatchedChange]
+    ) -> dict[BatchedChange, service_pb2.ChangeResult | PolicyError]:
+        ids: dict[BatchedChange, str] = {}
+        for change in changes:
+            assert change.request is not None, "it was read"
+            message = change.message.update if change.message.HasField("update") else change.message.delete
+            message.request_id = ids[change] = change.request.request_id
+        request = service_pb2.BatchUpdatePoliciesRequest(changes=[change.message for change in changes])
         try:
             answer = service_pb2.BatchUpdatePoliciesResponse.FromString(await self._send(leader, call, request.SerializeToString()))
         except _NotAnswered as error:
-            ids = {index: change.update.request_id or change.delete.request_id for index, change in changes.items()} if error.sent else {}
-            return {index: errors.outcome_unknown(request_id) for index, request_id in ids.items()}
+            return {change: errors.outcome_unknown(request_id) for change, request_id in ids.items()} if error.sent else {}
         except PolicyError as error:
             return dict.fromkeys(changes, error)
-        found: dict[int, service_pb2.ChangeResult | PolicyError] = {}
-        for index, result in zip(changes, answer.results, strict=True):
+        found: dict[BatchedChange, service_pb2.ChangeResult | PolicyError] = {}
+        for change, result in zip(changes, answer.results, strict=True):
             if not result.HasField("error"):
-                found[index] = result.success
+                found[change] = result.success
             elif (failed := errors.error_of(result.error) or errors.internal()).reason not in _NOT_MADE:
-                found[index] = failed
+                found[change] = failed
         return found
 
     async def _send(self, leader: str, call: Call, request: bytes) -> bytes:
@@ -169,7 +169,7 @@ class Forwarding:
         except OSError as problem:
             self._warn(leader, f"can't be sent changes: {problem}")
             raise _NotAnswered(sent=False) from None
-        left = call.time_left()
+        left = call.context.time_remaining()
         timeout = self.seconds + 1 if left is None else min(_PART * left, self.seconds + 1)
         method: Callable[..., Awaitable[bytes]] = channel.unary_unary(f"/{_SERVICE}/{call.method}")
         try:

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import Any
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from ..readiness import Readiness
 from .calls import Call
@@ -29,8 +28,8 @@ _Status = health_pb2.HealthCheckResponse
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = _Status.SERVING, _Status.NOT_SERVING, _Status.SERVICE_UNKNOWN
 
 
-class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
-    """The health service of one server."""
+class HealthService:
+    """The health service of one server. Its methods return, or write, serialized answers."""
 
     def __init__(self, readiness: Readiness, services: Collection[str]) -> None:
         """Begins without watches. ``services``: the full names of our services, which have the health of the server."""
@@ -46,19 +45,19 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
             return SERVING if self._readiness.ready else NOT_SERVING
         return SERVING if name == _ALIVE else None
 
-    async def Check(self, request: health_pb2.HealthCheckRequest, context: Call) -> health_pb2.HealthCheckResponse:  # noqa: N802 (gRPC's name)
-        """Sends the present status of a name."""
+    async def check(self, request: health_pb2.HealthCheckRequest, call: Call) -> bytes:
+        """Returns the present status of a name."""
         status = self.status(request.service)
         if status is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: use liveness or readiness.")
-        return _Status(status=status)
+            await call.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: use liveness or readiness.")
+        return bytes(_Status(status=status).SerializeToString())
 
-    async def List(self, request: health_pb2.HealthListRequest, context: Any) -> health_pb2.HealthListResponse:  # noqa: N802
-        """Sends the status of every name."""
-        del request, context
-        return health_pb2.HealthListResponse(statuses={name: _Status(status=self.status(name)) for name in (*self._of_all, _ALIVE)})
+    async def list(self, _request: health_pb2.HealthListRequest, _: Call) -> bytes:
+        """Returns the status of every name."""
+        statuses = {name: _Status(status=self.status(name)) for name in (*self._of_all, _ALIVE)}
+        return bytes(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Call) -> None:  # noqa: N802
+    async def watch(self, request: health_pb2.HealthCheckRequest, call: Call) -> None:
         """Sends the status of a name, now and whenever it has changed."""
         sent, changed = None, asyncio.Event()
         self._watches.add(changed)
@@ -70,7 +69,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
                     status = SERVICE_UNKNOWN
                 if status != sent:
                     sent = status
-                    await context.write(_Status(status=status))
+                    await call.write(_Status(status=status).SerializeToString())
                 await changed.wait()
         finally:
             self._watches.discard(changed)

@@ -1,4 +1,4 @@
-"""The history: reads the requests of ListHistory and GetPolicyAsOf, and serializes the answers, and entries and gaps for watches.
+"""ListHistory and GetPolicyAsOf, and the entries and gaps of the history as messages, which watches send too.
 
 Documents go into an answer as the bytes that the history keeps.
 """
@@ -12,19 +12,22 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from topicpolicies.v1 import events_pb2, history_pb2, service_pb2
 
+from ..access import Permission
 from ..core.errors import Kind, PolicyError
 from ..core.fold.operation import Status
 from ..core.names import PolicyKey, Scope, parse_namespace, parse_topic
 from ..core.policies.documents import record
-from ..core.policies.events import LATEST_MS, Action, Position
+from ..core.policies.events import LATEST_MS, Action
 from ..core.reasons import Reason, ViolationReason
 from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Entry, EntryPlace, Gap
 from ..history.file import LATEST, Query
 from ..history.history import History, Past
 from ..namespaces.registry import Registry
 from .answers import document, number, origin
-from .problems import MOST_ACTOR, Problems, Topic, read_scope, read_scopes, read_topic
+from .calls import Call
+from .problems import MOST_ACTOR, Problems, read_scope, read_scopes, read_topic
 from .reads import page_token, read_page_token
+from .servicer import Servicer
 
 _FUTURE_MS = 60_000
 """How far a time may lie in the future, because clocks differ; it then means the present."""
@@ -45,12 +48,9 @@ def of(registry: Registry) -> History:
     return registry.common.history
 
 
-def read_query(message: history_pb2.ListHistoryRequest) -> Query:
-    """Reads a ListHistory request.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
+async def list_history(servicer: Servicer, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
+    """Serves ListHistory."""
+    call.target = message.topic or message.namespace
     problems = Problems()
     topic = read_topic(message.topic, problems) if message.topic else None
     namespace = problems.gather(parse_namespace, message.namespace, "namespace") if message.namespace else None
@@ -62,28 +62,29 @@ def read_query(message: history_pb2.ListHistoryRequest) -> Query:
     end = _milliseconds(message.end_time, "end_time", problems, up=True) if message.HasField("end_time") else LATEST
     actor = problems.text(message.actor, "actor", MOST_ACTOR) if message.HasField("actor") else None
     most = problems.page_size(message.page_size)
-    query = Query(
-        topic.namespace if topic is not None else namespace or "",
-        topic.full if topic is not None else "",
-        scopes,
-        start,
-        end,
-        actor,
-        not message.oldest_first,
-        None,
-        most,
-    )
-    after = read_page_token(_asked(query), message.page_token, _place, problems)
+    name, full = (topic.namespace, topic.full) if topic is not None else (namespace or "", "")
+    query = Query(name, full, scopes, start, end, actor, not message.oldest_first, None, most)
+    listing = tuple(query._replace(after=None, most=0, scopes=frozenset())), sorted(scopes)
+    query = query._replace(after=read_page_token(listing, message.page_token, _place, problems))
     problems.check()
-    return query._replace(after=after)
+    await call.permit(servicer.grants, name, Permission.HISTORY)
+    history, following = of(servicer.registry), await _may_be_loaded(servicer, name, full)
+    if following:
+        try:
+            await servicer.registry.get(name).ready()
+        except PolicyError:  # what the history has recorded can be listed all the same
+            following = False
+    page = await history.page(query)
+    last = page.entries[-1].place if page.more else None
+    token = page_token(listing, f"{last.at}.{last.id}") if last is not None else ""
+    rest = history_pb2.ListHistoryResponse(next_page_token=token, gaps=map(gap_message, page.gaps), following=following)
+    entries = (record(_ENTRIES, entry_message(entry)) for entry in page.entries)
+    return b"".join(entries) + rest.SerializeToString()
 
 
-def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, PolicyKey, int, Position]:
-    """Reads a GetPolicyAsOf request. Returns the topic, the policy key, and a time (milliseconds since 1970) or a version.
-
-    Raises:
-        PolicyError: INVALID_ARGUMENT, with every violation.
-    """
+async def get_policy_as_of(servicer: Servicer, message: history_pb2.GetPolicyAsOfRequest, call: Call) -> bytes:
+    """Serves GetPolicyAsOf: the document as it was at a time, or as a version."""
+    call.target = message.topic
     problems = Problems()
     topic = read_topic(message.topic, problems)
     scope = read_scope(message.scope, problems)
@@ -98,41 +99,22 @@ def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, Polic
         version = problems.version(message.version, "version")
     problems.check()
     assert topic is not None, "checked"
-    return topic, topic.key(scope), at, version
-
-
-async def list_history(registry: Registry, query: Query, *, followed: bool) -> bytes:
-    """Returns a serialized ``ListHistoryResponse``. ``followed``: whether the namespace may be loaded first, to have what its log has.
-
-    Raises:
-        PolicyError: there is no history, or it can't be read.
-    """
-    history = of(registry)
-    if followed:
-        try:
-            await registry.get(query.namespace).ready()
-        except PolicyError:  # what the history has recorded can be listed all the same
-            followed = False
-    page = await history.page(query)
-    last = page.entries[-1].place if page.more else None
-    token = page_token(_asked(query), f"{last.at}.{last.id}") if last is not None else ""
-    rest = history_pb2.ListHistoryResponse(next_page_token=token, gaps=map(gap_message, page.gaps), following=followed)
-    entries = (record(_ENTRIES, entry_message(entry)) for entry in page.entries)
-    return b"".join(entries) + rest.SerializeToString()
-
-
-async def past_document(registry: Registry, namespace: str, key: PolicyKey, at: int, version: Position, *, followed: bool) -> bytes:
-    """Returns a document as it was at a time (milliseconds since 1970), or as a version ("": the time counts), serialized.
-
-    ``followed``: whether the namespace may be loaded for its present head; if not, only the history is used.
-
-    Raises:
-        PolicyError: there is no history, the document is not certain from it, or the history or the log can't be read.
-    """
-    history = of(registry)
-    head = await registry.get(namespace).get(key) if followed else None
-    past: Past = await history.past(namespace, key, head, at=at, version=version, followed=followed)
+    name, key = topic.namespace, topic.key(scope)
+    await call.permit(servicer.grants, name, Permission.HISTORY)
+    history, followed = of(servicer.registry), await _may_be_loaded(servicer, name, topic.full)
+    head = await servicer.registry.get(name).get(key) if followed else None
+    past: Past = await history.past(name, key, head, at=at, version=version, followed=followed)
     return document(key, past.version, past.document)
+
+
+async def _may_be_loaded(servicer: Servicer, namespace: str, topic: str) -> bool:
+    """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""
+    if servicer.cluster is None:
+        return True
+    try:
+        return not await servicer.cluster.disabled(namespace, topic)
+    except PolicyError:
+        return False
 
 
 def entry_message(entry: Entry) -> bytes:
@@ -203,11 +185,6 @@ def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: 
         problems.add(field, ViolationReason.OUT_OF_BOUNDS, f"{field} must be a time between the years 1970 and 9999.")
         return 0
     return found
-
-
-def _asked(query: Query) -> object:
-    """Returns what the pages of one listing have in common, in a canonical form, for page tokens."""
-    return tuple(query._replace(after=None, most=0, scopes=frozenset())), sorted(query.scopes)
 
 
 def _place(text: str) -> EntryPlace:

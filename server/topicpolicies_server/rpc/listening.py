@@ -7,9 +7,7 @@ keeps what it was made with; where clients have certificates it is closed after 
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
@@ -87,6 +85,8 @@ class Pem(NamedTuple):
     certificate: bytes
     key: bytes
     authority: bytes | None
+    ends_at: float
+    """When the first certificate of the chain expires, in seconds since 1970."""
 
     def __repr__(self) -> str:
         return "Pem(...)"  # the key must not get into logs
@@ -98,13 +98,27 @@ def read_pem(tls: TlsConfig) -> Pem:
     Raises:
         OSError: the files can't be read or used. Its message contains nothing of what they hold.
     """
-    pem = _content(tls)
-    _check_pair(tls.certificate_file, tls.key_file)
-    if tls.client_ca_file is not None:
-        _check_authority(tls.client_ca_file, pem.authority or b"")
-    if pem != _content(tls):  # what was checked is not what was read
-        raise OSError(f"{tls.certificate_file} and {tls.key_file} change while they are read")
-    return pem
+    from cryptography import x509  # noqa: PLC0415 - it takes a tenth of a second to import, and servers without TLS need none of it
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    certificate, key = files.read(tls.certificate_file), files.read(tls.key_file)
+    authority = files.read(tls.client_ca_file) if tls.client_ca_file is not None else None
+    try:
+        chain = x509.load_pem_x509_certificates(certificate)
+        if len(chain) < certificate.count(b"-----BEGIN CERTIFICATE-----"):
+            raise ValueError("one of them is cut off")
+        fits = chain[0].public_key() == load_pem_private_key(key, None).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise OSError(f"{tls.certificate_file} and {tls.key_file} are not a certificate and key in PEM without a password") from None
+    if not fits:
+        raise OSError(f"the key {tls.key_file} does not belong to the certificate {tls.certificate_file}")
+    try:
+        if authority is not None:
+            x509.load_pem_x509_certificates(authority)
+    except ValueError:
+        raise OSError(f"{tls.client_ca_file} has no certificates of an authority in PEM") from None
+    return Pem(certificate, key, authority, min(each.not_valid_after_utc.timestamp() for each in chain))
 
 
 class ServerCertificates:
@@ -118,8 +132,8 @@ class ServerCertificates:
         """
         self._tls = tls
         self._first = read_pem(tls)
-        self.ends_at = _end_of(self._first.certificate)
-        """When the first certificate of the chain in force expires, in seconds since 1970; None: the chain can't be parsed for that."""
+        self.ends_at = self._first.ends_at
+        """When the first certificate of the chain in force expires, in seconds since 1970."""
         self._next: grpc.ServerCertificateConfiguration | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -136,7 +150,7 @@ class ServerCertificates:
 
     def _take(self, pem: Pem) -> None:
         self._next = _configuration(pem)
-        self.ends_at = _end_of(pem.certificate)
+        self.ends_at = pem.ends_at
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """Returns the new configuration; None: there is none. Threads of gRPC call this, and must not be blocked."""
@@ -146,39 +160,3 @@ class ServerCertificates:
 
 def _configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(pem.key, pem.certificate)], pem.authority)
-
-
-def _end_of(chain: bytes) -> float | None:
-    from cryptography import x509  # noqa: PLC0415 - it takes a tenth of a second to import, and servers without TLS need none of it
-
-    try:
-        return min(each.not_valid_after_utc.timestamp() for each in x509.load_pem_x509_certificates(chain))
-    except ValueError:  # OpenSSL accepts some certificates that this library does not
-        return None
-
-
-def _content(tls: TlsConfig) -> Pem:
-    read = files.read
-    return Pem(read(tls.certificate_file), read(tls.key_file), read(tls.client_ca_file) if tls.client_ca_file is not None else None)
-
-
-def _check_pair(certificate: Path, key: Path) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_ciphers("DEFAULT@SECLEVEL=0")  # clients decide how strong key and certificate have to be
-    try:
-        context.load_cert_chain(certificate, key, password=str)  # never asked for at a terminal
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            raise OSError(f"the key {key} does not belong to the certificate {certificate}") from None
-        raise OSError(f"{certificate} and {key} are not a certificate and key in PEM without a password ({_reason(error)})") from None
-
-
-def _check_authority(path: Path, content: bytes) -> None:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=content.decode("ascii", errors="replace"))
-    except (ssl.SSLError, ValueError) as error:
-        raise OSError(f"{path} has no certificates of an authority in PEM ({_reason(error)})") from None
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or error).lower().replace("_", " ")

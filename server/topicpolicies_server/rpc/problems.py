@@ -129,21 +129,13 @@ def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
 
 def read_scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
     """Reads a list of scopes; an empty one means all."""
-    if not numbers:
-        return frozenset(Scope)
-    if not problems.few(numbers, "scopes", len(Scope)):
+    if not numbers or not problems.few(numbers, "scopes", len(Scope)):
         return frozenset(Scope)
     found: set[Scope] = set()
     for index, number in enumerate(numbers):
         field = f"scopes[{index}]"
         if number == policies_pb2.SCOPE_UNSPECIFIED:
             problems.add(field, ViolationReason.UNKNOWN_SCOPE, "Name SCOPE_LOCAL or SCOPE_GLOBAL, or leave scopes empty for both.")
-            continue
-        known = len(problems)
-        scope = read_scope(number, problems, field)
-        if len(problems) > known:
-            continue
-        if scope in found:
-            problems.add(field, ViolationReason.REPEATED_SCOPE, f"{scope.name} is named twice: name each scope once.")
-        found.add(scope)
+        else:
+            found.add(read_scope(number, problems, field))
     return frozenset(found)

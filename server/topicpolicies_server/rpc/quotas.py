@@ -1,8 +1,8 @@
 """What each principal may use: calls and watches at a time, and changes in a second.
 
-Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. A single change whose
-token comes within ``_LONGEST_WAIT`` waits for it. Any other call beyond a limit is refused, with the time of a retry. A batch takes tokens
-in small portions and waits for them (``batches``).
+Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. A batch is begun when
+there is one token, and takes one for each of its changes: so the next change waits until all of them have come. A change waits for
+``_LONGEST_WAIT`` at most, a batch until its deadline. Any other call beyond a limit is refused, with the time of a retry.
 
 Where callers are not authenticated, each address has a quota; all calls over a Unix socket share one. A call through a proxy uses the quota
 of the principal that the proxy speaks for, and so do that principal's own calls, with whatever credentials: otherwise each way to call
@@ -11,7 +11,6 @@ would be a quota more. Health checks always pass: they report whether the server
 
 from __future__ import annotations
 
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -24,8 +23,6 @@ from ..core.errors import PolicyError, too_much
 MOST_KNOWN = 10_000
 """How many principals are remembered. The one that was seen longest ago, of those without calls in progress, is forgotten for a new one."""
 _LONGEST_WAIT = 1.0
-_PORTION_SECONDS = 0.1
-"""A batch for which there is no token takes at most as many as come in this time, but at least one."""
 _RETRY_SECONDS = 1.0
 """The time of a retry after a refusal because of calls in progress, whose ends are not known."""
 _SINGLE_CHANGES = ("UpdatePolicy", "DeletePolicy")
@@ -33,44 +30,33 @@ _WATCHES = ("WatchPolicies", "WatchHistory")
 _FREE = "grpc.health.v1.Health/Check"
 
 
-class Bucket:
-    """The token bucket of one principal's changes."""
+class Usage:
+    """What one principal uses at present."""
 
     def __init__(self, rate: float, now: float) -> None:
-        """Creates a full bucket. ``rate``: tokens per second; ``now``: in seconds, as in all methods."""
+        """Nothing is used. ``rate``: changes in a second; 0: no limit. ``now``: by ``time.monotonic``."""
+        self.calls = self.watches = 0
         self._rate = rate
         self._most = self._level = max(2.0, rate)
         """The tokens in the bucket. Below zero, so many are taken that have not come yet."""
         self._at = now
 
-    def delay(self, now: float, count: int = 1) -> float:
-        """Returns the seconds until there are so many tokens; 0: they are there."""
-        self._level = min(self._most, self._level + max(0.0, now - self._at) * self._rate)
+    def changes(self, count: int, seconds: float | None) -> float:
+        """Charges changes that are begun together; returns the seconds after which they may begin, at most ``seconds`` (None: any number).
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED (``LIMIT_REACHED``), they would have to wait longer.
+        """
+        if not self._rate:
+            return 0.0
+        now = time.monotonic()
+        self._level = min(self._most, self._level + (now - self._at) * self._rate)
         self._at = now
-        return max(0.0, count - self._level) / self._rate
-
-    def take(self, count: int = 1) -> None:
-        """Takes tokens, which may be used when they have come (``delay``). A negative number gives tokens back."""
+        wait = max(0.0, 1.0 - self._level) / self._rate
+        if seconds is not None and wait > seconds:
+            raise _refused("max_changes_per_second_per_principal", self._rate, "changes in a second is your limit", wait)
         self._level -= count
-
-    def portion(self, wanted: int, now: float) -> tuple[int, float]:
-        """Takes tokens for a batch: at least one, at most ``wanted``. Returns how many, and the seconds after which they may be used."""
-        self.delay(now)
-        count = min(wanted, max(1, int(self._level), int(self._rate * _PORTION_SECONDS)))
-        seconds = self.delay(now, count)
-        self.take(count)
-        return count, seconds
-
-
-class Usage:
-    """What one principal uses at present."""
-
-    __slots__ = ("bucket", "calls", "watches")
-
-    def __init__(self, rate: float, now: float) -> None:
-        """Nothing is used. ``rate``: changes in a second; 0: no limit."""
-        self.calls = self.watches = 0
-        self.bucket = Bucket(rate, now) if rate else None
+        return wait
 
 
 class Quotas:
@@ -81,11 +67,6 @@ class Quotas:
         self._limits = limits
         self._known: OrderedDict[Hashable, Usage] = OrderedDict()
         """By principal; the one that was seen longest ago comes first."""
-
-    @staticmethod
-    def limit(limits: Limits) -> bool:
-        """Returns whether there is any limit for principals."""
-        return bool(limits.max_calls_per_principal or limits.max_watches_per_principal or limits.max_changes_per_second_per_principal)
 
     def charge(self, who: Hashable, method: str, left: float | None) -> tuple[Usage | None, float]:
         """Charges a call to its principal, until ``release``. ``left``: seconds until the caller's deadline; None: there is none.
@@ -104,13 +85,7 @@ class Quotas:
             raise _refused("max_calls_per_principal", most, "calls of yours are in progress, which is the limit", _RETRY_SECONDS)
         if watch and (most := limits.max_watches_per_principal) and usage.watches >= most:
             raise _refused("max_watches_per_principal", most, "watches of yours are open, which is the limit: share one", None)
-        seconds = 0.0
-        if usage.bucket is not None and method in _SINGLE_CHANGES:
-            seconds = usage.bucket.delay(now)
-            if seconds > min(_LONGEST_WAIT, math.inf if left is None else left):
-                rate = limits.max_changes_per_second_per_principal
-                raise _refused("max_changes_per_second_per_principal", rate, "changes in a second is your limit", seconds)
-            usage.bucket.take()
+        seconds = usage.changes(1, _LONGEST_WAIT if left is None else min(_LONGEST_WAIT, left)) if method in _SINGLE_CHANGES else 0.0
         usage.calls += 1
         usage.watches += watch
         return usage, seconds

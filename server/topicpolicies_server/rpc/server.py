@@ -11,20 +11,21 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Caller
 from ..access.grants import Grants, open_roles
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
 from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
+from ..core.errors import stopping
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..guard import Guard, tell_of_healing
@@ -34,12 +35,16 @@ from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import Readiness
+from . import histories, reads
 from .access_log import AccessLog
-from .calls import LAST_SECONDS, Call, Calls, LibraryServices
+from .batches import batch_update_policies
+from .calls import LAST_SECONDS, Call, Calls, Method
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
-from .servicer import HISTORY_SERVICE, SERVICE, Servicer
+from .servicer import Servicer
+from .watching.history_part import watch_history
+from .watching.policy_part import watch_policies
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
@@ -47,11 +52,21 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
-_HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+POLICIES = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
+HISTORY = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"]
+_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 
 class Server:
     """A server of topic policies (``process.Service``). ``async with Server(config) as server: ...`` starts and stops it."""
+
+    registry: Registry
+    """The namespaces that are in memory, once the server is started."""
+    readiness: Readiness
+    """Whether the server is ready, once it is started: the change log can be reached, and the server does not stop."""
+    calls: Calls
+    """The calls in progress, once the server is started."""
+    servicer: Servicer
 
     def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
         """Starts nothing yet. ``declared``: what each owner declares in the files of ``config.declared``."""
@@ -63,32 +78,9 @@ class Server:
         """The address of metrics and probes, once started; None: they are not served."""
         self.reloader = Reloader()
         """The files that are read again while the server runs. Each part that depends on a file registers it there."""
-        self._turn = asyncio.Lock()
-        """Held while the server starts or stops, so that a ``stop`` during either waits for its end."""
         self._parts = contextlib.AsyncExitStack()
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
-        self._registry: Registry | None = None
-        self._servicer: Servicer | None = None
-        self._readiness: Readiness | None = None
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
-
-    @property
-    def registry(self) -> Registry:
-        """The namespaces that are in memory."""
-        assert self._registry is not None, "started"
-        return self._registry
-
-    @property
-    def calls(self) -> Calls:
-        """The calls in progress."""
-        assert self._servicer is not None, "started"
-        return self._servicer.calls
-
-    @property
-    def readiness(self) -> Readiness:
-        """Whether the server is ready: the change log can be reached, and the server does not stop."""
-        assert self._readiness is not None, "started"
-        return self._readiness
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -101,39 +93,41 @@ class Server:
         keep_quiet()
         for sentence in insecure(self.config):
             _LOG.warning("insecure: %s", sentence)
-        async with self._turn, contextlib.AsyncExitStack() as parts:
+        async with contextlib.AsyncExitStack() as parts:
             await self._open(parts)
             self._parts = parts.pop_all()
 
     async def _open(self, parts: contextlib.AsyncExitStack) -> None:
         config, limits = self.config, self.config.limits
-        self._registry, self._readiness = registry, readiness = await self._open_namespaces(parts)
-        calls = self._open_calls(parts)
+        self.registry, self.readiness = registry, readiness = await self._open_namespaces(parts)
+        self.calls = calls = self._open_calls(parts)
         cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=readiness.refuses_waiting)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
         roles = open_roles(config.authorization, config.log, self.reloader)
         if roles is not None:
             parts.push_async_callback(roles.close)
-        self._servicer = servicer = Servicer(
+        self.servicer = servicer = Servicer(
             registry,
             limits,
-            lambda: info(config, cluster),
             calls,
             grants=Grants(roles, show_secrets=config.show_secrets),
             cluster=cluster,
             forwarding=self._open_forwarding(parts),
         )
         parts.push_async_callback(self.reloader.close)
-        credentials = self._follow_certificates()
+        credentials = None
+        if config.tls is not None:
+            certificates = ServerCertificates(config.tls)
+            certificates.follow(self.reloader)
+            self._sources.certificate_ends = lambda: certificates.ends_at
+            credentials = certificates.credentials()
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
-        server.add_generic_rpc_handlers(servicer.handlers())
-        others = LibraryServices(server, calls)
-        health = HealthService(readiness, (SERVICE, HISTORY_SERVICE))
-        health_pb2_grpc.add_HealthServicer_to_server(health, others)
+        health = HealthService(readiness, (POLICIES.full_name, HISTORY.full_name))
+        of_health: dict[str, Method[Any]] = {"Check": health.check, "List": health.list, "Watch": health.watch}
+        server.add_generic_rpc_handlers((*self.services(cluster), calls.serve(_HEALTH, of_health, ours=False)))
         if config.reflection:
-            services = (SERVICE, HISTORY_SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME)
-            reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
+            server.add_generic_rpc_handlers((_reflection(calls),))
         parts.push_async_callback(readiness.stop)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
         parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
@@ -143,15 +137,34 @@ class Server:
         await server.start()
         self.reloader.start()
 
-    async def stop(self) -> None:
-        """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log.
+    def services(self, cluster: Cluster | None = None) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Returns the handlers of both services for a gRPC server. ``cluster``: knows the cluster; None: it is not known."""
+        servicer, marked = self.servicer, self.servicer.marked
 
-        A server that is starting is stopped once it has started. A second call meanwhile returns when the first has stopped the server.
-        """
-        if self._readiness is not None:
-            self._readiness.drained()
-        async with self._turn:
-            await self._parts.aclose()
+        async def get_server_info(_message: service_pb2.GetServerInfoRequest, _call: Call) -> bytes:
+            return info(self.config, cluster).SerializeToString()
+
+        policies: dict[str, Method[Any]] = {
+            "UpdatePolicy": servicer.change,
+            "BatchUpdatePolicies": partial(batch_update_policies, servicer),
+            "DeletePolicy": servicer.change,
+            "GetPolicy": marked(partial(reads.get_policy, servicer)),
+            "GetEffectivePolicy": marked(partial(reads.get_effective_policy, servicer)),
+            "GetServerInfo": marked(get_server_info),
+            "ListPolicies": marked(partial(reads.list_policies, servicer)),
+            "WatchPolicies": partial(watch_policies, servicer),
+        }
+        of_history: dict[str, Method[Any]] = {
+            "ListHistory": marked(partial(histories.list_history, servicer)),
+            "GetPolicyAsOf": marked(partial(histories.get_policy_as_of, servicer)),
+            "WatchHistory": partial(watch_history, servicer),
+        }
+        return self.calls.serve(POLICIES, policies), self.calls.serve(HISTORY, of_history)
+
+    async def stop(self) -> None:
+        """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log."""
+        self.readiness.drained()
+        await self._parts.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -208,7 +221,7 @@ class Server:
             access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
-            calls.observers = (access_log,)
+            calls.observers = (access_log.ended,)
         return calls
 
     def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
@@ -252,8 +265,8 @@ class Server:
         """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
-        counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
-        calls.observers = (*calls.observers, counts)
+        counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, servicer.watches.records)
+        calls.observers = (*calls.observers, counts.ended)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:
             from .tracing import Exporter, Tracing  # noqa: PLC0415 - OpenTelemetry is an extra
@@ -261,7 +274,7 @@ class Server:
             exporter = Exporter(self.config.telemetry)
             tracing = Tracing(exporter, self.config.telemetry.trace_ratio)
             calls.began = tracing.began
-            calls.observers = (*calls.observers, tracing)
+            calls.observers = (*calls.observers, tracing.ended)
             self._sources.spans_lost = lambda: exporter.lost
             parts.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
@@ -271,16 +284,19 @@ class Server:
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
-    def _follow_certificates(self) -> grpc.ServerCredentials | None:
-        if self.config.tls is None:
-            return None
-        certificates = ServerCertificates(self.config.tls)
-        certificates.follow(self.reloader)
-        self._sources.certificate_ends = lambda: certificates.ends_at
-        return certificates.credentials()
+
+def _reflection(calls: Calls) -> grpc.GenericRpcHandler:
+    service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+    servicer = ReflectionServicer((POLICIES.full_name, HISTORY.full_name, _HEALTH.full_name, reflection.SERVICE_NAME))
+
+    async def reflect(requests: Any, call: Call) -> None:
+        decoded = (calls.decode(reflection_pb2.ServerReflectionRequest.FromString, raw) async for raw in requests)
+        async for answer in servicer.ServerReflectionInfo(decoded, call):
+            await call.write(answer.SerializeToString())
+
+    return calls.serve(service, {"ServerReflectionInfo": reflect}, ours=False)
 
 
-_HEALTH = f"{_HEALTH_SERVICE}/"
 _CERTIFICATE = "x509_pem_cert"
 
 
@@ -289,10 +305,9 @@ def _identify(identification: Identification, call: Call) -> Caller | Awaitable[
 
     The health service answers callers without credentials, because its clients (``grpc_health_probe``, an orchestrator) have none.
     """
-    context = call.context  # its authentication context is not looked up in vain: gRPC builds a whole dictionary for each look-up
-    return identification.caller(
-        call.metadata, lambda: next(iter(context.auth_context().get(_CERTIFICATE, ())), None), needed=not call.method.startswith(_HEALTH)
-    )
+    context, needed = call.context, not call.method.startswith(_HEALTH.full_name)
+    # The authentication context is not looked up in vain: gRPC builds a whole dictionary for each look-up.
+    return identification.caller(call.metadata, lambda: next(iter(context.auth_context().get(_CERTIFICATE, ())), None), needed=needed)
 
 
 _MOMENT_SECONDS = 0.1
@@ -302,7 +317,7 @@ _MOMENT_SECONDS = 0.1
 async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
     """Ends all calls of a server, and stops the server, in this order.
 
-    1. Watches end, each with a last bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
+    1. Watches end, each with a bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
     2. Calls in progress have ``seconds`` to finish. A peer that does not read is not waited for.
     3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, else with OUTCOME_UNKNOWN.
     4. All other calls are ended with SHUTTING_DOWN.
@@ -313,11 +328,13 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     await calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:
-        await calls.drained(seconds)
+        await calls.until(calls.drained, seconds)
         servicer.end_changes()
-        await calls.drained(LAST_SECONDS)
+        await calls.until(calls.drained, LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
-        await calls.end_all()
+        for call in calls:
+            call.end(stopping())
+        await calls.until(lambda: not len(calls), LAST_SECONDS + _MOMENT_SECONDS)
         await asyncio.wait({closed}, timeout=LAST_SECONDS)  # gRPC sends answers after their methods have returned
     finally:
         await server.stop(None)

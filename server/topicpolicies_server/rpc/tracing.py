@@ -47,7 +47,7 @@ _SERVICES = {
 
 
 class Tracing:
-    """Traces calls (``Calls.began``), and observes their ends (``calls.Observer``)."""
+    """Traces calls: ``Calls`` calls it when one begins and when it has ended."""
 
     def __init__(self, exporter: SpanExporter, ratio: float) -> None:
         """Begins to send spans, on a thread. ``ratio``: the fraction of calls without a context that begin a trace."""

@@ -8,7 +8,7 @@ changes (``Taken.made``): the joined records are kept with these, so that all th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
 
@@ -24,7 +24,6 @@ from ...core.reasons import Reason
 from .. import resume_tokens
 from ..answers import Wire, document, number, origin, present
 
-MOST_MESSAGE = 4_096
 PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
@@ -37,47 +36,6 @@ def resumable(event: bytes, token: Token) -> bytes:
     while event[begin] & 0x80:
         begin += 1
     return record(_EVENTS, event[begin + 1 :] + record(_TOKEN, text.encode()))
-
-
-def bookmark(namespace: str, token: Token, complete_as_of_ms: int, now_ms: int, *, synced: bool) -> bytes:
-    """Returns a bookmark with its content (``bookmark_message``). ``token``: where the watch stands."""
-    event = service_pb2.WatchEvent(namespace=namespace, resume_token=resume_tokens.write(token))
-    event.bookmark.CopyFrom(bookmark_message(complete_as_of_ms, now_ms, synced=synced))
-    return _record(event)
-
-
-def bookmark_message(complete_as_of_ms: int, now_ms: int, *, synced: bool) -> service_pb2.Bookmark:
-    """Returns the content of a bookmark.
-
-    ``complete_as_of_ms``: as of when everything was sent, in milliseconds since 1970; 0: that is not known; ``now_ms``: the present, by the
-    same clock; ``synced``: whether the snapshot is complete, or the resumed watch has caught up.
-    """
-    message = service_pb2.Bookmark(synced=synced)
-    if complete_as_of_ms:
-        message.age.FromMilliseconds(max(now_ms - complete_as_of_ms, 0))
-        message.confirmed_time.FromMilliseconds(complete_as_of_ms)
-    return message
-
-
-def status_message(state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> service_pb2.NamespaceStatus:
-    """Returns the content of a status."""
-    return service_pb2.NamespaceStatus(state=state, reason=reason_number(reason), message=message[:MOST_MESSAGE])
-
-
-def namespace_status(
-    namespace: str, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str, token: Token | None
-) -> bytes:
-    """Returns a status. ``token``: where the watch stands; None: it can't be resumed there."""
-    event = service_pb2.WatchEvent(namespace=namespace, status=status_message(state, reason, message))
-    if token is not None:
-        event.resume_token = resume_tokens.write(token)
-    return _record(event)
-
-
-def reset(namespace: str, reason: Reason, message: str) -> bytes:
-    """Returns a reset."""
-    content = service_pb2.WatchReset(reason=reason_number(reason), message=message[:MOST_MESSAGE])
-    return _record(service_pb2.WatchEvent(namespace=namespace, reset=content))
 
 
 def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
@@ -132,29 +90,23 @@ def _origin(placed: Placed) -> events_pb2.ChangeOrigin:
     return origin(placed.producer, placed.published_at, stamp, stamp.mask if stamp is not None else ())
 
 
-def _record(event: service_pb2.WatchEvent) -> bytes:
+def event_record(event: service_pb2.WatchEvent) -> bytes:
+    """Returns an event as a record."""
     return record(_EVENTS, event.SerializeToString())
 
 
-class Piece:
+class Piece(NamedTuple):
     """Records of consecutive changes. The last one is apart, because a token is added to it."""
 
-    __slots__ = ("_whole", "before", "last", "upto")
-
-    def __init__(self, before: bytes, last: bytes, upto: int) -> None:
-        self.before = before
-        """All records but the last, joined."""
-        self.last = last
-        self.upto = upto
-        """How many of the changes that were taken come before the end of this piece."""
-        self._whole: tuple[Token | None, bytes] | None = None
-        """The token that was added last, and all records with it."""
+    before: bytes
+    """All records but the last, joined."""
+    last: bytes
+    upto: int
+    """How many of the changes that were taken come before the end of this piece."""
 
     def bytes(self, token: Token | None) -> bytes:
         """Returns all records. ``token``: where the watch stands behind them; None: it can't be resumed there."""
-        if self._whole is None or self._whole[0] != token:
-            self._whole = token, self.before + (self.last if token is None else resumable(self.last, token))
-        return self._whole[1]
+        return self.before + (self.last if token is None else resumable(self.last, token))
 
 
 def change_pieces(name: str, taken: Taken, wire: Wire, disabled: frozenset[str], *, with_before: bool) -> Sequence[Piece]:

@@ -7,136 +7,121 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container
-from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from topicpolicies.v1 import history_pb2, service_pb2
+from topicpolicies.v1 import history_pb2
 
-from ...core.errors import PolicyError
+from ...access import Permission
 from ...core.policies.documents import record
 from ...core.reading.tokens import Token
 from ...core.reasons import Reason
 from ...history import History
 from ...history.entries import Entry, Gap
 from ...history.file import BEGINNING, Recorded, Stretch, UnknownLog
-from ...namespaces.namespace import Namespace, Phase
+from ...namespaces.namespace import Namespace
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
 from ..answers import Wire, number
-from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
+from ..calls import Call
+from ..servicer import Servicer
 from .part import Part
-from .requests import HistoryWatch
+from .requests import HistoryWatch, read_history_watch
 
 _STRETCH = 256
 _BOOKMARKS = 1_000
-_PAUSE_SECONDS = 0.1
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
+
+
+async def watch_history(servicer: Servicer, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
+    """Serves WatchHistory."""
+    limits = servicer.limits
+    watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
+    histories.of(servicer.registry)
+    call.target = message.namespaces[0]
+    part_of = partial(HistoryPart, servicer.registry, watch)
+    await servicer.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
 
 class HistoryPart(Part):
     """Copies one namespace's history into its stream."""
 
-    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], wire: Wire) -> None:
-        super().__init__(name, "the watch of the history of", wake, wire)
-        self._registry = registry
+    def __init__(self, registry: Registry, watch: HistoryWatch, name: str, notify: Callable[[], None], wire: Wire) -> None:
+        super().__init__(registry, name, "the watch of the history of", notify, wire)
         self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
-        self._complete_as_of_ms = 0
+        self._confirmed_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
         self._idle = False
         """Whether everything was handed to the stream, and new events are awaited."""
         self._signalled = asyncio.Event()
 
-    # --- called by the stream -----------------------------------------------------------------------------------
-
-    def last_bookmark(self) -> bytes | None:
-        """As ``Part.last_bookmark``."""
-        if self._idle and not self._signalled.is_set() and self._namespace is not None:
-            self._complete_as_of_ms = self._namespace.complete_as_of_ms
-        return super().last_bookmark()
-
     # --- the task -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Copies until the namespace is closed, which ends as soon as it is used again.
+        """Copies until a step fails.
 
         Raises:
             PolicyError: the history can't be read, or the namespace can't be loaded.
         """
         history = histories.of(self._registry)
         self._namespace = namespace = self._registry.get(self.name)
-        namespace.observe(self, self._notice)
+        namespace.observe(self, self._phase_changed)
         history.listen(self.name, self._signalled.set)
         try:
-            await self._copy(namespace)
+            await self._copy(history, namespace)
         finally:
             self._idle = False
             history.unlisten(self.name, self._signalled.set)
             namespace.unobserve(self)
 
-    def _notice(self) -> None:
+    def _phase_changed(self) -> None:
         """Notes that the phase of the namespace may have changed."""
         self._signalled.set()
-        self._wake()
+        self._notify()
 
-    async def _copy(self, namespace: Namespace) -> None:
-        with suppress(PolicyError):
-            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
+    async def _copy(self, history: History, namespace: Namespace) -> None:
         place = resume_tokens.read_position(self._position)
         gaps: set[Gap] = set()
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
-        while namespace.phase is not Phase.CLOSED:
+        while True:
+            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
             self._signalled.clear()
-            ready, confirmed = namespace.phase is Phase.READY, namespace.complete_as_of_ms
-            if ready and namespace.hub is not None and namespace.hub.is_beyond(place):
+            confirmed, hub = namespace.complete_as_of_ms, namespace.hub
+            assert hub is not None, "it is ready"
+            if hub.is_beyond(place):
                 place = self._begin_anew("it is ahead of the log")
             try:
-                history = histories.of(self._registry)
                 stretch = await (self._divide(history, place) if self._every else history.stretch(self.name, place, _STRETCH))
             except UnknownLog as error:
-                if not ready:  # until the namespace is loaded, the identity of its log is not known
-                    await self._new_entries(namespace)
-                    continue
-                if namespace.hub is None or place.log != namespace.hub.token.log:
+                if place.log != hub.token.log:
                     place = self._begin_anew(str(error))
                     continue
                 stretch = Stretch([], place, more=False, whole=True)  # the history has recorded nothing of this log yet
             if self._failure is not None:
                 self._failure = None
-                self._wake()
+                self._notify()
             self._add_all(stretch, gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.token
-            if not stretch.more and ready:
-                self._complete_as_of_ms = confirmed
+            if not stretch.more:
+                self._confirmed_ms = confirmed
                 if not self._synced:
                     self._synced = True
-                    self._add(self._bookmark(synced=True))
+                    self._add(self._bookmark(self._position, synced=True))
             await self._all_taken()
             if not stretch.more:
-                await self._new_entries(namespace)
-
-    async def _new_entries(self, namespace: Namespace) -> None:
-        """Returns when there may be new entries, or the namespace is closed."""
-        if namespace.phase is not Phase.READY:
-            try:
-                await namespace.ready()
-            except PolicyError:
-                await asyncio.sleep(_PAUSE_SECONDS)  # the status of the namespace says why
-            return
-        self._idle = True
-        await self._signalled.wait()
-        self._idle = False
-        await asyncio.sleep(_GATHER_SECONDS)
+                self._idle = True
+                await self._signalled.wait()
+                self._idle = False
+                await asyncio.sleep(_GATHER_SECONDS)
 
     def _begin_anew(self, why: str) -> Token:
         self._position, self._synced = resume_tokens.write_position(0, BEGINNING), False
         sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
-        event = history_pb2.WatchHistoryEvent()
-        event.reset.reason, event.reset.message = reason_number(Reason.TOKEN_OUT_OF_RANGE), sentence[:MOST_MESSAGE]
-        self._add(self._record(event))
+        self._add_reset(Reason.TOKEN_OUT_OF_RANGE, sentence)
         return BEGINNING
 
     # --- what is sent ---------------------------------------------------------------------------------------------
@@ -148,7 +133,7 @@ class HistoryPart(Part):
             self._position = resume_tokens.write_position(division.id, division.token)
             place = division.token
             if division.full:
-                self._add(self._bookmark(synced=False))
+                self._add(self._bookmark(self._position, synced=False))
         return Stretch([], place, more=len(divisions) == _BOOKMARKS, whole=True)
 
     def _add_all(self, stretch: Stretch, sent: Container[Gap]) -> None:
@@ -157,23 +142,24 @@ class HistoryPart(Part):
             if isinstance(piece, Recorded):
                 self._add_entry(piece.entry, piece.token)
             elif piece not in sent:
-                self._add(self._record(history_pb2.WatchHistoryEvent(gap=histories.gap_message(piece))))
+                self._add(self._event(None, gap=histories.gap_message(piece)))
 
     def _add_entry(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
         self._add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
 
-    def _bookmark(self, *, synced: bool) -> bytes:
-        bookmark = bookmark_message(self._complete_as_of_ms, self._registry.common.now(), synced=synced)
-        return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
-
-    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
-        return self._record(history_pb2.WatchHistoryEvent(status=status_message(state, reason, message)))
-
-    def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:
-        event.namespace = self.name
+    def _event(self, place: str | None, **content: Any) -> bytes:
+        event = history_pb2.WatchHistoryEvent(namespace=self.name, position=place or "", **content)
         return record(_EVENTS, event.SerializeToString())
+
+    def _place(self) -> str:
+        return self._position
+
+    def _complete_as_of_ms(self) -> int:
+        if self._idle and not self._signalled.is_set() and self._namespace is not None:
+            self._confirmed_ms = self._namespace.complete_as_of_ms
+        return self._confirmed_ms
 
 
 _EVENTS: Final = number(history_pb2.WatchHistoryResponse, "events")

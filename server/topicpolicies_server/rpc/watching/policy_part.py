@@ -16,9 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from topicpolicies.v1 import service_pb2
 
+from ...access import Permission
 from ...cluster.cluster import Cluster, Disabled
 from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
@@ -28,12 +31,14 @@ from ...core.reasons import Reason
 from ...history.file import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
-from .. import histories
+from .. import histories, resume_tokens
 from ..answers import Wire
+from ..calls import Call
 from ..resume_tokens import NOTHING_READ
+from ..servicer import Servicer
 from . import events
 from .part import Part, Status
-from .requests import Watch
+from .requests import Watch, read_watch
 
 TURN = 256
 """Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
@@ -41,13 +46,24 @@ HTTP/2's initial window, so it is sent while the client still handles the messag
 _STRETCH = 256
 
 
+async def watch_policies(servicer: Servicer, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
+    """Serves WatchPolicies."""
+    limits = servicer.limits
+    watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
+    call.target = next(iter((*message.namespaces, *message.topics)), "")
+    needed = (Permission.WATCH, Permission.HISTORY) if watch.mode is Mode.EVERY else (Permission.WATCH,)
+    part_of = partial(PolicyPart, servicer.registry, servicer.cluster, watch)
+    await servicer.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
+
+
 class PolicyPart(Part):
     """One namespace of a WatchPolicies stream."""
 
-    def __init__(self, registry: Registry, cluster: Cluster | None, watch: Watch, name: str, wake: Callable[[], None], wire: Wire) -> None:
+    def __init__(
+        self, registry: Registry, cluster: Cluster | None, watch: Watch, name: str, notify: Callable[[], None], wire: Wire
+    ) -> None:
         """Does nothing before ``begin``. ``cluster``: knows what is disabled by a property; None: nothing can be."""
-        super().__init__(name, "the watch of", wake, wire)
-        self._registry = registry
+        super().__init__(registry, name, "the watch of", notify, wire)
         self._cluster = cluster
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
@@ -58,8 +74,6 @@ class PolicyPart(Part):
         self._watcher: Watcher | None = None
         self._replaced = False
         """Whether the watcher ended because the namespace has another log now."""
-        self._left_out = ""
-        """Names the topics that the watcher leaves out (``Disabled.digest``)."""
         self._resume_from = watch.resume.get(name)
         """Where the part goes on while it has no watcher; None: from the beginning."""
         self._counts = self._resume_from is not None
@@ -68,10 +82,6 @@ class PolicyPart(Part):
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
 
     # --- called by the stream -----------------------------------------------------------------------------------
-
-    def bookmark(self) -> bytes | None:
-        """Returns a bookmark; None while the namespace is not followed, or ``last_bookmark`` has none."""
-        return self.last_bookmark() if self._rests else super().bookmark()
 
     def _take_changes(self) -> list[bytes]:
         if self._watcher is None or self._begin_anew.is_set():
@@ -103,28 +113,27 @@ class PolicyPart(Part):
         topics = self._selection.topics
         if self._cluster is not None:
             self._disabled = await self._cluster.disabled_of(self.name, topics)
-        disabled, self._left_out = self._disabled, self._disabled.digest
-        if disabled.all_of(topics):
+        if self._disabled.all_of(topics):
             self._failure = None
             await self._rest()
             return
         self._namespace = namespace = self._registry.get(self.name)
-        self._wake()
+        self._notify()
         await namespace.ready()
         self._failure = None
-        if self._resume_from is not None and self._resume_from.left_out != self._left_out:
+        if self._resume_from is not None and self._resume_from.left_out != self._disabled.digest:
             self._reset_switched()
         watcher = await self._watcher_of(namespace)
         self._watcher, self._replaced, self._taken_ms = watcher, False, namespace.complete_as_of_ms
         self._begin_anew.clear()
-        self._wake()
+        self._notify()
         try:
-            await self._ended()
+            switched = await self._ended()
         finally:
             self._leave()
         if self._replaced:
             self._reset(Reason.LOG_REPLACED, f"The change log of {self.name} was replaced by another one.")
-        elif self._disabled != disabled:
+        elif switched:
             self._reset_switched()
         elif self._resume_from is None:
             anew = f"The watch of {self.name} can't go on from where it stood: its log was read again, or corrected."
@@ -133,7 +142,7 @@ class PolicyPart(Part):
     def _failed(self, error: BaseException) -> None:
         self._leave()
         super()._failed(error)
-        if self._fault is None and self._failure is not None and self._resume_from is None:  # the snapshot was not sent completely
+        if self._failure is not None and self._resume_from is None:  # the snapshot was not sent completely
             self._reset(self._failure.reason, self._failure.message)
 
     async def _rest(self) -> None:
@@ -143,12 +152,10 @@ class PolicyPart(Part):
         try:
             for key in self._selection.keys() or ():
                 self._add_event(events.disabled_record(self.name, key))
-            now = self._registry.common.now()
-            self._add_event(events.bookmark(self.name, NOTHING_READ, now, now, synced=True))
             self._synced, self._resume_from = True, NOTHING_READ
+            self._add_event(self._bookmark(resume_tokens.write(NOTHING_READ), synced=True))
             self._begin_anew.clear()
-            while self._disabled.all_of(self._selection.topics):
-                await self._ended()
+            await self._ended()
         finally:
             self._rests = False
         self._reset_switched()
@@ -157,12 +164,12 @@ class PolicyPart(Part):
         """Returns a watcher that goes on from the token; where that is impossible, one that begins with a snapshot, after a reset."""
         while True:
             try:
-                return await namespace.watch(self._selection, self._watch.mode, self._resume_from, self._wake)
+                return await namespace.watch(self._selection, self._watch.mode, self._resume_from, self._notify)
             except OutOfRange as error:
                 assert self._resume_from is not None, "a snapshot is always to be had"
                 gone, why = error.older and self._watch.mode is Mode.EVERY, str(error)
                 if gone and self._registry.common.history is not None:
-                    why = await self._recall(self._resume_from._replace(left_out=self._left_out))
+                    why = await self._recall(self._resume_from._replace(left_out=self._disabled.digest))
                 if why:
                     reason = Reason.EVENTS_GONE if gone else Reason.TOKEN_OUT_OF_RANGE
                     self._reset(reason, f"The watch of {self.name} can't continue from its token: {why}.")
@@ -200,20 +207,22 @@ class PolicyPart(Part):
             change = histories.change_message(entry, with_before=self._watch.include_previous)
             self._add_event(events.resumable(events.change_of(self.name, change), piece.token))
 
-    async def _ended(self) -> None:
-        """Returns when the watcher can't go on, or topics were disabled or enabled. Pulsar notifies nobody of that, so it is polled."""
-        cluster, before = self._cluster, self._disabled
+    async def _ended(self) -> bool:
+        """Returns when the watcher can't go on, or topics were disabled or enabled: whether they were. Pulsar notifies nobody of that."""
+        cluster = self._cluster
         if cluster is None:
             await self._begin_anew.wait()
-            return
+            return False
         cluster.polled += 1
         try:
-            while not self._begin_anew.is_set() and self._disabled == before:
+            while not self._begin_anew.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(cluster.poll_seconds):
                         await self._begin_anew.wait()
                 with contextlib.suppress(PolicyError):
-                    self._disabled = await cluster.disabled_of(self.name, self._selection.topics, stale=True)
+                    if await cluster.disabled_of(self.name, self._selection.topics, stale=True) != self._disabled:
+                        return True
+            return False
         finally:
             cluster.polled -= 1
 
@@ -237,7 +246,7 @@ class PolicyPart(Part):
         """Forgets where the client stands, and sends a reset if it may have anything that the reset invalidates."""
         self._resume_from, self._synced = None, False
         if self._counts:
-            self._add(events.reset(self.name, reason, f"{message} A snapshot follows."))
+            self._add_reset(reason, f"{message} A snapshot follows.")
             self._counts = False
 
     def _records_of(self, taken: Taken) -> list[bytes]:
@@ -257,18 +266,14 @@ class PolicyPart(Part):
                 records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
             assert token is not None, "synced"
-            if (mark := self._bookmark(synced=True)) is not None:
-                records.append(mark)
+            records.append(self._bookmark(resume_tokens.write(token), synced=True))
             self._synced = True
         self._counts = self._counts or bool(records)
         self.more = taken.more
         return records
 
-    def _bookmark(self, *, synced: bool) -> bytes | None:
-        token, confirmed = self._token(), self._complete_as_of_ms()
-        if token is None:
-            return None
-        return events.bookmark(self.name, token, confirmed, self._registry.common.now(), synced=synced)
+    def _event(self, place: str | None, **content: Any) -> bytes:
+        return events.event_record(service_pb2.WatchEvent(namespace=self.name, resume_token=place or "", **content))
 
     def _status(self) -> Status:
         if self._rests and self.refusal is None:
@@ -276,21 +281,22 @@ class PolicyPart(Part):
             return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, why
         return super()._status()
 
-    def _status_record(self, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> bytes:
-        return events.namespace_status(self.name, state, reason, message, self._token() if not self._records else None)
-
     # --- where the client stands ----------------------------------------------------------------------------------
 
-    def _token(self) -> Token | None:
+    def _follows(self) -> bool:
+        return self._rests or super()._follows()
+
+    def _place(self) -> str | None:
         """Returns the token of what the client has been sent; None while there is none, such as during a snapshot."""
-        return self._marked(self._watcher.token) if self._watcher is not None else self._resume_from
+        token = self._marked(self._watcher.token) if self._watcher is not None else self._resume_from
+        return resume_tokens.write(token) if token is not None else None
 
     def _marked(self, token: Token | None) -> Token | None:
         """Returns a token of the watcher with the topics that are left out."""
-        return token._replace(left_out=self._left_out) if token is not None and self._left_out else token
+        return token._replace(left_out=self._disabled.digest) if token is not None and self._disabled else token
 
     def _complete_as_of_ms(self) -> int:
-        """Returns as of when every change was taken, in milliseconds since 1970. It does not advance while changes wait to be taken."""
+        """Returns as of when every change was taken. It does not advance while changes wait to be taken."""
         if self._rests or self._namespace is None:
             return self._registry.common.now()
         if self._watcher is not None and self._watcher.has_all:

@@ -7,7 +7,6 @@ from typing import NamedTuple, TypeVar
 
 from topicpolicies.v1 import history_pb2, service_pb2
 
-from ...access import Permission
 from ...core.names import MAX_NAME_LENGTH, Scope, parse_namespace
 from ...core.reading.tokens import Mode, Token
 from ...core.reasons import ViolationReason
@@ -31,11 +30,6 @@ class Watch(NamedTuple):
     """The tokens to resume from, by namespace. A namespace without one begins with a snapshot."""
     include_previous: bool
     bookmark_seconds: float
-
-    @property
-    def permissions(self) -> tuple[Permission, ...]:
-        """The permissions that the caller needs in each of the namespaces."""
-        return (Permission.WATCH, Permission.HISTORY) if self.mode is Mode.EVERY else (Permission.WATCH,)
 
 
 class HistoryWatch(NamedTuple):

@@ -13,11 +13,11 @@ on after a permission was withdrawn: until that is noticed (a file: ``files.LOOK
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 
 from ...access import Granted, Permission
 from ...access.grants import Grants, known
-from ...core.errors import Kind, PolicyError, too_much
+from ...core.errors import Kind, PolicyError, stopping, too_much
 from ...core.reasons import Reason
 from ...tasks import RestartedTask, TaskSet
 from .. import errors
@@ -29,8 +29,6 @@ MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
 TURN = 50
 """How many parts are begun, looked at or closed before other tasks have their turn: a millisecond or two, if there is little to send."""
-UNREAD_SECONDS = 10.0
-"""Seconds for which a stream whose caller may watch nothing any more waits for the client to read; then the stream is cancelled."""
 LOOK_SECONDS = 1.0
 """Seconds between two checks of permissions."""
 ASK_SECONDS = 3.0
@@ -45,202 +43,99 @@ caller."""
 class WatchStream:
     """Sends the messages of one stream."""
 
-    def __init__(
-        self, call: Call, grants: Grants, needed: tuple[Permission, ...], names: Iterable[str], part_of: PartOf, bookmark_seconds: float
-    ) -> None:
-        """Does nothing before ``run``. ``needed``: the permissions that the caller needs in each namespace of ``names``."""
+    def __init__(self, call: Call, part_of: PartOf, bookmark_seconds: float) -> None:
+        """Does nothing before ``run``."""
         self._call = call
-        self._grants = grants
-        self._needed = needed
-        self._names = tuple(names)
         self._part_of = part_of
         self._interval = bookmark_seconds
-        self._stops = False
-        self._bookmark_due = False
+        self.parts: list[Part] = []
         self._signalled: dict[Part, None] = {}
         """The parts that have signalled since they were last taken from, in the order of their signals."""
-        self._woken = asyncio.Event()
-        self._parts: list[Part] = []
+        self._notified = asyncio.Event()
+        self._bookmark_due = False
+        self._stops = False
         self._pieces: list[bytes] = []
         """The message that is being composed."""
         self._size = 0
-        self._checked = False
-        """Whether permissions are checked: not before all parts have begun, nor after the end."""
-        self._asks = False
-        self._reconsidered = True
-        """Whether permissions may have changed since ``run`` last looked at them."""
 
-    @property
-    def waiting(self) -> int:
-        """How many records wait in the parts."""
-        return sum(part.waiting for part in self._parts)
-
-    def stop(self) -> None:
-        """Ends the stream with UNAVAILABLE, after a last bookmark of each part, because the server stops."""
-        self._stops = True
-        self.signal_all()
-
-    async def run(self) -> None:
-        """Writes serialized messages without end.
+    async def run(self, granted: Iterable[tuple[str, Granted]]) -> None:
+        """Writes serialized messages without end. ``granted``: what the caller is granted in each of its namespaces.
 
         Raises:
-            PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; PERMISSION_DENIED, the
-                caller lacks a permission for one of the namespaces at first, or for all of them later; and what ``_take`` raises.
+            PolicyError: UNAVAILABLE, the server stops, or permissions changed while the client did not read.
         """
+        for number, (name, permissions) in enumerate(granted, 1):
+            self._begin(name, wire_of(permissions))
+            if not number % TURN:
+                await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._interval, self._is_due)
+        timer = loop.call_later(self._interval, self._mark_all)
         try:
-            await self._begin()
-            self._checked = True
             while True:
-                more = await self._take()
-                if self._stops and not more:
-                    await self._mark(lambda part: part.last_bookmark())
-                    await self._send()
-                    raise PolicyError(
-                        Kind.UNAVAILABLE,
-                        Reason.SHUTTING_DOWN,
-                        "The server is stopping: resume with its tokens at another server, or here later.",
-                    )
                 if self._bookmark_due:
-                    self._bookmark_due = False
-                    await self._mark(lambda part: part.bookmark())
-                    timer = loop.call_later(self._interval, self._is_due)
+                    timer.cancel()
+                    timer = loop.call_later(self._interval, self._mark_all)
+                await self._take()
                 await self._send()
-                if self._reconsidered:
-                    self._reconsidered = False
-                    if (denied := self._denied()) is not None:
-                        raise denied
+                if self._stops and not self._bookmark_due:
+                    raise stopping()
                 if self._signalled:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
-                    await self._woken.wait()
-                self._woken.clear()
+                    await self._notified.wait()
+                self._notified.clear()
         finally:
             timer.cancel()
-            self._checked = False
 
-    async def _begin(self) -> None:
-        granted: list[Granted] = []
-        for at in range(0, len(self._names), _CHECKED):
-            granted += await asyncio.gather(*(self._permit(name) for name in self._names[at : at + _CHECKED]))
-        for number, (name, permissions) in enumerate(zip(self._names, granted, strict=True), 1):
-            part = self._part(name, wire_of(permissions))
-            self._parts.append(part)
-            part.begin()
-            if not number % TURN:
-                await asyncio.sleep(0)
-        self.signal_all()
+    def stop(self) -> None:
+        """Ends the stream with UNAVAILABLE, behind a bookmark of each part, because the server stops."""
+        self._stops = True
+        self._mark_all()
 
-    def _part(self, name: str, wire: Wire) -> Part:
-        def wake() -> None:
+    def _begin(self, name: str, wire: Wire) -> None:
+        def notify() -> None:
             self._signalled[part] = None
-            self._woken.set()
+            self._notified.set()
 
-        part = self._part_of(name, wake, wire)
-        return part
+        part = self._part_of(name, notify, wire)
+        self.parts.append(part)
+        part.begin()
+        notify()
 
-    # --- permissions ------------------------------------------------------------------------------------------------
+    def _mark_all(self) -> None:
+        self._bookmark_due = True
+        self._signalled |= dict.fromkeys(self.parts)
+        self._notified.set()
 
-    async def _permit(self, name: str) -> Granted:
-        return await known(self._grants.of(self._call.caller, name, self._needed))
-
-    def check_permits(self, asking: TaskSet) -> Iterator[None]:
-        """Checks what the caller may watch, a namespace after each step; answers that are not at hand are awaited in ``asking``.
-
-        A namespace that it may not watch, or for which that is not known, sends the status FAILED and nothing else until it is permitted
-        again, and then goes on where it stood. The stream ends if the caller may not watch any of them (``_denied``). A client that does
-        not read can't receive that status, so its stream is cancelled once a message has waited for ``UNREAD_SECONDS``.
-        """
-        late: list[Awaitable[None]] = []
-        for part in self._parts:
-            if self._asks or not self._checked:
-                return
-            try:
-                granted = self._grants.of(self._call.caller, part.name, self._needed)
-                if isinstance(granted, frozenset):
-                    self._reconsidered |= part.learn(None, wire_of(granted))
-                else:
-                    late.append(self._ask(part, granted))
-            except Exception as error:  # noqa: BLE001 (it becomes a refusal)
-                self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
-            yield
-        self._reconsider()
-        if late:
-            self._asks = True
-            asking.begin(self._await_permits(late), "the permissions of a watch")
-
-    async def _await_permits(self, late: Iterable[Awaitable[None]]) -> None:
-        try:
-            await asyncio.gather(*late)
-        finally:
-            self._asks = False
-        self._reconsider()
-
-    async def _ask(self, part: Part, granted: Awaitable[Granted]) -> None:
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                self._reconsidered |= part.learn(None, wire_of(await granted))
-        except Exception as error:  # noqa: BLE001 (it becomes a refusal)
-            self._reconsidered |= part.learn(_refusal(part.name, error), part.wire)
-
-    def _reconsider(self) -> None:
-        if not self._reconsidered or not self._checked:
-            return
-        self.signal_all()
-        since = self._call.unread_since()
-        if since is not None and asyncio.get_running_loop().time() >= since + UNREAD_SECONDS and self._denied() is not None:
-            self._call.cancel()
-
-    def _denied(self) -> PolicyError | None:
-        """Returns PERMISSION_DENIED if the caller may watch none of the namespaces any more; None: it may watch one."""
-        denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
-        return denied[0] if denied and len(denied) == len(self._parts) else None
-
-    # --- messages ---------------------------------------------------------------------------------------------------
-
-    async def _take(self) -> bool:
+    async def _take(self) -> None:
         """Takes records from the parts that have signalled, and adds them to the message; full messages are sent on the way.
 
-        Returns whether some part has more that can be taken at once.
-
         Raises:
-            PolicyError: the permission for records that were taken ended while the client did not read.
+            PolicyError: what the caller may be shown of a part changed after its records were taken, while the client did not read.
         """
-        more = False
         signalled, self._signalled = self._signalled, {}
+        mark, self._bookmark_due = self._bookmark_due, False
         for number, part in enumerate(signalled, 1):
             wire = part.wire
             for piece in part.take():
-                if not self._has_room(piece):
+                if self._size + len(piece) > MESSAGE_BYTES:
                     await self._send()
-                    _check(part, wire)
-                self._add(piece)
+                    if part.refusal is not None or part.wire is not wire:
+                        problem = f"The caller's permissions in {part.name} changed while this watch was not read: resume with its token."
+                        raise part.refusal or _unknown(problem)
+                self._pieces.append(piece)
+                self._size += len(piece)
+            if mark and (bookmark := part.bookmark()) is not None:
+                if self._size + len(bookmark) > MESSAGE_BYTES:
+                    await self._send()
+                    bookmark = part.bookmark() or b""  # it says how old the copy is at the moment
+                self._pieces.append(bookmark)
+                self._size += len(bookmark)
             if part.more:
-                more = True
                 self._signalled[part] = None
             if not number % TURN:
-                await self._pause()
-        return more
-
-    async def _mark(self, bookmark: Callable[[Part], bytes | None]) -> None:
-        """Adds the bookmarks of all parts that have one to the message; full messages are sent on the way."""
-        for number, part in enumerate(self._parts, 1):
-            mark = bookmark(part)
-            if mark is not None and not self._has_room(mark):
-                await self._send()
-                mark = bookmark(part)  # the part may have none any more
-            if mark is not None:
-                self._add(mark)
-            if not number % TURN:
-                await self._pause()
-
-    def _has_room(self, piece: bytes) -> bool:
-        return not self._size or self._size + len(piece) <= MESSAGE_BYTES
-
-    def _add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
+                await self._send()  # permissions may change meanwhile
+                await asyncio.sleep(0)
 
     async def _send(self) -> None:
         """Sends the message unless it is empty, and begins the next one."""
@@ -248,52 +143,27 @@ class WatchStream:
         if pieces:
             await self._call.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
-    async def _pause(self) -> None:
-        """Gives other tasks their turn. The message is sent first, because permissions may change meanwhile."""
-        await self._send()
-        await asyncio.sleep(0)
+    def learn(self, part: Part, refusal: PolicyError | None, wire: Wire) -> None:
+        """Takes the result of a check of the caller's permission for a part.
 
-    def signal_all(self) -> None:
-        """Has every part looked at, and wakes the stream."""
-        self._signalled |= dict.fromkeys(self._parts)
-        self._woken.set()
-
-    def _is_due(self) -> None:
-        self._bookmark_due = True
-        self.signal_all()
+        A namespace that the caller may not watch, or for which that is not known, sends the status FAILED and nothing else until it is
+        permitted again, and then goes on where it stood. The stream ends if the caller may not watch any of them.
+        """
+        if part.learn(refusal, wire) and refusal is not None and all(_denied(each) for each in self.parts):
+            self._call.end(refusal)
 
     async def close(self) -> None:
         """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""
         failures: list[BaseException] = []
-        for begin in range(0, len(self._parts), TURN):
-            results = await asyncio.gather(*(part.close() for part in self._parts[begin : begin + TURN]), return_exceptions=True)
+        for begin in range(0, len(self.parts), TURN):
+            results = await asyncio.gather(*(part.close() for part in self.parts[begin : begin + TURN]), return_exceptions=True)
             failures += (result for result in results if result is not None)
         if failures:
             raise failures[0]
 
 
-def _check(part: Part, wire: Wire) -> None:
-    """Checks that records which were taken, serialized with ``wire``, may still be sent after the client did not read for a while.
-
-    Raises:
-        PolicyError: the caller may not watch the namespace any more, or its documents are shown to it in another way by now.
-    """
-    if part.refusal is not None:
-        raise part.refusal
-    if part.wire is not wire:
-        raise _unknown(
-            f"The caller's permission to see secrets in {part.name} changed while this watch was not read: resume with its token."
-        )
-
-
-def _refusal(namespace: str, error: Exception) -> PolicyError:
-    """Returns why a caller may not watch a namespace after a check has failed."""
-    if isinstance(error, PolicyError):
-        return error
-    if isinstance(error, TimeoutError):
-        return _unknown(f"The caller's permissions in {namespace} were not known within {ASK_SECONDS:g} s: they are requested again.")
-    errors.log_failure("A check of a watch's permissions", error)
-    return _unknown(f"The caller's permissions in {namespace} can't be determined; this server's log has the reason.")
+def _denied(part: Part) -> bool:
+    return part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED
 
 
 def _unknown(problem: str) -> PolicyError:
@@ -307,10 +177,13 @@ class WatchStreams:
         """Begins without streams. ``most``: how many may be open; ``grants``: permits them."""
         self._most = most
         self._grants = grants
-        self._open: dict[WatchStream, None] = {}
-        self._stops = False
+        self._open: dict[WatchStream, tuple[Call, tuple[Permission, ...]]] = {}
+        """The streams with their calls and the permissions that these need."""
         self._closing = TaskSet("watches")
         """The tasks in which ended streams release their watchers and namespaces."""
+        self._stops = False
+        self._asked: set[Part] = set()
+        """The parts for which an authority is being asked."""
         self._asking = TaskSet("the permissions of watches")
         self._checking = RestartedTask("checking the permissions of watches", self._check_permits)
 
@@ -319,10 +192,10 @@ class WatchStreams:
 
     def records(self) -> list[int]:
         """Returns, for each stream, how many records wait in it. Safe to call from any thread."""
-        return [stream.waiting for stream in list(self._open)]
+        return [sum(part.waiting for part in list(stream.parts)) for stream in list(self._open)]
 
     def stop(self) -> None:
-        """Ends every stream with UNAVAILABLE after a last bookmark, and new ones at once."""
+        """Ends every stream with UNAVAILABLE, and new ones at once."""
         self._stops = True
         for stream in self._open:
             stream.stop()
@@ -333,34 +206,80 @@ class WatchStreams:
         await self._asking.close()
         await self._closing.close(cancel=False)
 
-    async def _check_permits(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            checks = (each for stream in list(self._open) for each in stream.check_permits(self._asking))
-            for number, _ in enumerate(checks, 1):
-                if not number % _CHECKED:
-                    await asyncio.sleep(0)
-
     async def run(self, call: Call, needed: tuple[Permission, ...], names: Iterable[str], part_of: PartOf, bookmark_seconds: float) -> None:
-        """Serves one stream, until the caller ends it. The arguments are those of ``WatchStream``.
+        """Serves one stream, until the caller ends it.
+
+        Args:
+            call: the call.
+            needed: the permissions that the caller needs in each namespace.
+            names: the namespaces.
+            part_of: makes the part of one.
+            bookmark_seconds: the time between two bookmarks.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED, too many streams are open; and as ``WatchStream.run``.
+            PolicyError: RESOURCE_EXHAUSTED, too many streams are open; PERMISSION_DENIED, the caller lacks a permission for one of the
+                namespaces at first, or for all of them later; and as ``WatchStream.run``.
         """
         if len(self._open) >= self._most:
             problem = f"{len(self._open)} watches are open, which is the limit: share one, or raise max_watches."
             raise too_much("max_watches", self._most, problem)
-        stream = WatchStream(call, self._grants, needed, names, part_of, bookmark_seconds)
-        self._open[stream] = None
+        stream = WatchStream(call, part_of, bookmark_seconds)
+        self._open[stream] = call, needed
         if self._stops:
             stream.stop()
         if self._grants.roles is not None:
             self._checking.start()
         try:
-            await stream.run()
+            all_names, granted = list(names), list[Granted]()
+            for at in range(0, len(all_names), _CHECKED):
+                some = all_names[at : at + _CHECKED]
+                granted += await asyncio.gather(*(known(self._grants.of(call.caller, name, needed)) for name in some))
+            await stream.run(zip(all_names, granted, strict=True))
         finally:
             self._open.pop(stream, None)
             if not self._open:
                 self._checking.cancel()
             closing = self._closing.begin(stream.close(), "releasing the source of a stream")
             await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release
+
+    async def _check_permits(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            watched = ((stream, part) for stream in list(self._open) for part in list(stream.parts))
+            for number, (stream, part) in enumerate(watched, 1):
+                if part not in self._asked and (of_stream := self._open.get(stream)) is not None:
+                    self._check(stream, part, *of_stream)
+                if not number % _CHECKED:
+                    await asyncio.sleep(0)
+
+    def _check(self, stream: WatchStream, part: Part, call: Call, needed: tuple[Permission, ...]) -> None:
+        """Checks whether a caller may watch a namespace; an answer that is not at hand is awaited by another task."""
+        try:
+            granted = self._grants.of(call.caller, part.name, needed)
+        except Exception as error:  # noqa: BLE001 (it becomes a refusal)
+            stream.learn(part, _refusal(part.name, error), part.wire)
+            return
+        if isinstance(granted, frozenset):
+            stream.learn(part, None, wire_of(granted))
+        else:
+            self._asked.add(part)
+            self._asking.begin(self._ask(stream, part, granted), "the permissions of a watch")
+
+    async def _ask(self, stream: WatchStream, part: Part, granted: Awaitable[Granted]) -> None:
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                stream.learn(part, None, wire_of(await granted))
+        except Exception as error:  # noqa: BLE001 (it becomes a refusal)
+            stream.learn(part, _refusal(part.name, error), part.wire)
+        finally:
+            self._asked.discard(part)
+
+
+def _refusal(namespace: str, error: Exception) -> PolicyError:
+    """Returns why a caller may not watch a namespace after a check has failed."""
+    if isinstance(error, PolicyError):
+        return error
+    if isinstance(error, TimeoutError):
+        return _unknown(f"The caller's permissions in {namespace} were not known within {ASK_SECONDS:g} s: they are requested again.")
+    errors.log_failure("A check of a watch's permissions", error)
+    return _unknown(f"The caller's permissions in {namespace} can't be determined; this server's log has the reason.")
