@@ -112,7 +112,7 @@ class Codec:
             self._document = Document(self._schema.part(policies, self._schema.named[policies.name]))
             self._templates = self._schema.part(event, _replaced(self._schema.definition, policies.name))
             """The schema of events in which ``_DOCUMENT`` stands for the document."""
-            self._make_template("persistent", "a", "b", is_global=False, action=Action.UPDATE)
+            self._make_template("persistent://a/b", is_global=False, action=Action.UPDATE)
             self._nothing = self._schema.write({**event.nothing, "actionType": Action.NONE.name})
         except Exception as error:  # an unforeseen schema can fail in any way: refuse the schema
             raise UnsupportedSchema(f"not the schema of policy events: {type(error).__name__}: {error}") from error
@@ -141,7 +141,7 @@ class Codec:
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
-            before, after = self._around(parse_topic(topic), is_global, event.action)
+            before, after = self._around(topic, is_global, event.action)
             payload = b"".join((before, document, after))
         return Encoded(key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
 
@@ -158,8 +158,7 @@ class Codec:
 
     def _decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event, str]:
         """Decodes a message as ``read`` does. ValueError, TypeError: it is unreadable; the text is for logs and metrics."""
-        name, scope = _key_of(key)
-        policy_key = PolicyKey(str(name), scope)
+        policy_key = _key_of(key)
         stamp: Stamp | None = None
         problem = ""
         try:
@@ -169,8 +168,8 @@ class Codec:
         if payload is None:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
         # Most events are UPDATEs whose bytes around the document are as we write them: then only the document is decoded.
-        is_global = scope is Scope.GLOBAL
-        before, after = self._around(name, is_global, Action.UPDATE)
+        is_global = policy_key.scope is Scope.GLOBAL
+        before, after = self._around(policy_key.topic, is_global, Action.UPDATE)
         end = len(payload) - len(after)
         if len(before) <= end and payload.startswith(before) and payload.endswith(after):
             with suppress(ValueError, TypeError):  # decoding the whole event tells what is wrong
@@ -198,15 +197,15 @@ class Codec:
         key = PolicyKey(policy_key.topic, scope)
         return Event(key, action, document, stamp, self.known, clusters=None if usual else named)
 
-    def _around(self, topic: TopicName, is_global: bool, action: Action) -> tuple[bytes, bytes]:
+    def _around(self, topic: str, is_global: bool, action: Action) -> tuple[bytes, bytes]:
         """Returns the bytes before and after the document in an event about a topic."""
-        *space, local = topic
-        before, _, after = self._template(*space, is_global, action).replace(_text(_LOCAL), _text(local)).partition(_DOCUMENT)
+        namespace, _, local = topic.rpartition("/")
+        before, _, after = self._template(namespace, is_global, action).replace(_text(_LOCAL), _text(local)).partition(_DOCUMENT)
         return before, after
 
-    def _make_template(self, domain: str, tenant: str, namespace: str, is_global: bool, action: Action) -> bytes:
+    def _make_template(self, namespace: str, is_global: bool, action: Action) -> bytes:
         """Returns an event about a topic of a namespace, with ``_LOCAL`` for its local name and ``_DOCUMENT`` for its document."""
-        names = dict(zip(_NAMES, (domain, tenant, namespace, _LOCAL), strict=True))
+        names = dict(zip(_NAMES, parse_topic(f"{namespace}/{_LOCAL}"), strict=True))
         topic_event = {**self._topic, **names, "policies": _DOCUMENT}
         event = {"actionType": action.name, "eventType": _TOPIC_POLICY, "topicPoliciesEvent": topic_event}
         if not is_global and "replicateTo" in self._schema.record.fields:
@@ -240,7 +239,7 @@ def _text(text: str) -> bytes:
     return varint(len(content) << 1) + content
 
 
-def _key_of(message_key: str) -> tuple[TopicName, Scope]:
+def _key_of(message_key: str) -> PolicyKey:
     full = message_key.removeprefix(GLOBAL_PREFIX)
     try:
         name = parse_topic(full)
@@ -252,7 +251,7 @@ def _key_of(message_key: str) -> tuple[TopicName, Scope]:
             else "its key is not a topic"
         )
         raise ValueError(why) from error
-    return name, Scope.GLOBAL if message_key.startswith(GLOBAL_PREFIX) else Scope.LOCAL
+    return PolicyKey(str(name), Scope.GLOBAL if message_key.startswith(GLOBAL_PREFIX) else Scope.LOCAL)
 
 
 def _replaced(definition: Json, name: str) -> Json:
