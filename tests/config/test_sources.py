@@ -169,6 +169,13 @@ def test_a_configured_folder_is_not_created(tmp_path: Path) -> None:
     assert made({"history": tmp_path / "h.db"}).data_folder == Path("/somewhere/mine/.local/share/topicpolicies")
 
 
+@pytest.mark.parametrize("option", ["history", "checkpoints", "access_log_file"])
+def test_what_a_server_writes_needs_files_of_its_own(tmp_path: Path, option: str) -> None:
+    (tmp_path / "here").symlink_to(tmp_path)
+    (problem,) = problems(flags={"data": tmp_path / "p.db", option: tmp_path / "here" / "p.db"})
+    assert problem.endswith("give each a file of its own.")
+
+
 def test_calls_and_metrics_need_different_addresses() -> None:
     one = "127.0.0.1:7000"
     assert problems(flags={"listen": one, "metrics_listen": one}) == (

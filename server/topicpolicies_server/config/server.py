@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,13 +137,17 @@ class ProcessConfig:
     limits: Limits = section(_LIMITS, Limits())
 
 
-def _unreadable(config: Any) -> list[str]:
-    """Returns which files of a configuration can't be read, and why, a sentence each."""
-    found = []
+def _file_problems(config: Any) -> list[str]:
+    """Returns which files of a configuration can't be read, and which are written by two parts of the process, a sentence each."""
+    found, written = [], dict[str, str]()
     for each, path in values_in(config):
+        if not isinstance(path, Path):
+            continue
         try:
-            if each.readable and isinstance(path, Path):
+            if each.readable:
                 files.read(path, 0)
+            elif (first := written.setdefault(os.path.realpath(path), each.flag)) != each.flag:
+                found.append(f'{first} and {each.flag} are both "{path}": give each a file of its own.')
         except (OSError, ValueError) as error:
             found.append(f'{each.flag}: "{path}" can\'t be read: {getattr(error, "strerror", None) or error}.')
     return found
@@ -234,7 +239,7 @@ class ServerConfig(ProcessConfig):
 
     def __post_init__(self) -> None:
         mutual = self.tls is not None and self.tls.client_ca_file is not None
-        problems = _unreadable(self) + self._log_problems() + self._listen_problems()
+        problems = _file_problems(self) + self._log_problems() + self._listen_problems()
         problems += self.authentication.problems(mutual=mutual)
         problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
         if self.enforce and (self.declared is None or self.read_only):
@@ -286,7 +291,7 @@ class GuardConfig(ProcessConfig):
     """Write nothing: report what the guard command would repair."""
 
     def __post_init__(self) -> None:
-        problems = _unreadable(self) + self.log.problems()
+        problems = _file_problems(self) + self.log.problems()
         if not self.guard:
             problems.append("Name the namespaces to guard: tenant/namespace, with * for any characters.")
         if problems:
