@@ -9,7 +9,7 @@ from typing import cast
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.chains.request import Request, Result
 from topicpolicies_server.core.chains.sequencer import Append, Confirm, Sequencer
-from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -19,7 +19,6 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reasons import Reason
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
-OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
 LOST = PolicyError(Kind.UNAVAILABLE, Reason.LOG_UNAVAILABLE, "The change log did not acknowledge the event.")
 FIELD = "max_producer_per_topic"
 
@@ -127,14 +126,16 @@ class Bench:
         self.sequencer.confirmed(chosen)
         self.perform()
 
-    def elsewhere(self, value: int | None, *, field: str = FIELD, request_id: str = "", digest: str = "") -> None:
-        """Appends another sidecar's update, which sets a field, and folds it."""
+    def elsewhere(
+        self, value: int | None = None, *, field: str = FIELD, change: Change | None = None, request_id: str = "", digest: str = ""
+    ) -> None:
+        """Appends another sidecar's update, which sets a field or makes the given change, and folds it."""
         state = self.states.get(KEY)
-        theirs = self.request(value, field=field)
-        assert theirs.change is not None
-        document: Settings = theirs.change.apply(state.document if state is not None else None)
+        theirs = change or self.request(value, field=field).change
+        assert theirs is not None
+        document: Settings = theirs.apply(state.document if state is not None else None)
         number = next(self._requests)
-        stamp = Stamp(f"theirs-{number}", StampKind.UPDATE, request_id or f"their-request-{number}", digest, mask=(field,))
+        stamp = Stamp(f"theirs-{number}", StampKind.UPDATE, request_id or f"their-request-{number}", digest, mask=theirs.plan.paths)
         self.land(Event(KEY, Action.UPDATE, document, stamp))
 
     def document(self) -> TopicPolicies:

@@ -99,10 +99,6 @@ def test_all_errors_of_an_update_are_reported_at_once() -> None:
     assert all(violation.description in error.message for violation in error.violations)
 
 
-def test_an_error_whose_violations_share_one_reason_has_that_reason() -> None:
-    assert refused(None, "no_such_field", "neither_this").violations[0].reason == "UNKNOWN_PATH"
-
-
 def test_values_outside_the_mask_are_not_validated() -> None:
     policies = TopicPolicies(max_producer_per_topic=1, schema_compatibility_strategy=50)  # type: ignore[arg-type]
     policies.retention_policies.retention_size_in_mb = 1
@@ -200,97 +196,7 @@ def test_delayed_delivery_is_one_setting_of_three_fields() -> None:
     assert compiled(None, *three).apply(head) == {}
 
 
-def test_without_a_mask_every_leaf_that_is_set_is_masked() -> None:
-    policies = retention(1)
-    policies.max_producer_per_topic = 0
-    policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second = 3
-    change = compiled(policies)
-    assert change.plan.paths == (
-        "max_producer_per_topic",
-        "retention_policies.retention_time_in_minutes",
-        "subscription_policies.`a.b`.dispatch_rate.rate_period_in_second",
-    )
-    head = split(retention(5, 6)) | split(subscription("other", pb.DispatchRate(**RATE)))
-    after = join(change.apply(head))
-    assert after.retention_policies == pb.RetentionPolicies(retention_time_in_minutes=1, retention_size_in_mb=6)
-    assert set(after.subscription_policies) == {"a.b", "other"}
-
-
-def test_the_same_mask_in_another_spelling_has_the_same_canonical_paths() -> None:
-    spelled = compiled(None, "subscription_policies.`s`", "`retention_policies`", "subscription_policies.s.dispatch_rate")
-    assert spelled.plan.paths == compiled(None, "retention_policies", "subscription_policies.s").plan.paths
-
-
 # Applying
-
-
-def test_an_incomplete_object_is_refused_unless_the_document_completes_it() -> None:
-    change = compiled(retention(1), "retention_policies.retention_time_in_minutes", "entry_filters.entry_filter_names")
-    assert change.apply(split(retention(5, 6))) == split(retention(1, 6))
-    with pytest.raises(PolicyError) as caught:
-        change.apply(None)
-    assert caught.value.violations[0].reason == "HALF_OBJECT"
-    assert pairs(caught.value.violations) == [("policies.retention_policies", "HALF_OBJECT")]
-
-
-def test_clearing_a_required_leaf_is_refused_and_clearing_all_leaves_removes_the_object() -> None:
-    head = split(retention(5, 6))
-    with pytest.raises(PolicyError) as caught:
-        compiled(None, "retention_policies.retention_time_in_minutes").apply(head)
-    assert caught.value.violations[0].reason == "HALF_OBJECT"
-    both = compiled(None, "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb")
-    assert both.apply(head) == {}
-
-
-def test_clearing_on_an_absent_document_creates_nothing() -> None:
-    paths = ("retention_policies.retention_size_in_mb", "subscription_policies.s", "subscription_policies.t.dispatch_rate", "shadow_topics")
-    assert compiled(None, *paths).apply(None) == {}
-
-
-def test_a_leaf_of_an_absent_subscription_creates_a_complete_entry() -> None:
-    change = compiled(
-        subscription("s", pb.DispatchRate(dispatch_throttling_rate_in_msg=5)),
-        "subscription_policies.s.dispatch_rate.dispatch_throttling_rate_in_msg",
-    )
-    assert change.apply(None) == split(subscription("s", pb.DispatchRate(**RATE)))
-
-
-def test_an_entry_that_is_cleared_or_set_to_an_empty_one_is_removed_and_the_others_stay() -> None:
-    rate = pb.DispatchRate(**RATE)
-    head = split(subscription("s", rate)) | split(subscription("t", rate))
-    for change in (
-        compiled(None, "subscription_policies.s"),
-        compiled(None, "subscription_policies.s.dispatch_rate"),
-        compiled(subscription("s"), "subscription_policies.s"),
-        compiled(subscription("s"), "subscription_policies.s.dispatch_rate"),
-    ):
-        assert change.apply(head) == split(subscription("t", rate))
-
-
-def test_a_whole_map_replaces_its_entries_and_nothing_else() -> None:
-    rate = pb.DispatchRate(**RATE)
-    head = split(subscription("s", rate)) | split(subscription("t", rate)) | split(retention(1, 1))
-    change = compiled(subscription("u", rate), "subscription_policies")
-    assert change.plan.families == {"subscription_policies"}
-    assert change.plan.settings == frozenset()
-    after = change.apply(head)
-    assert after == split(subscription("u", rate)) | split(retention(1, 1))
-    assert sorted(touched_by(change.plan.paths, head, after)) == [
-        "subscription_policies/s",
-        "subscription_policies/t",
-        "subscription_policies/u",
-    ]
-    assert compiled(None, "subscription_policies").apply(head) == split(retention(1, 1))
-
-
-def test_a_wildcard_replaces_the_document() -> None:
-    change = compiled(retention(1, 2), "*")
-    assert change.plan.whole
-    assert change.plan.paths == ("*",)
-    assert change.plan.settings == change.partial == change.plan.families == frozenset()
-    head = split(TopicPolicies(max_producer_per_topic=1))
-    assert change.apply(head) == change.apply(None) == split(retention(1, 2))
-    assert compiled(None, "*").apply(head) == {}
 
 
 def test_a_compiled_change_is_not_affected_by_later_changes_of_the_message() -> None:
@@ -400,33 +306,11 @@ def test_a_union_adds_at_the_end_and_a_subtraction_removes() -> None:
     assert join(change.apply(head)) == TopicPolicies(replication_clusters=["a", "b", "c"], subscription_types_enabled=[shared])
 
 
-def test_a_list_that_becomes_empty_is_unset() -> None:
-    head = split(TopicPolicies(replication_clusters=["a", "b"]))
-    change = compiled(TopicPolicies(replication_clusters=["b", "a"]), lists={"replication_clusters": SUBTRACT})
-    assert change.apply(head) == change.apply(None) == {}
-
-
 @pytest.mark.parametrize("number", [REPLACE, UNSPECIFIED])
 def test_replacing_a_list_is_not_recorded_as_a_list_operation(number: int) -> None:
     change = compiled(TopicPolicies(replication_clusters=["b"]), "replication_clusters", lists={"replication_clusters": number})
     assert not change.operands
     assert join(change.apply(split(TopicPolicies(replication_clusters=["a"])))).replication_clusters == ["b"]
-
-
-ELEMENTS = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), unique=True)
-
-
-@given(ELEMENTS, ELEMENTS.filter(bool))
-def test_union_and_subtraction_are_set_operations_that_keep_the_order(before: list[str], given_elements: list[str]) -> None:
-    def after(operation: int, elements: list[str]) -> list[str]:
-        change = compiled(TopicPolicies(shadow_topics=given_elements), lists={"shadow_topics": operation})
-        once = change.apply(split(TopicPolicies(shadow_topics=elements)))
-        assert change.apply(once) == once
-        return list(join(once).shadow_topics)
-
-    assert after(UNION, before) == before + [element for element in given_elements if element not in before]
-    assert after(SUBTRACT, before) == [element for element in before if element not in given_elements]
-    assert after(SUBTRACT, after(UNION, before)) == after(SUBTRACT, before)
 
 
 # Which settings a mask touches

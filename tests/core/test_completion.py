@@ -92,20 +92,6 @@ def test_completing_twice_is_completing_once(document: TopicPolicies, texts: lis
 # Defaults and incomplete objects
 
 
-def test_omitted_leaves_get_pulsars_defaults() -> None:
-    document = TopicPolicies()
-    document.dispatch_rate.dispatch_throttling_rate_in_msg = 10
-    document.subscribe_rate.SetInParent()
-    document.persistence.CopyFrom(pb.PersistencePolicies(bookkeeper_ensemble=1, bookkeeper_write_quorum=1, bookkeeper_ack_quorum=1))
-    assert completed(document, "*") == []
-    assert document.dispatch_rate == pb.DispatchRate(
-        dispatch_throttling_rate_in_byte=-1, dispatch_throttling_rate_in_msg=10, rate_period_in_second=1, relative_to_publish_rate=False
-    )
-    assert document.subscribe_rate == pb.SubscribeRate(rate_period_in_second=30, subscribe_throttling_rate_per_consumer=-1)
-    assert document.persistence.HasField("managed_ledger_max_mark_delete_rate")
-    assert not document.persistence.HasField("managed_ledger_storage_class_name")
-
-
 def test_an_incomplete_object_is_refused_with_the_names_of_the_missing_leaves() -> None:
     document = TopicPolicies()
     document.retention_policies.retention_size_in_mb = 1
@@ -117,18 +103,6 @@ def test_an_incomplete_object_is_refused_with_the_names_of_the_missing_leaves() 
     assert "retention_time_in_minutes" in violations["policies.retention_policies"].description
     assert "bookkeeper_ack_quorum and bookkeeper_write_quorum" in violations["policies.persistence"].description
     assert "give policy too" in violations["policies.back_log_quota_map.message_age"].description
-
-
-def test_objects_that_the_mask_does_not_touch_are_not_completed() -> None:
-    document = TopicPolicies()
-    document.retention_policies.retention_size_in_mb = 1
-    document.dispatch_rate.rate_period_in_second = 5
-    document.subscription_policies["s"].dispatch_rate.rate_period_in_second = 5
-    document.subscription_policies["t"].dispatch_rate.rate_period_in_second = 5
-    assert completed(document, "max_producer_per_topic", "subscription_policies.t.dispatch_rate") == []
-    assert len(document.dispatch_rate.ListFields()) == 1
-    assert len(document.subscription_policies["s"].dispatch_rate.ListFields()) == 1
-    assert len(document.subscription_policies["t"].dispatch_rate.ListFields()) == 4
 
 
 def test_an_object_whose_leaves_are_all_cleared_is_removed() -> None:
@@ -148,27 +122,12 @@ def test_an_object_whose_leaves_are_all_cleared_is_removed() -> None:
     assert document == TopicPolicies()
 
 
-def test_an_empty_object_that_is_masked_as_a_whole_is_completed() -> None:
-    document = TopicPolicies()
-    document.auto_subscription_creation_override.SetInParent()
-    assert completed(document, "auto_subscription_creation_override") == []
-    assert document.auto_subscription_creation_override.HasField("allow_auto_subscription_creation")
-
-
 @pytest.mark.parametrize("text", ["offload_policies", "*", "offload_policies.offloaders_directory"])
 def test_offload_policies_without_any_leaf_are_removed(text: str) -> None:
     document = TopicPolicies()
     document.offload_policies.SetInParent()
     assert completed(document, text) == []
     assert not document.HasField("offload_policies")
-
-
-def test_a_masked_entry_of_a_subscription_without_any_policy_is_removed() -> None:
-    document = TopicPolicies()
-    document.subscription_policies["s"].SetInParent()
-    document.subscription_policies["t"].SetInParent()
-    assert completed(document, "subscription_policies.s") == []
-    assert set(document.subscription_policies) == {"t"}
 
 
 def test_an_object_with_only_leaves_of_a_newer_broker_is_kept() -> None:
@@ -201,16 +160,6 @@ def test_all_invalid_values_are_reported_at_once() -> None:
     ]
 
 
-def test_an_unspecified_enum_value_counts_as_unset() -> None:
-    document = TopicPolicies(schema_compatibility_strategy=pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED)
-    document.offload_policies.managed_ledger_offloaded_read_priority = pb.OFFLOADED_READ_PRIORITY_UNSPECIFIED
-    document.back_log_quota_map["message_age"].policy = pb.BACKLOG_QUOTA_POLICY_UNSPECIFIED
-    assert check(document) == []
-    assert not document.HasField("schema_compatibility_strategy")
-    assert not document.offload_policies.HasField("managed_ledger_offloaded_read_priority")
-    assert completed(document, "*") == [("policies.back_log_quota_map.message_age", "HALF_OBJECT")]
-
-
 def test_values_without_any_effect_are_removed_but_not_an_empty_object_with_defaults() -> None:
     document = TopicPolicies()
     document.offload_policies.managed_ledger_offloaded_read_priority = pb.OFFLOADED_READ_PRIORITY_UNSPECIFIED
@@ -218,12 +167,6 @@ def test_values_without_any_effect_are_removed_but_not_an_empty_object_with_defa
     document.dispatch_rate.SetInParent()
     assert check(document) == []
     assert document == TopicPolicies(dispatch_rate=pb.DispatchRate())
-
-
-def test_duplicate_elements_of_a_list_are_removed_and_the_first_ones_keep_their_order() -> None:
-    document = TopicPolicies(replication_clusters=["b", "a", "b", "a", "c"])
-    assert check(document) == []
-    assert list(document.replication_clusters) == ["b", "a", "c"]
 
 
 @given(policies(extras=True))

@@ -9,17 +9,29 @@ from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.chains.request import Outcome, Request, Result
 from topicpolicies_server.core.chains.sequencer import ATTEMPTS
-from topicpolicies_server.core.changes.change import compile_change
+from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
-from topicpolicies_server.core.fold.fold import FoldContext, KeyState, Status, fold
+from topicpolicies_server.core.fold.fold import Status
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import WHOLE, join, whole_digest
-from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Remembered, StampKind
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, StampKind
 
 
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
+
+
+def retention(size: int, minutes: int | None) -> RetentionPolicies:
+    return RetentionPolicies(retention_size_in_mb=size, retention_time_in_minutes=minutes)
+
+
+def whole(size: int, minutes: int) -> Change:
+    return compile_change(TopicPolicies(retention_policies=retention(size, minutes)), ["retention_policies"], {})
+
+
+LEAF = compile_change(TopicPolicies(retention_policies=retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
+"""A change that reads the other leaf of its setting."""
 
 
 # A chain
@@ -64,14 +76,6 @@ def test_an_update_is_refused_when_the_queue_is_full() -> None:
     assert bench.error(requests[3]).kind is Kind.RESOURCE_EXHAUSTED
     bench.land_all()
     assert all(bench.result(request).outcome is Outcome.APPLIED for request in requests[:3])
-
-
-def test_a_chain_is_dropped_when_nothing_is_in_flight(bench: Bench) -> None:
-    for value in range(3):
-        bench.set(value)
-    assert bench.sequencer.chains == 1 and bench.sequencer.busy(KEY)
-    bench.land_all()
-    assert bench.sequencer.chains == 0 and not bench.sequencer.busy(KEY)
 
 
 # Conditions
@@ -131,23 +135,6 @@ def test_an_update_that_changes_nothing_writes_nothing_and_returns_the_document(
     assert not bench.wanted
 
 
-def test_an_update_without_effect_waits_until_the_events_in_flight_before_it_have_succeeded(bench: Bench) -> None:
-    bench.set(1)
-    same = bench.set(1)
-    assert bench.open(same)
-    bench.land()
-    assert bench.result(same).outcome is Outcome.UNCHANGED
-
-
-def test_an_update_that_seemed_to_have_no_effect_is_written_if_the_update_before_it_fails(bench: Bench) -> None:
-    first = bench.set(1)
-    same = bench.set(1)
-    bench.fail(bench.wanted.popleft(), outcome_unknown=False)
-    assert bench.error(first) is LOST
-    bench.land_all()
-    assert bench.result(same).outcome is Outcome.APPLIED
-
-
 def test_after_a_failure_an_update_that_seemed_to_have_no_effect_is_written_before_all_later_updates(bench: Bench) -> None:
     bench.set(1)
     same, later = bench.set(1), bench.set(5, field="max_consumer_per_topic")
@@ -161,15 +148,6 @@ def test_after_a_failure_an_update_that_seemed_to_have_no_effect_is_written_befo
 
 
 # Failures
-
-
-def test_an_unacknowledged_event_is_appended_once_more_under_the_same_id(bench: Bench) -> None:
-    request = bench.set(1)
-    event = bench.wanted.popleft()
-    bench.fail(event, outcome_unknown=True)
-    assert list(bench.wanted) == [event]
-    bench.land()
-    assert bench.result(request).version == "0001"
 
 
 def test_an_unacknowledged_event_that_was_in_the_log_after_all_is_applied_once(bench: Bench) -> None:
@@ -264,30 +242,20 @@ def test_only_a_request_that_is_not_computed_yet_can_be_withdrawn() -> None:
 
 
 def test_an_update_computed_from_a_setting_that_has_changed_is_computed_again(bench: Bench) -> None:
-    bench.submit(
-        Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
-    )
-    bench.land()
-    leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
-    mine = bench.submit(Request(KEY, leaf, "leaf", "digest"))
-    theirs = compile_change(TopicPolicies(retention_policies=_retention(5, 5)), ["retention_policies"], {})
-    bench.land(_elsewhere(bench, theirs.apply(bench.states[KEY].document), "retention_policies"))
+    bench.elsewhere(change=whole(1, 1))
+    mine = bench.submit(Request(KEY, LEAF, "leaf", "digest"))
+    bench.elsewhere(change=whole(5, 5))
     assert bench.land().status is Status.REJECTED_READS
     bench.land()
     assert bench.result(mine).outcome is Outcome.APPLIED
-    assert bench.document().retention_policies == _retention(9, 5)
+    assert bench.document() == TopicPolicies(retention_policies=retention(9, 5))
 
 
 def test_an_update_that_other_writers_overtake_too_often_fails_with_contention(bench: Bench) -> None:
-    leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
-    bench.submit(
-        Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
-    )
-    bench.land()
-    mine = bench.submit(Request(KEY, leaf, "leaf", "digest"))
+    bench.elsewhere(change=whole(1, 1))
+    mine = bench.submit(Request(KEY, LEAF, "leaf", "digest"))
     for minutes in range(2, ATTEMPTS + 3):
-        whole = compile_change(TopicPolicies(retention_policies=_retention(1, minutes)), ["retention_policies"], {})
-        bench.land(_elsewhere(bench, whole.apply(bench.states[KEY].document), "retention_policies"))
+        bench.elsewhere(change=whole(1, minutes))
         assert bench.land().status is Status.REJECTED_READS
     assert bench.error(mine).reason == "CONTENTION"
 
@@ -347,19 +315,14 @@ def test_a_request_whose_caller_gave_up_is_appended_once_more_for_its_repeat(ben
 
 
 def test_a_request_whose_caller_gave_up_is_computed_again_for_its_repeat(bench: Bench) -> None:
-    bench.submit(
-        Request(KEY, compile_change(TopicPolicies(retention_policies=_retention(1, 1)), ["retention_policies"], {}), "whole", "digest")
-    )
-    bench.land()
-    leaf = compile_change(TopicPolicies(retention_policies=_retention(9, None)), ["retention_policies.retention_size_in_mb"], {})
-    first = bench.submit(Request(KEY, leaf, "same", "digest"))
+    bench.elsewhere(change=whole(1, 1))
+    first = bench.submit(Request(KEY, LEAF, "same", "digest"))
     assert not bench.sequencer.withdraw(first)
-    bench.submit(Request(KEY, leaf, "same", "digest"))
-    theirs = compile_change(TopicPolicies(retention_policies=_retention(5, 5)), ["retention_policies"], {})
-    bench.land(_elsewhere(bench, theirs.apply(bench.states[KEY].document), "retention_policies"))
+    bench.submit(Request(KEY, LEAF, "same", "digest"))
+    bench.elsewhere(change=whole(5, 5))
     assert bench.land().status is Status.REJECTED_READS
     bench.land()
-    assert bench.document().retention_policies == _retention(9, 5)
+    assert bench.document() == TopicPolicies(retention_policies=retention(9, 5))
 
 
 def test_a_request_is_not_appended_again_when_the_caller_of_its_repeat_has_given_up_too(bench: Bench) -> None:
@@ -395,10 +358,7 @@ def test_a_waiting_request_that_another_sidecar_has_applied_gets_that_answer() -
     bench = Bench(depth=1)
     bench.set(1)
     waiting = bench.set(2, request_id="same", version="0001")
-    theirs = bench.request(2, request_id="same")
-    assert theirs.change is not None
-    event = _elsewhere(bench, theirs.change.apply(None), FIELD, request_id="same", digest=theirs.digest)
-    bench.land(event)
+    bench.elsewhere(2, request_id="same", digest=f"{FIELD}=2")
     bench.land()
     assert bench.result(waiting)[2:5] == ("0001", ABSENT, True)
 
@@ -513,17 +473,7 @@ def test_a_request_overtaken_before_a_reopening_is_computed_again_on_the_later_e
     assert bench.document() == TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=3)
 
 
-def test_after_a_reopening_a_compacted_event_is_recognized_by_its_request_id(bench: Bench) -> None:
-    request = bench.set(1, request_id="mine")
-    event = bench.wanted.popleft()
-    state = bench.states.setdefault(KEY, KeyState())
-    fold(state, Placed(0, "0001", event, 1), FoldContext())
-    bench.sequencer.reopened()
-    bench.perform()
-    assert bench.result(request).version == "0001" and not bench.wanted
-
-
-def test_all_open_requests_fail_when_the_namespace_is_abandoned(bench: Bench) -> None:
+def test_all_open_requests_fail_when_the_namespace_is_abandoned() -> None:
     bench = Bench(depth=1)
     requests = [bench.set(value) for value in (1, 2, 3)]
     bench.sequencer.abandon(LOST)
@@ -546,19 +496,3 @@ def test_list_operations_in_flight_are_applied_although_one_before_them_fails(be
     bench.submit(add("persistent://a/b/three", "three"))
     bench.land_all()
     assert list(bench.document().shadow_topics) == ["persistent://a/b/two", "persistent://a/b/three"]
-
-
-def _retention(size: int, minutes: int | None) -> RetentionPolicies:
-    return RetentionPolicies(retention_size_in_mb=size, retention_time_in_minutes=minutes)
-
-
-def _elsewhere(bench: Bench, document: object, *mask: str, request_id: str = "", digest: str = "") -> Event:
-    """Returns an update that another sidecar computed on the present head."""
-    scratch = Bench()
-    scratch.states.update(bench.states)
-    scratch.set(1, field="message_ttl_in_seconds")
-    event = scratch.wanted.popleft()
-    assert event.stamp is not None
-    number = len(bench.log)
-    stamp = event.stamp._replace(event_id=f"elsewhere-{number}", request_id=request_id or f"theirs-{number}", digest=digest, mask=mask)
-    return event._replace(document=document, stamp=stamp)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reading.cell import Head, key_of
+from topicpolicies_server.core.reading.cell import key_of
 from topicpolicies_server.core.reading.view import View
 
 A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
@@ -37,11 +37,6 @@ def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple
         view.fold(placed)
     view.loaded()
     return view
-
-
-def shown(changes: list[Head]) -> list[tuple[PolicyKey, str, str, bool]]:
-    """Returns key, version, previous version, and whether there is a document."""
-    return [(change.key, change.version, change.previous, change.document is not None) for change in changes]
 
 
 def test_heads_are_in_the_order_of_their_last_change_and_changes_are_numbered() -> None:
@@ -191,19 +186,6 @@ def test_the_keys_deleted_longest_ago_are_forgotten_and_keys_with_documents_are_
     assert view.page(frozenset(Scope), None, 10) == ([head], False)
 
 
-def test_deleted_keys_beyond_the_limit_are_forgotten_only_once_they_are_idle() -> None:
-    view = View(FoldContext(), absences=1)
-    row = Row(view)
-    deleted = [topic(number) for number in range(20)]
-    for key in deleted:
-        row.create(key)
-        row.delete(key)
-    assert [key for key in deleted if view.head(key) is None] == [], "events may still arrive that were computed from the deleted document"
-    for _ in range(200):
-        row.create(A)
-    assert [key for key, _ in states_of(view)] == [deleted[-1], A]
-
-
 def test_a_forgotten_key_that_is_created_again_follows_an_absence_like_a_new_key() -> None:
     view = View(FoldContext(), absences=0)
     row = Row(view)
@@ -215,9 +197,6 @@ def test_a_forgotten_key_that_is_created_again_follows_an_absence_like_a_new_key
     created = row.create(B)
     head = view.head(B)
     assert head is not None and (head.version, head.previous) == (created, ABSENT)
-
-
-# A log whose number of partitions has grown
 
 
 def test_a_deleted_key_is_forgotten_once_the_events_that_an_old_broker_owed_cannot_arrive_any_more() -> None:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.logs import avro_values, samples
 from tests.logs.samples import Unreadable, event_of
-from topicpolicies.v1.policies_pb2 import BacklogQuota, TopicPolicies
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join, split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec, Dialect
+from topicpolicies_server.logs.avro.codec import java_hash
 from topicpolicies_server.logs.change_log import LogError
 
 CODEC = Codec()
@@ -82,30 +82,6 @@ def test_lists_and_maps_that_are_null_or_empty_are_decoded_as_unset() -> None:
     for nothing in (empty, dict.fromkeys(empty)):
         payload = avro_values.written(avro_values.an_event(TOPIC, {**NOTHING, **nothing, "isGlobal": False}))
         assert event_of(CODEC, TOPIC, payload, {}).document == {}
-
-
-def test_negative_numbers_are_kept_as_they_are() -> None:
-    policies = {**NOTHING, "isGlobal": False, "messageTTLInSeconds": -1, "maxProducerPerTopic": -7}
-    document = event_of(CODEC, TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {}).document
-    assert document == split(TopicPolicies(message_ttl_in_seconds=-1, max_producer_per_topic=-7))
-
-
-def test_a_quota_has_one_size_under_both_names() -> None:
-    for limit, limit_size, size in ((5, None, 5), (0, 9, 9), (4, -1, -1)):
-        quota = {"limit": limit, "limitSize": limit_size, "limitTime": 60, "policy": "producer_exception"}
-        policies = {**NOTHING, "isGlobal": False, "backLogQuotaMap": {"message_age": quota}}
-        event = event_of(CODEC, TOPIC, avro_values.written(avro_values.an_event(TOPIC, policies)), {})
-        assert event.document is not None
-        own = join(event.document).back_log_quota_map["message_age"]
-        assert own.limit_size == size
-    one = TopicPolicies(back_log_quota_map={"message_age": BacklogQuota(limit_size=3, limit_time=1)})
-    written = avro_values.read(CODEC.encode(Event(LOCAL, Action.UPDATE, split(one))).payload)
-    assert written["topicPoliciesEvent"]["policies"]["backLogQuotaMap"]["message_age"] == {
-        "limit": 3,
-        "limitSize": 3,
-        "limitTime": 1,
-        "policy": None,
-    }
 
 
 def test_a_local_event_and_its_tombstone_are_replicated_to_the_local_cluster_only() -> None:
@@ -249,3 +225,20 @@ def test_an_event_has_its_clusters_where_they_are_not_the_usual_ones(
     event = avro_values.an_event(TOPIC, policies)
     event["replicateTo"] = named
     assert event_of(CODEC, f"__G__{TOPIC}" if is_global else TOPIC, avro_values.written(event), {}).clusters == clusters
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [  # as printed by JDK 17: text.hashCode() & Integer.MAX_VALUE
+        ("", 0),
+        ("hello", 99162322),
+        ("persistent://public/default/orders", 36069654),
+        ("__G__persistent://public/default/orders", 2023423453),
+        ("persistent://public/default/Auftr\u00e4ge", 177069091),
+        ("persistent://public/default/\u6ce8\u6587", 1655002192),
+        ("persistent://public/default/\U0001f680", 1655884948),
+        ("polygenelubricants", 0),  # Integer.MIN_VALUE, which has no absolute value
+    ],
+)
+def test_the_hash_equals_javas(text: str, expected: int) -> None:
+    assert java_hash(text) == expected

@@ -79,6 +79,11 @@ async def bench(backend: Backend) -> AsyncIterator[Bench]:
     assert [recorder.complaints for recorder in bench.recorders] == [[] for _ in bench.recorders]
 
 
+@pytest.fixture
+def namespace(backend: Backend) -> str:
+    return backend.namespace()
+
+
 def by_partition(entries: list[Placed]) -> dict[int, list[Placed]]:
     result: dict[int, list[Placed]] = {}
     for placed in entries:
@@ -110,15 +115,13 @@ async def test_an_empty_log_reports_caught_up_once_and_no_reads(bench: Bench) ->
     assert recorder.reports == ["caught_up"]
 
 
-async def test_opening_a_log_creates_nothing(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_opening_a_log_creates_nothing(bench: Bench, namespace: str) -> None:
     await bench.ready(namespace)
     await bench.stop()
     assert not await bench.backend.stored(namespace)
 
 
-async def test_existing_events_are_read_in_order_before_caught_up_and_new_events_after_it(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_existing_events_are_read_in_order_before_caught_up_and_new_events_after_it(bench: Bench, namespace: str) -> None:
     keys = [a_key(namespace, n) for n in range(5)]
     wrote = await bench.filled(namespace, *(an_update(keys[n % 5], n) for n in range(300)))
     log, recorder = await bench.ready(namespace)
@@ -130,8 +133,7 @@ async def test_existing_events_are_read_in_order_before_caught_up_and_new_events
     assert growing(recorder.entries)
 
 
-async def test_events_may_be_appended_before_the_log_is_caught_up(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_events_may_be_appended_before_the_log_is_caught_up(bench: Bench, namespace: str) -> None:
     await bench.filled(namespace, *(an_update(a_key(namespace, n), event_id=f"old-{n}") for n in range(100)))
     log, recorder = await bench.open(namespace)
     for n in range(100):
@@ -143,8 +145,7 @@ async def test_events_may_be_appended_before_the_log_is_caught_up(bench: Bench) 
         assert recorder.ids(recorder.of(a_key(namespace, n))) == [f"old-{n}", f"new-{n}"]
 
 
-async def test_the_event_loop_is_never_blocked_while_a_long_log_is_read(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_the_event_loop_is_never_blocked_while_a_long_log_is_read(bench: Bench, namespace: str) -> None:
     await bench.filled(namespace, *(an_update(a_key(namespace, n)) for n in range(3_000)))
     log, recorder = await bench.open(namespace)
     at_once, longest = [], 0.0
@@ -164,8 +165,7 @@ async def test_the_event_loop_is_never_blocked_while_a_long_log_is_read(bench: B
 # Appending
 
 
-async def test_an_appended_event_is_acknowledged_once_and_read_once_at_the_same_position(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_an_appended_event_is_acknowledged_once_and_read_once_at_the_same_position(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     event = an_update(a_key(namespace))
     before = time.time() * 1_000
@@ -181,8 +181,7 @@ async def test_an_appended_event_is_acknowledged_once_and_read_once_at_the_same_
     assert entry.position > ABSENT
 
 
-async def test_events_of_a_key_are_logged_in_the_order_of_their_appends_with_hundreds_in_flight(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_events_of_a_key_are_logged_in_the_order_of_their_appends_with_hundreds_in_flight(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     expected = [f"{n}" for n in range(500)]
     for name in expected:
@@ -194,8 +193,7 @@ async def test_events_of_a_key_are_logged_in_the_order_of_their_appends_with_hun
     assert growing(recorder.places)
 
 
-async def test_interleaved_appends_of_many_keys_keep_each_key_in_order_in_its_own_partition(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_interleaved_appends_of_many_keys_keep_each_key_in_order_in_its_own_partition(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     keys = [a_key(namespace, n, scope) for n in range(20) for scope in Scope]
     for turn in range(10):
@@ -214,8 +212,7 @@ async def test_interleaved_appends_of_many_keys_keep_each_key_in_order_in_its_ow
     assert {placed.partition for placed in recorder.entries} == set(range(log.partitions))
 
 
-async def test_follows_is_true_only_for_adjacent_positions(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_follows_is_true_only_for_adjacent_positions(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     for n in range(30):
         recorder.append(log, an_update(a_key(namespace, n)))
@@ -231,8 +228,7 @@ async def test_follows_is_true_only_for_adjacent_positions(bench: Bench) -> None
     assert proven > 0 or not bench.backend.proves_neighbours
 
 
-async def test_follows_is_false_if_another_writer_wrote_an_event_between(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_follows_is_false_if_another_writer_wrote_an_event_between(bench: Bench, namespace: str) -> None:
     key = a_key(namespace)
     log, recorder = await bench.ready(namespace)
     for n in range(5):
@@ -245,8 +241,7 @@ async def test_follows_is_false_if_another_writer_wrote_an_event_between(bench: 
         assert not log.follows(earlier.position, later.position)
 
 
-async def test_a_sink_may_append_from_inside_a_report(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_sink_may_append_from_inside_a_report(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     left = 20
 
@@ -265,8 +260,7 @@ async def test_a_sink_may_append_from_inside_a_report(bench: Bench) -> None:
 # What is kept
 
 
-async def test_documents_are_read_back_byte_for_byte(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_documents_are_read_back_byte_for_byte(bench: Bench, namespace: str) -> None:
     written: list[Settings] = [*documents(), a_large_document(bench.backend.large)]
     await bench.filled(
         namespace,
@@ -280,16 +274,14 @@ async def test_documents_are_read_back_byte_for_byte(bench: Bench) -> None:
         assert dict(placed.event.document) == dict(document)
 
 
-async def test_stamps_are_read_back_in_every_part(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_stamps_are_read_back_in_every_part(bench: Bench, namespace: str) -> None:
     written: list[Stamp] = stamps()
     await bench.filled(namespace, *(Event(a_key(namespace), Action.UPDATE, documents()[1], stamp) for stamp in written))
     _, recorder = await bench.ready(namespace)
     assert [placed.event.stamp for placed in recorder.entries if placed.event is not None] == written
 
 
-async def test_tombstones_are_read_back_with_their_scope_and_stamp(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_tombstones_are_read_back_with_their_scope_and_stamp(bench: Bench, namespace: str) -> None:
     events = [a_tombstone(a_key(namespace, 0, scope)) for scope in Scope]
     await bench.filled(namespace, *events)
     _, recorder = await bench.ready(namespace)
@@ -298,8 +290,7 @@ async def test_tombstones_are_read_back_with_their_scope_and_stamp(bench: Bench)
 
 
 @pytest.mark.parametrize("action", [Action.INSERT, Action.UPDATE, Action.DELETE, Action.NONE])
-async def test_actions_and_scopes_are_read_back(bench: Bench, action: Action) -> None:
-    namespace = bench.backend.namespace()
+async def test_actions_and_scopes_are_read_back(bench: Bench, namespace: str, action: Action) -> None:
     events = [Event(a_key(namespace, 0, scope), action, documents()[1], an_update(a_key(namespace)).stamp) for scope in Scope]
     await bench.filled(namespace, *events)
     _, recorder = await bench.ready(namespace)
@@ -309,8 +300,7 @@ async def test_actions_and_scopes_are_read_back(bench: Bench, action: Action) ->
         assert [(read.action, read.stamp) for read in mine] == [(action, event.stamp)]
 
 
-async def test_a_reopened_log_has_the_same_identity_and_entries_and_its_positions_grow(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_reopened_log_has_the_same_identity_and_entries_and_its_positions_grow(bench: Bench, namespace: str) -> None:
     seen: list[Placed] = []
     identities: set[str] = set()
     for life in range(3):
@@ -325,18 +315,6 @@ async def test_a_reopened_log_has_the_same_identity_and_entries_and_its_position
         await bench.stop()
     assert len(seen) == 12
     assert len(identities) == 1
-
-
-async def test_a_log_can_be_closed_and_reopened_in_one_process(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
-    log, recorder = await bench.ready(namespace)
-    recorder.append(log, an_update(a_key(namespace), event_id="first"))
-    await recorder.close(log)
-    again, second = await bench.ready(namespace)
-    assert again.identity == log.identity
-    second.append(again, an_update(a_key(namespace), event_id="second"))
-    await second.until_settled(1)
-    assert second.ids() == ["first", "second"]
 
 
 async def test_events_of_two_namespaces_are_separate(bench: Bench) -> None:
@@ -357,8 +335,7 @@ async def test_events_of_two_namespaces_are_separate(bench: Bench) -> None:
         assert {f"persistent://{namespace}/" in p.event.key.topic for p in recorder.entries if p.event} == {True}
 
 
-async def test_compaction_keeps_the_newest_event_of_each_key_at_its_position(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_compaction_keeps_the_newest_event_of_each_key_at_its_position(bench: Bench, namespace: str) -> None:
     keys = [a_key(namespace, n) for n in range(5)]
     wrote = await bench.filled(namespace, *(an_update(keys[n % 5], n, event_id=f"{n}") for n in range(50)))
     await bench.backend.compact(namespace)
@@ -372,8 +349,7 @@ async def test_compaction_keeps_the_newest_event_of_each_key_at_its_position(ben
 
 
 @pytest.mark.stages_compaction
-async def test_compaction_removes_nothing_after_its_end_and_no_newest_event_before_it(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_compaction_removes_nothing_after_its_end_and_no_newest_event_before_it(bench: Bench, namespace: str) -> None:
     wrote = await bench.filled(namespace, *(an_update(a_key(namespace, n % 5), n) for n in range(50)))
     log, _ = await bench.ready(namespace)
     assert {log.complete_after(partition) for partition in range(log.partitions)} <= {"", None}
@@ -394,8 +370,7 @@ async def test_compaction_removes_nothing_after_its_end_and_no_newest_event_befo
 
 
 @pytest.mark.stages_compaction  # a log that is compacted before this reader finds it is opened again
-async def test_an_event_of_another_writer_is_read_and_not_acknowledged(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_an_event_of_another_writer_is_read_and_not_acknowledged(bench: Bench, namespace: str) -> None:
     key = a_key(namespace)
     _, recorder = await bench.ready(namespace)
     event = Event(key, Action.UPDATE, documents()[1])
@@ -429,8 +404,7 @@ async def test_several_processes_on_one_storage_read_the_same_log(bench: Bench) 
         assert {name.partition("-")[0] for name in recorder.ids(recorder.places)} == {str(who)}
 
 
-async def test_a_reader_that_reached_the_end_has_read_everything_written_before_the_end_was_requested(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_reader_that_reached_the_end_has_read_everything_written_before_the_end_was_requested(bench: Bench, namespace: str) -> None:
     key = a_key(namespace)
     log, recorder = await bench.ready(namespace)
     partition = log.partition_of(key)
@@ -451,8 +425,7 @@ async def test_a_reader_that_reached_the_end_has_read_everything_written_before_
         assert recorder.ids(recorder.of(key))[-1] == f"theirs-{turn}"
 
 
-async def test_the_end_of_a_log_that_another_writer_created_after_the_opening_is_returned_and_reached(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_the_end_of_a_log_that_another_writer_created_after_the_opening_is_returned_and_reached(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     await bench.backend.write(namespace, an_update(a_key(namespace), event_id="theirs"))
     ends = [await log.end(partition) for partition in range(log.partitions)]
@@ -461,8 +434,7 @@ async def test_the_end_of_a_log_that_another_writer_created_after_the_opening_is
     assert recorder.ids() == ["theirs"]
 
 
-async def test_the_end_is_returned_for_each_partition_separately(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_the_end_is_returned_for_each_partition_separately(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     for n in range(30):
         recorder.append(log, an_update(a_key(namespace, n)))
@@ -472,16 +444,16 @@ async def test_the_end_is_returned_for_each_partition_separately(bench: Bench) -
     assert dict(enumerate(ends)) == newest
 
 
-async def test_the_end_of_a_log_that_was_never_written_is_its_beginning_and_requesting_it_creates_nothing(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_the_end_of_a_log_that_was_never_written_is_its_beginning_and_requesting_it_creates_nothing(
+    bench: Bench, namespace: str
+) -> None:
     log, _ = await bench.ready(namespace)
     assert [await log.end(partition) for partition in range(log.partitions)] == [""] * log.partitions
     await bench.stop()
     assert not await bench.backend.stored(namespace)
 
 
-async def test_an_end_that_was_compacted_away_or_is_unreadable_is_reached_all_the_same(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_an_end_that_was_compacted_away_or_is_unreadable_is_reached_all_the_same(bench: Bench, namespace: str) -> None:
     key = a_key(namespace)
 
     async def come() -> Recorder:
@@ -503,8 +475,7 @@ async def test_an_end_that_was_compacted_away_or_is_unreadable_is_reached_all_th
     assert [bool(placed.problem) for placed in (await come()).entries] == [True]
 
 
-async def test_requesting_the_end_of_a_closed_log_fails(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_requesting_the_end_of_a_closed_log_fails(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
@@ -513,8 +484,7 @@ async def test_requesting_the_end_of_a_closed_log_fails(bench: Bench) -> None:
         await log.end(0)
 
 
-async def test_an_unreadable_entry_is_reported_with_its_problem_and_reading_continues(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_an_unreadable_entry_is_reported_with_its_problem_and_reading_continues(bench: Bench, namespace: str) -> None:
     await bench.filled(namespace, an_update(a_key(namespace), event_id="before"))
     await bench.backend.write_unreadable(namespace)
     await bench.filled(namespace, an_update(a_key(namespace), event_id="after"))
@@ -529,8 +499,9 @@ async def test_an_unreadable_entry_is_reported_with_its_problem_and_reading_cont
 
 
 @pytest.mark.parametrize("outcome_unknown", [False, True])
-async def test_a_failed_append_is_reported_once_and_with_whether_the_event_may_be_in_the_log(bench: Bench, outcome_unknown: bool) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_failed_append_is_reported_once_and_with_whether_the_event_may_be_in_the_log(
+    bench: Bench, namespace: str, outcome_unknown: bool
+) -> None:
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="before"))
     await recorder.until_settled(1)
@@ -550,8 +521,7 @@ async def test_a_failed_append_is_reported_once_and_with_whether_the_event_may_b
         assert "failing" not in again.ids()
 
 
-async def test_an_append_above_the_limit_of_events_in_flight_is_refused_and_not_in_the_log(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_an_append_above_the_limit_of_events_in_flight_is_refused_and_not_in_the_log(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace, await bench.start(in_flight_limit=10))
     with bench.backend.holding(log):
         for n in range(10):
@@ -568,8 +538,7 @@ async def test_an_append_above_the_limit_of_events_in_flight_is_refused_and_not_
 
 
 @pytest.mark.stages_compaction  # of the events of one key, compaction leaves the last
-async def test_close_finishes_pending_appends_and_reports_nothing_afterwards(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_close_finishes_pending_appends_and_reports_nothing_afterwards(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     for n in range(200):
         recorder.append(log, an_update(a_key(namespace), event_id=f"{n}"))
@@ -595,8 +564,7 @@ async def test_closing_the_change_log_finishes_the_pending_appends_of_all_namesp
     assert [len(recorder.places) for recorder in recorders] == [20, 20, 20]
 
 
-async def test_a_closed_log_refuses_appends_and_may_be_closed_again(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_closed_log_refuses_appends_and_may_be_closed_again(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     await recorder.close(log)
     with pytest.raises(LogError) as refused:
@@ -605,8 +573,7 @@ async def test_a_closed_log_refuses_appends_and_may_be_closed_again(bench: Bench
     await log.close()
 
 
-async def test_a_log_that_is_closed_while_it_reads_reports_nothing_afterwards(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_log_that_is_closed_while_it_reads_reports_nothing_afterwards(bench: Bench, namespace: str) -> None:
     await bench.filled(namespace, *(an_update(a_key(namespace, n)) for n in range(1_000)))
     log, recorder = await bench.open(namespace)
     await recorder.close(log)
@@ -615,8 +582,7 @@ async def test_a_log_that_is_closed_while_it_reads_reports_nothing_afterwards(be
     assert len(recorder.entries) == read
 
 
-async def test_a_lost_log_reports_the_loss_once_and_can_be_opened_again(bench: Bench) -> None:
-    namespace = bench.backend.namespace()
+async def test_a_lost_log_reports_the_loss_once_and_can_be_opened_again(bench: Bench, namespace: str) -> None:
     log, recorder = await bench.ready(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="before"))
     await recorder.until_settled(1)

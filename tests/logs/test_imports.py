@@ -7,13 +7,10 @@ import sys
 
 import pytest
 
-from topicpolicies_server.logs import leadership
-
 
 @pytest.mark.parametrize(
     ("imported", "absent"),
     [
-        ("topicpolicies_server.logs.sqlite", ("_pulsar", "topicpolicies_server.logs.pulsar", "httpx")),
         ("topicpolicies_server.logs.leadership", ("_pulsar", "topicpolicies_server.logs.pulsar")),
         ("tests.memory_log.led", ("_pulsar", "topicpolicies_server.logs.pulsar")),
     ],
@@ -46,10 +43,3 @@ print([name for name in sys.modules if name.startswith(("_pulsar", "pulsar", "to
 def test_an_embedded_log_in_use_does_not_import_the_pulsar_log_or_its_libraries() -> None:
     done = subprocess.run([sys.executable, "-c", IN_USE], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_leadership_defines_one_exception_and_otherwise_raises_log_errors() -> None:
-    found = {name for name, each in vars(leadership).items() if isinstance(each, type) and issubclass(each, Exception)}
-    own = {name for name in found if getattr(leadership, name).__module__ == leadership.__name__}
-    assert own == {"ProducerTaken"}
-    assert found - own == {"LogError"}, "LogError is what any change log may raise"

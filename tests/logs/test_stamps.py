@@ -87,14 +87,6 @@ def test_only_the_last_remembered_requests_are_encoded() -> None:
     assert stamp.remembered == remembered[-REMEMBERED_REQUESTS:]
 
 
-@given(st.lists(st.builds(Remembered, TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=REMEMBERED_REQUESTS).map(tuple))
-@example((Remembered("%2C", "a,b", "%", ""),))
-def test_the_requests_that_an_event_carries_are_decoded_unchanged(requests: tuple[Remembered, ...]) -> None:
-    stamp = from_properties(to_properties(Stamp("event", StampKind.UPDATE, remembered=requests)))
-    assert stamp is not None
-    assert stamp.remembered == requests
-
-
 def test_a_stamp_that_is_too_large_is_refused_before_it_is_encoded() -> None:
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=tuple(f"subscription_policies.`{'x' * 90}{n}`" for n in range(1_500)))
     with pytest.raises(LogError) as refused:

@@ -76,30 +76,18 @@ class LedgerBroker:
         return self._handle
 
     async def state(self, *_: object) -> State:
-        """Returns how far the partition is written and compacted.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Returns how far the partition is written and compacted. Raises LogError if there is no answer."""
         return await self._asked("states", self._ledgers.state)
 
     async def gap(self, _topic: str, after: MessageId, before: MessageId) -> Gap:
-        """Returns what stands between two entries.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Returns what stands between two entries. Raises LogError if there is no answer."""
         gap = await self._asked("gaps", lambda: self._ledgers.gap(after, before))
         self._counts["reading: gaps beside a ledger that was trimmed"] += gap.trimmed
         self._counts["reading: gaps with a message"] += gap.message is not None
         return gap
 
     async def sent_up_to(self, *_: object) -> bool:
-        """Returns whether everything was sent.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Returns whether everything was sent. Raises LogError if there is no answer."""
         return await self._asked("what was sent", lambda: not self.on_the_way() and self.next(self._handle) is None)
 
     def next(self, handle: _Handle) -> Placed | None:

@@ -47,11 +47,6 @@ class Seat:
         """The producer that has the seat."""
         self._line: deque[_Waiting] = deque()
 
-    @property
-    def waiting(self) -> int:
-        """The number of producers that wait for the seat."""
-        return len(self._line)
-
     def take(self, producer: Producer) -> bool:
         """Gives the seat to a producer if it is free. Returns whether the producer has it now."""
         if self.holder is None:
@@ -150,28 +145,13 @@ class StoredNamespace:
 class MemoryStorage:
     """The stored events of all namespaces, with methods for what others do to them: writes, compactions, interruptions."""
 
-    def __init__(
-        self,
-        *,
-        partitions: int = 1,
-        name: str = "memory",
-        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
+    def __init__(self, *, partitions: int = 1, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         """Makes an empty storage.
 
-        Args:
-            partitions: the number of partitions of each namespace's log.
-            name: a part of the logs' identities.
-            now: the clock, in milliseconds since 1970.
-
-        Raises:
-            ValueError: ``partitions`` is less than one.
+        ``partitions``: of each namespace's log; ``now``: the clock, in milliseconds since 1970.
         """
-        if partitions < 1:
-            raise ValueError("a log has at least one partition")
         self.now = now
         self._partitions = partitions
-        self._name = name
         self._generations: dict[str, int] = {}
         self._namespaces: dict[str, StoredNamespace] = {}
         self._terms = 0
@@ -183,7 +163,7 @@ class MemoryStorage:
         stored = self._namespaces.get(name)
         if stored is None:
             generation = self._generations.setdefault(name, 1)
-            stored = self._made(name, self._partitions, f"{self._name}/{name}/{generation}")
+            stored = self._made(name, self._partitions, f"memory/{name}/{generation}")
             self._namespaces[name] = stored
         return stored
 
@@ -211,9 +191,9 @@ class MemoryStorage:
             raise LogError(LogState.FENCED, "Another process holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
         return stored.store(partition, event, self.now(), producer)
 
-    def write_unreadable(self, namespace: str, *, partition: int = 0, problem: str = "not an event") -> Placed:
+    def write_unreadable(self, namespace: str, *, partition: int = 0) -> None:
         """Stores an entry that can't be read."""
-        return self.namespace(namespace).store(partition, None, self.now(), "broker", problem)
+        self.namespace(namespace).store(partition, None, self.now(), "broker", "not an event")
 
     def skip(self, namespace: str, *, partition: int = 0, count: int = 1) -> None:
         """Skips positions (see ``StoredNamespace.skip``)."""

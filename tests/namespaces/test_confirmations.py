@@ -14,7 +14,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogSink, Start
 from topicpolicies_server.namespaces.progress import AGAIN_SECONDS
 
-from .bench import KEY, OTHER, Bench, error_of, simulate
+from .bench import KEY, Bench, error_of, simulate
 
 
 class Pair:
@@ -87,45 +87,6 @@ def test_an_update_is_not_answered_as_unchanged_from_a_view_that_is_behind() -> 
         assert await both.theirs.namespace.get(KEY, result.version) is not None
         assert await both.theirs.value() == 1
         assert both.mine.registry.common.activity.confirmations == {"overtaken": 1}
-
-    pair(scenario)
-
-
-def test_a_document_created_at_another_sidecar_is_not_answered_as_absent() -> None:
-    async def scenario(both: Pair) -> None:
-        both.hold()
-        await both.theirs.set(2)
-        await both.theirs.set(2, key=OTHER)
-        skipping = both.mine.setting(3, skip_if_absent=True)
-        deleting = asyncio.ensure_future(both.mine.namespace.update(Request(OTHER, None, "deletion", "delete")))
-        await asyncio.sleep(0.1)
-        assert not skipping.done() and not deleting.done()
-        both.release()
-        assert (await skipping).outcome is Outcome.APPLIED
-        deleted = await deleting
-        assert deleted.outcome is Outcome.APPLIED
-        await both.theirs.namespace.get(OTHER, deleted.version)
-        assert await both.theirs.value(OTHER) is None
-
-    pair(scenario)
-
-
-def test_dry_runs_and_conflicts_are_answered_from_the_log_as_of_their_arrival() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.theirs.set(1)
-        theirs = both.theirs.namespace.view
-        assert theirs is not None, "it serves"
-        await both.mine.namespace.get(KEY, theirs.version(KEY))
-        both.hold()
-        deleted = await both.theirs.namespace.update(Request(KEY, None, "deletion", "delete"))
-        dry = both.mine.setting(1, validate_only=True)
-        creating = both.mine.setting(1, exists=False)
-        await asyncio.sleep(0.1)
-        assert not dry.done() and not creating.done()
-        both.release()
-        assert (await dry).outcome is Outcome.WOULD_APPLY, "it would set the value again"
-        assert (await dry).version == deleted.version
-        assert (await creating).outcome is Outcome.APPLIED
 
     pair(scenario)
 
@@ -245,42 +206,6 @@ def test_without_an_answer_requests_are_refused_in_time_as_not_confirmed() -> No
         assert both.mine.loop.time() - began <= 2 * both.mine.limits.update_timeout_seconds
         assert both.mine.registry.common.activity.confirmations == {"failed": 2}
         assert (await both.mine.set(2)).outcome is Outcome.APPLIED, "an update that is written needs no confirmation"
-
-    pair(scenario)
-
-
-# Requests that both sidecars get
-
-
-def test_a_request_id_that_the_other_sidecar_had_with_another_body_is_refused() -> None:
-    async def scenario(both: Pair) -> None:
-        both.hold()
-        assert (await both.theirs.set(2, request_id="same")).outcome is Outcome.APPLIED
-        reused = both.mine.setting(7, request_id="same")
-        await asyncio.sleep(0.1)
-        both.release()
-        error = await error_of(reused)
-        assert (error.kind, error.reason) == (Kind.INVALID_ARGUMENT, "REQUEST_ID_REUSED")
-        assert await both.mine.value() == 2
-        again = await both.mine.set(2, request_id="same")
-        assert again.replayed and again.outcome is Outcome.APPLIED
-
-    pair(scenario)
-
-
-def test_a_request_sent_to_both_sidecars_is_applied_once() -> None:
-    async def scenario(both: Pair) -> None:
-        await both.mine.set(1)
-        both.hold()
-        await both.theirs.set(2)
-        applied = await both.theirs.set(1, request_id="same")
-        await both.theirs.set(3)
-        repeat = both.mine.setting(1, request_id="same")
-        await asyncio.sleep(0.1)
-        both.release()
-        result = await repeat
-        assert (result.outcome, result.version, result.replayed) == (Outcome.APPLIED, applied.version, True)
-        assert await both.mine.value() == 3
 
     pair(scenario)
 

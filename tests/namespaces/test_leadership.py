@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import cast
 
-from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace
+from tests.memory_log import MemoryLog, MemoryNamespaceLog, StoredNamespace
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import LogState
@@ -53,32 +54,19 @@ class LedLogs(MemoryLog):
         return log
 
 
-class LedBench(Bench):
-    """A process that may become the leader."""
-
-    def __init__(self, *, storage: MemoryStorage | None = None) -> None:
-        super().__init__(sole_writer=False, storage=storage, join_patience_seconds=0.0)
-        self.registry.common.log = LedLogs(self.storage)
-
-    async def opened_log(self) -> LedLog:
-        await self.namespace.ready()
-        return cast("LedLog", cast("LedLogs", self.registry.common.log).opened(NAMESPACE))
-
-
-def led(scenario: object) -> None:
+def led(scenario: Callable[[Bench, LedLog], Awaitable[None]]) -> None:
     """Runs a scenario over a log that has a leader."""
 
     async def run(bench: Bench) -> None:
-        mine = LedBench(storage=bench.storage)
-        await scenario(mine)  # type: ignore[operator]
-        await mine.registry.close()
+        logs = bench.registry.common.log = LedLogs(bench.storage)
+        await bench.namespace.ready()
+        await scenario(bench, cast("LedLog", logs.opened(NAMESPACE)))
 
-    simulate(run)
+    simulate(run, sole_writer=False, join_patience_seconds=0.0)
 
 
 def test_updates_wait_until_the_leader_is_known_and_are_applied_if_this_process_leads() -> None:
-    async def scenario(bench: LedBench) -> None:
-        log = await bench.opened_log()
+    async def scenario(bench: Bench, log: LedLog) -> None:
         assert log.contended == 0, "reading does not contend for the leadership"
         updates = [bench.setting(value) for value in (1, 2, 3)]
         await asyncio.sleep(0.5)
@@ -93,8 +81,7 @@ def test_updates_wait_until_the_leader_is_known_and_are_applied_if_this_process_
 
 
 def test_a_follower_names_the_leader_and_serves_reads() -> None:
-    async def scenario(bench: LedBench) -> None:
-        log = await bench.opened_log()
+    async def scenario(bench: Bench, log: LedLog) -> None:
         waiting = bench.setting(1)
         await asyncio.sleep(0.1)
         log.become(THEIRS)
@@ -110,8 +97,7 @@ def test_a_follower_names_the_leader_and_serves_reads() -> None:
 
 
 def test_without_a_leader_an_update_is_refused_in_time_and_certainly_not_applied() -> None:
-    async def scenario(bench: LedBench) -> None:
-        log = await bench.opened_log()
+    async def scenario(bench: Bench, log: LedLog) -> None:
         error = await error_of(bench.set(1))
         assert error.reason == "NOT_LEADER"
         assert "leader" not in error.metadata
@@ -123,8 +109,7 @@ def test_without_a_leader_an_update_is_refused_in_time_and_certainly_not_applied
 
 
 def test_a_deposed_leader_answers_updates_in_flight_at_once_and_retries_find_their_outcome() -> None:
-    async def scenario(bench: LedBench) -> None:
-        log = await bench.opened_log()
+    async def scenario(bench: Bench, log: LedLog) -> None:
         log.become(OURS)
         await bench.set(1)
         log.answers[0].hold()
@@ -155,8 +140,7 @@ def test_a_deposed_leader_answers_updates_in_flight_at_once_and_retries_find_the
 
 
 def test_only_a_leader_repairs() -> None:
-    async def scenario(bench: LedBench) -> None:
-        log = await bench.opened_log()
+    async def scenario(bench: Bench, log: LedLog) -> None:
         bench.elsewhere(1)
         await asyncio.sleep(0.01)
         bench.elsewhere(1, max_consumer_per_topic=5)

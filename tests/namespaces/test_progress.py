@@ -113,28 +113,6 @@ def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_at_i
     loop.run(watch())
 
 
-def test_if_a_later_answer_names_an_earlier_end_the_view_is_confirmed_there() -> None:
-    loop = SimulatedLoop(random.Random(1))
-
-    class Shrinking(Log):
-        partitions = 2
-
-        async def end(self, partition: int) -> Position:
-            return "ba"[partition] if loop.time() < SECONDS else "ab"[partition]
-
-    async def watch() -> None:
-        made = watched(loop, Shrinking(), ["a", "a"])
-        await asyncio.sleep(SECONDS / 2)
-        assert made.complete_as_of_ms == 0
-        await asyncio.sleep(SECONDS)
-        made.moved(["a", "b"])
-        await asyncio.sleep(0)
-        assert loop.milliseconds() - made.complete_as_of_ms <= 2_000 * SECONDS
-        made.stop()
-
-    loop.run(watch())
-
-
 def test_a_failed_question_confirms_nothing_and_is_repeated() -> None:
     loop = SimulatedLoop(random.Random(1))
 

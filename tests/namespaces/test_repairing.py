@@ -198,26 +198,6 @@ def test_a_repair_that_the_log_can_not_express_is_not_tried_again_until_its_key_
     simulate(scenario, sole_writer=False)
 
 
-def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    append, tries = MemoryNamespaceLog.append, 0
-
-    def busy(self: MemoryNamespaceLog, event: Event) -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 5:
-            raise LogError(Reason.LIMIT_REACHED, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
-        append(self, event)
-
-    monkeypatch.setattr(MemoryNamespaceLog, "append", busy)
-
-    async def scenario(bench: Bench) -> None:
-        await conflict(bench)
-        await asyncio.sleep(5)
-        assert tries == 5 and written(bench) == 1
-
-    simulate(scenario, sole_writer=False)
-
-
 def test_an_unexplained_event_is_counted_and_logged_with_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()

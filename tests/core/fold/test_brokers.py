@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.fold.script import RATE, SIZE, SUB_A, SUB_B, TTL, Script
+from tests.core.fold.script import RATE, SIZE, SUB_A, TTL, Script
 from topicpolicies_server.core.fold.fold import FoldContext, Status
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action
@@ -29,16 +29,6 @@ def test_a_change_computed_from_an_older_document_undoes_nothing() -> None:
     assert script.document == {TTL: b"1", SIZE: b"3", RATE: b"4"} and script.due()
 
 
-def test_entries_of_one_map_are_changed_independently() -> None:
-    script = Script()
-    script.broker({SUB_A: b"1"})
-    old = script.document
-    script.update({SUB_A: b"2"})
-    script.update({TTL: b"1"})
-    script.broker({SUB_B: b"3"}, on=old)
-    assert script.document == {SUB_A: b"2", SUB_B: b"3", TTL: b"1"}
-
-
 def test_a_setting_that_a_broker_clears_is_cleared() -> None:
     script = Script()
     script.broker({TTL: b"1"})
@@ -47,13 +37,6 @@ def test_a_setting_that_a_broker_clears_is_cleared() -> None:
     script.update({SIZE: b"3"})
     script.broker({TTL: None}, on=old)
     assert script.document == {RATE: b"2", SIZE: b"3"}
-
-
-def test_a_broker_that_had_seen_no_document_adds_to_the_present_one() -> None:
-    script = Script()
-    script.update({TTL: b"1"})
-    script.broker({RATE: b"2"}, on={})
-    assert script.document == {TTL: b"1", RATE: b"2"}
 
 
 def test_the_document_of_a_rejected_event_is_a_base_because_brokers_show_it() -> None:
@@ -116,13 +99,6 @@ def test_a_document_that_was_superseded_longer_than_the_window_ago_is_no_base() 
 
     assert late(999) == (False, True)
     assert late(1_000) == (True, False)
-
-
-def test_the_newest_document_is_a_base_however_old_it_is() -> None:
-    script = Script()
-    script.broker({TTL: b"1"})
-    folded = script.broker({RATE: b"2"}, wait=10_000_000)
-    assert not folded.unexplained and script.document == {TTL: b"1", RATE: b"2"}
 
 
 def test_no_more_than_4096_documents_are_tried_as_the_base() -> None:

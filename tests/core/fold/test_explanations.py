@@ -1,4 +1,4 @@
-"""Other explanations of a broker's document: one comparison per document finds the same as a comparison of every setting."""
+"""Other explanations of a broker's document are found as by a comparison of every setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.fold import inference
-from topicpolicies_server.core.fold.inference import AMBIGUITY_DEPTH, infer, one_apart
+from topicpolicies_server.core.fold.inference import infer, one_apart
 from topicpolicies_server.core.fold.keystate import Superseded
 from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Setting, Settings
 
@@ -42,20 +42,3 @@ def test_ambiguity_is_found_as_by_a_comparison_of_every_setting(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(inference, "_is_explained_otherwise", explained_otherwise)
         assert found == infer(document, live, older, head, known, since)
-
-
-def test_documents_that_differ_only_in_the_changed_setting_are_not_compared_setting_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[Settings | None] = []
-
-    def counted(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
-        compared.append(raw)
-        return one_apart(raw, document, known)
-
-    monkeypatch.setattr(inference, "one_apart", counted)
-    older = [Superseded({"a": b"%d" % number, "b": b"1"}, 0, "") for number in range(2 * AMBIGUITY_DEPTH)]
-    live = {"a": b"live", "b": b"1"}
-    assert not infer({"a": b"new", "b": b"1"}, live, older, live, None, 0).ambiguous
-    assert compared == [live]
-    assert infer({"a": b"%d" % (2 * AMBIGUITY_DEPTH - 1), "b": b"1"}, live, older, live, None, 0).ambiguous, (
-        "it may be a copy of an older document"
-    )

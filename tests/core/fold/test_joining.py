@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import pytest
 
-from tests.core.fold.script import CLUSTERS, KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, change, join
+from tests.core.fold.script import CLUSTERS, KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, change, join
 from topicpolicies_server.core.fold.fold import FoldContext, Status, fold, restatement
 from topicpolicies_server.core.policies import events
-from topicpolicies_server.core.policies.documents import WHOLE, Settings, digest, whole_digest
-from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, Stamp, StampKind
+from topicpolicies_server.core.policies.documents import WHOLE, digest, whole_digest
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, StampKind
 
 W = 30_000
 
@@ -48,19 +48,26 @@ def undone() -> Script:
 # -- the first event that is seen ----------------------------------------------------------------------------------------
 
 
-def test_a_first_operation_on_an_absent_document_is_taken_as_the_head() -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    assert agree(join(full), full)
+FIRST: dict[str, tuple[bool, list[Callable[[Script], object]]]] = {
+    "an update that makes the document": (False, [lambda log: log.update({TTL: b"1"})]),
+    "an update": (False, [lambda log: log.broker({TTL: b"1"}), lambda log: log.update({RATE: b"2"}, reads={TTL: digest(b"1")})]),
+    "a deletion": (True, [lambda log: log.update({TTL: b"1"}), Script.delete]),
+    "a repair": (False, [lambda log: log.update({TTL: b"1"}), lambda log: log.update({RATE: b"2"}, on=Seen(None, "")), Script.restate]),
+    "a tombstone": (False, [lambda log: log.update({TTL: b"1"}), Script.delete, Script.restate]),
+    "a broker's document": (False, [lambda log: log.broker({TTL: b"1"}), lambda log: log.broker({RATE: b"2"})]),
+}
+"""By the newest event of a log: whether a repair is due after it, and what was written."""
 
 
-def test_the_whole_document_of_any_other_first_operation_is_taken_as_the_head() -> None:
+@pytest.mark.parametrize("newest", FIRST)
+def test_the_head_that_a_first_event_tells_is_taken(newest: str) -> None:
+    due, steps = FIRST[newest]
     full = Script()
-    full.update({TTL: b"1"})
-    full.update({RATE: b"2"}, etag=full.version, reads={TTL: digest(b"1")})
+    for step in steps:
+        step(full)
     joined = join(full, last=1)
-    assert agree(joined, full)
-    assert joined.state.head_event == full.state.head_event
+    assert agree(joined, full) and joined.state.due is due
+    assert newest != "an update" or joined.state.head_event == full.state.head_event
 
 
 def test_the_remembered_requests_of_a_first_event_are_taken_over() -> None:
@@ -79,42 +86,6 @@ def test_the_previous_version_of_a_first_operation_is_unknown() -> None:
     full.update({TTL: b"2"}, request_id="two")
     joined = join(full, last=1)
     assert joined.state.remembers("two") == ("two", "digest", "000002", "")
-
-
-def test_a_first_deletion_is_taken_as_an_absence() -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    full.delete()
-    joined = join(full, last=1)
-    assert joined.gone() and joined.version == full.version and joined.state.due
-
-
-def test_a_first_repair_is_taken_as_the_head_that_it_restates() -> None:
-    full = Script()
-    old = full.seen()
-    full.update({TTL: b"1"}, on=old)
-    full.update({RATE: b"2"}, on=old)
-    full.restate()
-    joined = join(full, last=1)
-    assert (joined.document, joined.version) == ({TTL: b"1", RATE: b"2"}, "000002") == (full.document, full.version)
-    assert joined.state.remembered == full.state.remembered and not joined.state.due
-
-
-def test_a_first_tombstone_is_taken_as_the_absence_that_it_restates() -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    full.delete()
-    full.restate()
-    joined = join(full, last=1)
-    assert joined.gone() and joined.version == "000002" and not joined.state.due
-
-
-def test_a_first_document_of_a_broker_is_taken_as_it_is() -> None:
-    full = Script()
-    full.broker({TTL: b"1"})
-    full.broker({RATE: b"2"})
-    joined = join(full, last=1)
-    assert agree(joined, full) and not joined.state.due
 
 
 def test_an_event_of_the_action_none_is_no_first_event() -> None:
@@ -302,52 +273,25 @@ def test_the_whole_document_of_an_operation_whose_writer_has_seen_more_is_taken(
     assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"3"} and joined.state.since == ""
 
 
-class OnLost(NamedTuple):
-    """A log whose newest event was computed from one that never came, the deletion ``lost``, and a sidecar that sees only that event."""
-
-    full: Script
-    joined: Script
-    first: Stamp
-    known: events.Seen | None
-    applied: tuple[Remembered, ...]
-
-    def following(self, document: Settings, before: Stamp, setting: str, **facts: Any) -> Event:
-        """Returns the next event of the first one's writer, which knows by now that the deletion never came."""
-        waiting = (*self.applied, Remembered(before.request_id, "digest", "", ""))
-        on = Seen(None, before.event_id)
-        return self.full.event(document, on, **{"mask": (setting,), "history": self.known, "remembered": waiting, **facts})
-
-
-def on_lost() -> OnLost:
+def test_after_a_first_event_on_one_that_never_came_the_repair_of_a_guess_is_answered_by_one_of_who_knows_more() -> None:
     full = Script()
     full.update({TTL: b"1", RATE: b"2"})
     known, applied = full.state.history, full.state.remembered
-    lost = (*applied, Remembered("lost", "digest", "", ""))
-    first = full.event({SIZE: b"3"}, Seen(None, "lost-event"), mask=(SIZE,), history=known, remembered=lost)
+    lost = Remembered("lost", "digest", "", "")  # a deletion
+    first = full.event({SIZE: b"3"}, Seen(None, "lost-event"), mask=(SIZE,), history=known, remembered=(*applied, lost))
     full.put(first)
     joined = join(full, last=1)
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3"} and full.due() and joined.document == {SIZE: b"3"}
     assert first.stamp is not None
-    return OnLost(full, joined, first.stamp, known, applied)
-
-
-def test_after_a_first_event_on_one_that_never_came_the_repair_of_a_guess_is_answered_by_one_of_who_knows_more() -> None:
-    full, joined, first, *_ = world = on_lost()
-    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
+    waiting = (*applied, Remembered(first.stamp.request_id, "digest", "", ""))
+    on_first, document = Seen(None, first.stamp.event_id), {TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}
+    both(full, joined, full.event(document, on_first, mask=(CLUSTERS,), history=known, remembered=waiting))
     assert joined.document == {SIZE: b"3", CLUSTERS: b"4"} and not agree(joined, full)
     assert joined.due() and not full.due(), "what is in the log is right, and the newcomer does not know it"
     both(full, joined, restatement(KEY, joined.state, "guess"))
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"} and full.due()
     both(full, joined, restatement(KEY, full.state, "right"))
     assert agree(joined, full) and joined.state.since == "" and not joined.due()
-
-
-def test_after_a_first_event_on_one_that_never_came_changes_of_others_are_not_undone() -> None:
-    full, joined, first, *_ = world = on_lost()
-    both(full, joined, full.event({SIZE: b"3", SUB_B: b"6"}, joined.seen(), mask=(SUB_B.replace("/", "."),), history=joined.state.history))
-    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
-    assert joined.document == {SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"} and full.due(), "a repair tells it the rest"
-    assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"}
 
 
 def test_the_document_of_a_pipelined_operation_is_not_taken_if_its_predecessor_never_arrived() -> None:
@@ -454,18 +398,6 @@ def test_after_a_guess_whose_writer_had_seen_later_events_an_older_repair_is_not
     assert agree(joined, full)
 
 
-def test_a_restatement_older_than_one_that_was_believed_is_not_believed() -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    old = restatement(KEY, full.state, "old")
-    full.update({RATE: b"2"})
-    joined = join(full, last=1)
-    newest = restatement(KEY, full.state, "newest")
-    both(full, joined, newest)
-    both(full, joined, old)
-    assert agree(joined, full)
-
-
 # -- an event that was not seen can't explain another one -----------------------------------------------------------------
 
 
@@ -482,14 +414,6 @@ def test_no_document_of_an_old_key_is_unseen_as_soon_as_the_log_is_read() -> Non
     full.update({TTL: b"1"})
     joined = join(full, late=W)
     assert joined.state.all_seen(full.now + W)
-
-
-def test_an_event_soon_after_the_first_one_of_an_old_key_is_inferred_correctly() -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    assert full.broker({RATE: b"2"}, on={}, wait=5).settings == (RATE,)
-    joined = join(full, late=10 * W)
-    assert agree(joined, full)
 
 
 @pytest.mark.parametrize("wait", [100, 999])
@@ -609,13 +533,6 @@ def test_a_replicated_event_is_judged_by_the_digest_of_the_document_that_its_eta
             reads = {WHOLE: whole_digest({TTL: b"1"})}
             event = script.event({TTL: b"2"}, Seen({TTL: b"1"}, "elsewhere"), mask=(TTL,), etag="elsewhere", reads=reads, kind=kind)
             assert script.put(event._replace(replicated=True)).status is status
-
-
-def test_a_replicated_event_that_was_computed_from_an_old_base_needs_a_repair_too() -> None:
-    script = Script()
-    script.broker({TTL: b"1"})
-    script.broker({RATE: b"2"}, on={}, replicated=True)
-    assert script.document == {TTL: b"1", RATE: b"2"} and script.due()
 
 
 def test_a_cluster_to_which_changes_are_replicated_shows_the_same_and_comes_to_rest_by_repairs_of_its_own() -> None:

@@ -44,20 +44,6 @@ def test_an_overtaken_repair_undoes_nothing_that_a_newcomer_has_learned() -> Non
     assert agree(joined, full) and not joined.due() and not full.due()
 
 
-def test_an_overtaken_repair_undoes_nothing_that_a_newcomer_has_learned_from_another_newcomer() -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    late = restatement(KEY, full.state, "late")
-    full.broker({RATE: b"2"})
-    middle = join(full, last=1)
-    both(full, middle, full.event({TTL: b"1", RATE: b"2", SUB_A: b"3"}, full.seen(), mask=(SUB_A.replace("/", "."),)))
-    joined = join(full, last=1)
-    both(full, joined, restatement(KEY, middle.state, "middle"))
-    assert joined.state.since == "000002"
-    both(full, joined, late)
-    assert joined.document == full.document == {TTL: b"1", RATE: b"2", SUB_A: b"3"}
-
-
 def test_a_key_whose_history_has_a_gap_is_not_known_from_its_beginning() -> None:
     for idle in (False, True):
         full = Script()

@@ -37,15 +37,6 @@ def test_an_operation_that_clears_the_last_setting_leaves_an_empty_document() ->
     assert script.document == {} and not script.due()
 
 
-def test_entries_of_one_map_are_settings_of_their_own() -> None:
-    script = Script()
-    script.update({SUB_A: b"1"})
-    old = script.seen()
-    script.update({SUB_A: b"2"})
-    script.update({SUB_B: b"3"}, on=old)
-    assert script.document == {SUB_A: b"2", SUB_B: b"3"}
-
-
 def test_a_mask_of_a_whole_map_replaces_all_its_entries_of_the_head() -> None:
     script = Script()
     old = script.seen()
@@ -92,15 +83,6 @@ def test_a_list_operation_is_applied_to_the_list_of_the_head() -> None:
     assert script.document == {CLUSTERS: element("c") + element("d")}
 
 
-def test_two_additions_to_one_list_from_one_base_are_both_applied() -> None:
-    script = Script()
-    script.update({CLUSTERS: element("a")})
-    old = script.seen()
-    for name in "bc":
-        script.update({CLUSTERS: element("a") + element(name)}, on=old, operands={CLUSTERS: (ListChange.UNION, element(name))})
-    assert script.document == {CLUSTERS: element("a") + element("b") + element("c")}
-
-
 def test_removing_the_last_element_of_a_list_unsets_it() -> None:
     script = Script()
     script.update({CLUSTERS: element("a"), TTL: b"1"})
@@ -121,12 +103,6 @@ def test_an_operation_whose_etag_is_not_the_heads_version_is_rejected() -> None:
     assert folded.status is Status.REJECTED_ETAG and not folded.changed
     assert (folded.version, script.version) == (before, before)
     assert script.document == {TTL: b"1", RATE: b"2"}
-
-
-def test_an_operation_whose_etag_is_the_heads_version_is_applied() -> None:
-    script = Script()
-    script.update({TTL: b"1"})
-    assert script.update({TTL: b"2"}, etag=script.version).status is Status.APPLIED
 
 
 def test_a_repair_leaves_etags_valid() -> None:
@@ -159,14 +135,10 @@ def test_no_other_etag_matches_an_absence_because_sidecars_may_hold_different_ve
     assert script.update({TTL: b"2"}, etag=deleted).status is Status.REJECTED_ETAG
 
 
-def test_skip_if_absent_does_nothing_without_a_document() -> None:
+def test_skip_if_absent_does_nothing_without_a_document_and_demands_nothing_of_one() -> None:
     script = Script()
     folded = script.update({TTL: b"1"}, skip_if_absent=True)
     assert folded.status is Status.SKIPPED_ABSENT and script.gone() and script.version == ABSENT
-
-
-def test_an_operation_with_skip_if_absent_is_applied_where_there_is_a_document() -> None:
-    script = Script()
     script.update({TTL: b"1"})
     assert script.update({TTL: b"2"}, skip_if_absent=True).status is Status.APPLIED
 

@@ -21,23 +21,6 @@ def stale_pair() -> Script:
     return script
 
 
-def test_no_repair_is_due_while_the_newest_event_has_the_head() -> None:
-    script = Script()
-    assert not script.due()
-    for number in range(3):
-        script.update({TTL: b"%d" % number})
-        assert not script.due()
-    script.broker({RATE: b"1"})
-    assert not script.due()
-
-
-def test_a_repair_is_due_after_a_stale_event_until_it_is_written() -> None:
-    script = stale_pair()
-    assert script.due()
-    script.restate()
-    assert not script.due()
-
-
 def test_a_repair_is_not_needed_any_more_after_an_event_that_is_not_stale() -> None:
     script = stale_pair()
     script.update({SIZE: b"3"})
@@ -58,14 +41,6 @@ def test_a_repair_makes_no_version_and_changes_no_head() -> None:
     folded = script.restate()
     assert folded.status is Status.RESTATED and not folded.changed
     assert folded.version == folded.previous == script.version == "000002"
-
-
-def test_a_second_repair_of_the_same_head_changes_nothing() -> None:
-    script = stale_pair()
-    event = restatement(KEY, script.state, "one")
-    script.put(event)
-    script.put(restatement(KEY, script.state, "two"))
-    assert not script.due() and script.version == "000002"
 
 
 def test_a_repair_that_comes_too_late_undoes_nothing_and_makes_another_one_due() -> None:
@@ -257,12 +232,6 @@ def test_a_restatement_of_an_unknown_version_is_not_believed_by_a_full_reader() 
     for since in ("000001", "000001x"):
         folded = script.claim({TTL: b"9"}, "000001x", since=since)
         assert not folded.changed and script.document == {TTL: b"1"} and script.due()
-
-
-def test_a_restatement_that_contradicts_a_version_of_a_known_history_is_not_believed() -> None:
-    script = stale_pair()
-    folded = script.claim({TTL: b"9"}, script.version)
-    assert not folded.changed and script.document == {TTL: b"1", RATE: b"2"} and script.due()
 
 
 def test_a_contradiction_is_not_believed_however_often_it_is_repeated() -> None:
