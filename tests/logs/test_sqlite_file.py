@@ -21,6 +21,7 @@ from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import SqliteLog
 from topicpolicies_server.logs.sqlite import file as sqlite_file
+from topicpolicies_server.logs.sqlite import writer
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)
@@ -254,6 +255,28 @@ async def test_the_connection_is_configured_to_sync_every_commit(path: Path) -> 
     await change_log.start()
     settings = {name: faults.last.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "auto_vacuum")}
     assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}
+    await change_log.close()
+
+
+async def test_after_a_commit_of_many_events_the_next_waits_for_company_and_after_one_of_few_it_does_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "DELAY_SECONDS", 0.3)
+    change_log = SqliteLog(path)
+    recorder = Recorder()
+    log = await change_log.open(NAMESPACE, recorder)
+    await recorder.until_caught_up()
+    for n in range(20):
+        recorder.append(log, an_update(KEY, n))
+    await recorder.until_settled(20)
+    together = []
+    for n in (20, 22):
+        recorder.append(log, an_update(KEY, n))
+        await asyncio.sleep(0.1)
+        recorder.append(log, an_update(KEY, n + 1))
+        await recorder.until_settled(n + 2)
+        together.append(recorder.places[-1].published_at == recorder.places[-2].published_at)
+    assert together == [True, False]
     await change_log.close()
 
 

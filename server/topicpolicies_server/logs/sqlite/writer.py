@@ -1,6 +1,7 @@
 """What is acknowledged is on the disk: one thread commits events, and says what became of each.
 
-Events that are appended while one commit runs are committed together by the next (group commit). A commit that fails has certainly not
+Events that are appended while one commit runs are committed together by the next (group commit). While many are in flight, a commit waits
+a moment for more of them, as PostgreSQL's with ``commit_delay`` does: so each event costs less. A commit that fails has certainly not
 taken place (the disk is full, say): then its events are refused, and the next group is tried. Or it may have, or the file is damaged: then
 the writer ends, the logs are lost, and what the file holds when it is opened anew tells what became of the events.
 
@@ -34,6 +35,10 @@ GROUP_EVENTS = 256
 """Events that are committed together at most."""
 GROUP_BYTES = 4 << 20
 """Bytes after which a group takes no further event."""
+DELAY_SECONDS = 0.003
+"""How long a commit waits for more events, if the one before it had at least ``SIBLINGS``."""
+SIBLINGS = 5
+"""See ``DELAY_SECONDS``: callers that wait for each answer before the next change, and a few of them, are not delayed."""
 FLUSH_PAGES = 250
 """Estimated pages in the write-ahead log after which it is flushed if the queue is empty: some 2 ms without a commit."""
 FLUSH_PAGES_AT_MOST = 2_000
@@ -173,6 +178,8 @@ class FileWriter:
         """None, the last item: the thread ends."""
         self._committing: list[NewRow] = []
         self._job: _Job | None = None
+        self._last_group = 0
+        """How many events the last commit had."""
         self._pages = 0
         self._refused_at: float | None = None
         """When a commit was refused last (monotonic seconds); None: the server's log says that the file can be written."""
@@ -233,6 +240,8 @@ class FileWriter:
     def _turn(self) -> bool:
         """Commits a group, runs a job, or both; returns whether the end of the queue was reached."""
         item = self._queue.get()
+        if self._last_group >= SIBLINGS:
+            time.sleep(DELAY_SECONDS)
         size = 0
         while isinstance(item, NewRow):
             self._committing.append(item)
@@ -244,6 +253,7 @@ class FileWriter:
             except queue.Empty:
                 break
         self._job = item if isinstance(item, _Job) else None
+        self._last_group = len(self._committing)
         if self._committing:
             self._commit()
         if self._job is not None:
