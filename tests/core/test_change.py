@@ -13,12 +13,12 @@ from topicpolicies.masks import parse_path
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
-from topicpolicies_server.core.changes.change import _EXTRAS_TAG, Change, compile_change
+from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.changes.masks import MAX_PATHS
 from topicpolicies_server.core.changes.plan import touched_by
 from topicpolicies_server.core.errors import Kind, PolicyError, Violation
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.policies.documents import Settings, join, split
+from topicpolicies_server.core.policies.documents import EXTRAS_TAG, Settings, join, split
 from topicpolicies_server.core.policies.events import ListChange
 
 UNION, SUBTRACT = ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT
@@ -275,7 +275,7 @@ def test_leaves_of_a_newer_broker_in_an_entry_of_a_replaced_map_stay() -> None:
 @pytest.mark.parametrize("number", [4_294_967_290, 549_755_813_120, 549_755_813_247])
 def test_a_number_with_the_bytes_of_a_newer_brokers_leaf_is_replaced_like_any_other(number: int) -> None:
     head = split(TopicPolicies(compaction_threshold=number))
-    assert _EXTRAS_TAG in head["compaction_threshold"]
+    assert EXTRAS_TAG in head["compaction_threshold"]
     for wanted in (
         TopicPolicies(compaction_threshold=5),
         TopicPolicies(compaction_threshold=5, retention_policies=retention(1, 2).retention_policies),

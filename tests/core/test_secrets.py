@@ -11,7 +11,7 @@ from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies import documents, secrets
-from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, Settings
+from topicpolicies_server.core.policies.documents import Settings
 
 ID, SECRET = "s3_managed_ledger_offload_credential_id", "s3_managed_ledger_offload_credential_secret"
 
@@ -27,7 +27,7 @@ def document(max_producer_per_topic: int | None = None) -> Settings:
         "newerBucket": "b",
         "tiers": [{"name": "cold", "login": {"id": "guest", "accessKey": "hush", "tokens": ["hush"]}}, None],
     }
-    offload.MergeFromString(documents.record(EXTRAS_FIELD, json.dumps(newer).encode()))
+    offload.MergeFromString(documents.record(documents.EXTRAS_TAG, json.dumps(newer).encode()))
     policies = TopicPolicies(max_producer_per_topic=max_producer_per_topic)
     policies.offload_policies.CopyFrom(offload)
     return documents.split(policies)
@@ -71,7 +71,7 @@ def extras_shown(*extras: bytes) -> bytes:
     """Returns what is shown of a document with these bytes in place of a newer broker's leaves."""
     policies = TopicPolicies(offload_policies=OffloadPolicies(managed_ledger_offload_bucket="bucket"))
     for each in extras:
-        policies.offload_policies.MergeFromString(documents.record(EXTRAS_FIELD, each))
+        policies.offload_policies.MergeFromString(documents.record(documents.EXTRAS_TAG, each))
     return secrets.wire(documents.split(policies))
 
 

@@ -13,7 +13,7 @@ from topicpolicies.v1.policies_pb2 import DispatchRate, RetentionPolicies, Topic
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.changes.fields import MOST_NAMED, unknown_bytes, unknown_fields
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, record
+from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, EXTRAS_TAG, record, tag
 
 NEWER = b"\xc0\x3e\x01"
 """Field 1000, a number."""
@@ -27,7 +27,7 @@ def refused(policies: TopicPolicies, *paths: str) -> list[tuple[str, str]]:
 
 
 def with_rate(rate: bytes, rest: bytes = b"") -> TopicPolicies:
-    return TopicPolicies.FromString(record(TopicPolicies.DESCRIPTOR.fields_by_name["dispatch_rate"].number, rate) + rest)
+    return TopicPolicies.FromString(record(tag(TopicPolicies.DESCRIPTOR.fields_by_name["dispatch_rate"].number), rate) + rest)
 
 
 def test_without_a_mask_what_is_set_and_not_known_is_refused_like_anything_that_is_set() -> None:
@@ -45,7 +45,7 @@ def test_outside_the_mask_and_in_leaves_of_a_newer_broker_they_do_not_count() ->
     document = with_rate(RATE + NEWER, NEWER)
     assert compile_change(document, ["max_producer_per_topic"], {}).plan.paths == ("max_producer_per_topic",)
     assert compile_change(document, ["dispatch_rate.dispatch_throttling_rate_in_msg"], {}).partial
-    extras = with_rate(RATE + record(EXTRAS_FIELD, b'{"burst": 1}'))
+    extras = with_rate(RATE + record(EXTRAS_TAG, b'{"burst": 1}'))
     assert unknown_bytes(extras)
     assert compile_change(extras, [], {}).plan.paths == ("dispatch_rate.dispatch_throttling_rate_in_msg",)
 

@@ -19,9 +19,8 @@ from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.sqlite import SqliteLog
+from topicpolicies_server.logs.sqlite import SqliteLog, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite import writer
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)

@@ -20,7 +20,7 @@ from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
 from ..core.policies import documents, secrets
-from ..core.policies.documents import Settings, record
+from ..core.policies.documents import Settings, record, tag
 from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..history.entries import Entry
@@ -53,9 +53,9 @@ def wire_of(granted: Granted) -> Wire:
     return documents.wire if Permission.SECRETS in granted else secrets.wire
 
 
-def number(message: type[Message], field: str) -> int:
-    """Returns the number of a field."""
-    return message.DESCRIPTOR.fields_by_name[field].number
+def tag_of(message: type[Message], field: str) -> bytes:
+    """Returns the tag of a length-delimited field."""
+    return tag(message.DESCRIPTOR.fields_by_name[field].number)
 
 
 def document(key: PolicyKey, version: Position, policies: bytes | None, *, disabled: bool = False) -> bytes:
@@ -143,8 +143,8 @@ def _within(answer: service_pb2.ChangeResult, room: int) -> service_pb2.ChangeRe
 
 _MOST_DOCUMENTS: Final = 3 << 20
 """The most bytes of documents in the answer to a batch, so that every client can receive it; further ones are left out."""
-_POLICIES: Final = number(policies_pb2.PolicyDocument, "policies")
-_DOCUMENT: Final = number(service_pb2.ChangeResult, "document")
-_PREVIOUS: Final = number(service_pb2.ChangeResult, "previous")
-_RESULTS: Final = number(service_pb2.BatchUpdatePoliciesResponse, "results")
-_SUCCESS: Final = number(service_pb2.PolicyChangeResult, "success")
+_POLICIES: Final = tag_of(policies_pb2.PolicyDocument, "policies")
+_DOCUMENT: Final = tag_of(service_pb2.ChangeResult, "document")
+_PREVIOUS: Final = tag_of(service_pb2.ChangeResult, "previous")
+_RESULTS: Final = tag_of(service_pb2.BatchUpdatePoliciesResponse, "results")
+_SUCCESS: Final = tag_of(service_pb2.PolicyChangeResult, "success")

@@ -23,7 +23,7 @@ from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINE
 from ..history.file import LATEST, Query
 from ..history.history import History, Past
 from ..namespaces.registry import Registry
-from .answers import document, number, origin
+from .answers import document, origin, tag_of
 from .calls import Call
 from .problems import MOST_ACTOR, Problems, read_scope, read_scopes, read_topic
 from .reads import page_token, read_page_token
@@ -156,7 +156,7 @@ def gap_message(gap: Gap) -> history_pb2.HistoryGap:
     return message
 
 
-def _documents(entry: Entry, after: int, before: int, *, with_before: bool) -> bytes:
+def _documents(entry: Entry, after: bytes, before: bytes, *, with_before: bool) -> bytes:
     if not entry.topic:
         return b""
     key = PolicyKey(entry.topic, Scope(entry.scope))
@@ -195,11 +195,11 @@ def _place(text: str) -> EntryPlace:
     return place
 
 
-_ENTRIES: Final = number(history_pb2.ListHistoryResponse, "entries")
-_DOCUMENT: Final = number(history_pb2.HistoryEntry, "document")
-_PREVIOUS: Final = number(history_pb2.HistoryEntry, "previous")
-_EVENT: Final = number(history_pb2.HistoryEntry, "event")
-_EVENT_TOPIC: Final = number(events_pb2.PulsarEvent, "topic_policies_event")
-_EVENT_POLICIES: Final = number(events_pb2.TopicPoliciesEvent, "policies")
-_CHANGED_DOCUMENT: Final = number(service_pb2.PolicyChange, "document")
-_CHANGED_PREVIOUS: Final = number(service_pb2.PolicyChange, "previous")
+_ENTRIES: Final = tag_of(history_pb2.ListHistoryResponse, "entries")
+_DOCUMENT: Final = tag_of(history_pb2.HistoryEntry, "document")
+_PREVIOUS: Final = tag_of(history_pb2.HistoryEntry, "previous")
+_EVENT: Final = tag_of(history_pb2.HistoryEntry, "event")
+_EVENT_TOPIC: Final = tag_of(events_pb2.PulsarEvent, "topic_policies_event")
+_EVENT_POLICIES: Final = tag_of(events_pb2.TopicPoliciesEvent, "policies")
+_CHANGED_DOCUMENT: Final = tag_of(service_pb2.PolicyChange, "document")
+_CHANGED_PREVIOUS: Final = tag_of(service_pb2.PolicyChange, "previous")

@@ -151,4 +151,4 @@ def _policies(head: Head | None) -> TopicPolicies | None:
     return documents.join(head.document) if head is not None and head.document is not None else None
 
 
-_DOCUMENTS: Final = answers.number(service_pb2.ListPoliciesResponse, "documents")
+_DOCUMENTS: Final = answers.tag_of(service_pb2.ListPoliciesResponse, "documents")

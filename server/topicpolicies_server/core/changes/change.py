@@ -31,7 +31,7 @@ from topicpolicies.v1.service_pb2 import ListOperation
 
 from ..errors import Violation, invalid
 from ..policies import documents
-from ..policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, Setting, Settings
+from ..policies.documents import EXTRA_PREFIX, EXTRAS_TAG, LISTS, Setting, Settings
 from ..policies.events import ListChange
 from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
@@ -46,10 +46,6 @@ _LIST_CHANGES: Mapping[int, ListChange | None] = {
     ListOperation.LIST_OPERATION_UNION: ListChange.UNION,
     ListOperation.LIST_OPERATION_SUBTRACT: ListChange.SUBTRACT,
 }
-
-
-_EXTRAS_TAG = documents.varint(EXTRAS_FIELD << 3 | 2)
-"""Stands in the bytes of an object that has leaves of a newer broker. The bytes of a number may be the same by chance (``_has_extras``)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -202,7 +198,7 @@ def _operands(
 
 def _has_extras(setting: Setting, value: bytes) -> bool:
     """Whether the value is an object with leaves of a newer broker. Of an object with such a number in it, this may be true by chance."""
-    return _EXTRAS_TAG in value and documents.family(setting) in documents.OBJECTS
+    return EXTRAS_TAG in value and documents.family(setting) in documents.OBJECTS
 
 
 def _put(document: dict[Setting, bytes], setting: Setting, value: bytes | None) -> None:

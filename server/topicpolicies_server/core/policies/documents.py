@@ -191,9 +191,17 @@ def varint(number: int) -> bytes:
     return bytes(result)
 
 
-def record(number: int, body: bytes) -> bytes:
+def tag(number: int) -> bytes:
+    """Returns the tag of a length-delimited Protobuf field."""
+    return varint(number << 3 | 2)
+
+
+def record(tag: bytes, body: bytes) -> bytes:
     """Returns the Protobuf encoding of a length-delimited field."""
-    return varint(number << 3 | 2) + varint(len(body)) + body
+    return tag + varint(len(body)) + body
+
+
+EXTRAS_TAG = tag(EXTRAS_FIELD)
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -131,7 +131,7 @@ def _redact_extras(policies: OffloadPolicies) -> bool:
     policies.DiscardUnknownFields()
     if shown:
         text = json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-        policies.MergeFromString(documents.record(EXTRAS_FIELD, text))
+        policies.MergeFromString(documents.record(documents.EXTRAS_TAG, text))
     return True
 
 

@@ -119,7 +119,7 @@ class Fields:
         message.SetInParent()
         kept = self.fill(message, record)
         if kept:
-            message.MergeFromString(documents.record(EXTRAS_FIELD, to_json(kept)))
+            message.MergeFromString(documents.record(documents.EXTRAS_TAG, to_json(kept)))
 
 
 def _refuse(fields: Collection[str]) -> None:

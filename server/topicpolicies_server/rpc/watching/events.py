@@ -22,7 +22,7 @@ from ...core.reading.tokens import Token
 from ...core.reading.watch import Taken
 from ...core.reasons import Reason
 from .. import resume_tokens
-from ..answers import Wire, document, number, origin, present
+from ..answers import Wire, document, origin, present, tag_of
 
 PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
@@ -133,9 +133,9 @@ def change_pieces(name: str, taken: Taken, wire: Wire, disabled: frozenset[str],
     return pieces
 
 
-_EVENTS: Final = number(service_pb2.WatchPoliciesResponse, "events")
-_NAMESPACE: Final = number(service_pb2.WatchEvent, "namespace")
-_TOKEN: Final = number(service_pb2.WatchEvent, "resume_token")
-_CHANGE: Final = number(service_pb2.WatchEvent, "change")
-_DOCUMENT: Final = number(service_pb2.PolicyChange, "document")
-_PREVIOUS: Final = number(service_pb2.PolicyChange, "previous")
+_EVENTS: Final = tag_of(service_pb2.WatchPoliciesResponse, "events")
+_NAMESPACE: Final = tag_of(service_pb2.WatchEvent, "namespace")
+_TOKEN: Final = tag_of(service_pb2.WatchEvent, "resume_token")
+_CHANGE: Final = tag_of(service_pb2.WatchEvent, "change")
+_DOCUMENT: Final = tag_of(service_pb2.PolicyChange, "document")
+_PREVIOUS: Final = tag_of(service_pb2.PolicyChange, "previous")

@@ -22,7 +22,7 @@ from ...history.file import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace
 from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
-from ..answers import Wire, number
+from ..answers import Wire, tag_of
 from ..calls import Call
 from ..servicer import Servicer
 from .part import Part
@@ -162,7 +162,7 @@ class HistoryPart(Part):
         return self._confirmed_ms
 
 
-_EVENTS: Final = number(history_pb2.WatchHistoryResponse, "events")
-_NAMESPACE: Final = number(history_pb2.WatchHistoryEvent, "namespace")
-_POSITION: Final = number(history_pb2.WatchHistoryEvent, "position")
-_ENTRY: Final = number(history_pb2.WatchHistoryEvent, "entry")
+_EVENTS: Final = tag_of(history_pb2.WatchHistoryResponse, "events")
+_NAMESPACE: Final = tag_of(history_pb2.WatchHistoryEvent, "namespace")
+_POSITION: Final = tag_of(history_pb2.WatchHistoryEvent, "position")
+_ENTRY: Final = tag_of(history_pb2.WatchHistoryEvent, "entry")
