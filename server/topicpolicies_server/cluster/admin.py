@@ -22,7 +22,7 @@ from ..core.names import PERSISTENT
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, segments_of, understood
-from ..logs.pulsar.facts import learn
+from ..logs.pulsar.facts import cluster_name
 from .brokers import cluster_facts
 from .cache import Cache
 from .levels import namespace_level
@@ -78,17 +78,15 @@ class AdminSource:
     @understood
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
-        if (refusal := self._refuses()) is not None:
-            raise refusal
-        self.name = (await learn(self._admin, self._service_url)).name
+        settings, problem = {}, ""
         try:
             settings = await self._ask("brokers", "configuration", "runtime")
         except LogError as error:
             if error.state is not LogState.ADMIN_REFUSED:
                 raise
             problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
-            return ClusterFacts(self.name, refused=problem)
-        return cluster_facts(self.name, settings)
+        self.name = await cluster_name(settings, self._admin, self._service_url)
+        return ClusterFacts(self.name, refused=problem) if problem else cluster_facts(self.name, settings)
 
     @understood
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:

@@ -140,6 +140,8 @@ class Drift:
         if known == version:
             return
         step = _step(declared, key, head)
+        if step is not None:
+            step = await self._ours(declared.owner, key, step)
         self._compared[declared.owner, key] = version, step
         name, declarer = f"{key.topic} ({key.scope.name})", declared.owner or str(self._path)
         if step is not None:
@@ -155,18 +157,16 @@ class Drift:
     async def _put_back(self) -> None:
         changed: set[PolicyKey] = set()
         led_elsewhere: set[str] = set()
-        for (owner, key), (version, whole) in list(self._compared.items()):
+        for (owner, key), (version, step) in list(self._compared.items()):
             namespace = namespace_of(key.topic)
-            if whole is None or namespace in led_elsewhere or key in changed:  # changed for another owner: it is compared again first
+            if step is None or namespace in led_elsewhere or key in changed:  # changed for another owner: it is compared again first
                 continue
             name, declarer = f"{key.topic} ({key.scope.name})", owner or str(self._path)
             try:
-                step = await self._ours(owner, key, whole)
-                if step is not None:
-                    await self._update(owner, key, step)
-                    changed.add(key)
-                    self.outcomes["applied"] += 1
-                    _LOG.info("%s was put back as %s declares", name, declarer)
+                await self._update(owner, key, step)
+                changed.add(key)
+                self.outcomes["applied"] += 1
+                _LOG.info("%s was put back as %s declares", name, declarer)
                 self._compared[owner, key] = version, None
             except NotLeader:  # the sidecar that leads puts it back
                 led_elsewhere.add(namespace)

@@ -190,10 +190,10 @@ class Namespace:
             await asyncio.sleep(0)
         return topics
 
-    async def watch(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
+    async def watch(self, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> Watcher:
         """Adds a watcher, until ``unwatch``. Raises PolicyError (the log can't be read), OutOfRange (the token can't be resumed from)."""
         _, hub = await self._until_ready()
-        watcher = hub.subscribe(selection, mode, token, wake)
+        watcher = hub.subscribe(selection, mode, token, notify)
         self.observe(watcher)
         return watcher
 
@@ -203,9 +203,9 @@ class Namespace:
         if self.hub is not None:
             self.hub.unsubscribe(watcher)
 
-    def observe(self, observer: object, wake: Callable[[], None] | None = None) -> None:
-        """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``wake``: called when the phase may have changed."""
-        self._watching[observer] = wake
+    def observe(self, observer: object, notify: Callable[[], None] | None = None) -> None:
+        """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``notify``: called when the phase may change."""
+        self._watching[observer] = notify
         self._progress.watched()
 
     def unobserve(self, observer: object) -> None:
@@ -323,7 +323,7 @@ class Namespace:
             self.served = self._task = None  # without reference cycles
             self.updates.close(error)
             if self.hub is not None:
-                self.hub.wake_all()
+                self.hub.notify_all()
 
     async def save(self, events: float, seconds: float) -> None:
         """Writes a checkpoint if so many events came since the last one (``Follower.save``)."""
@@ -532,7 +532,7 @@ class Namespace:
             older.let_go()
         self._notify()
         self._end_waits()
-        self.hub.wake_all()
+        self.hub.notify_all()
         self._progress.serve(log, follower.positions, opened_at)
         if self._watching:
             self._progress.watched()
@@ -623,13 +623,13 @@ class Namespace:
 
     def _notify(self) -> None:
         """Notifies the observers that follow the state of the namespace: it may have changed."""
-        for wake in filter(None, self._watching.values()):
-            wake()
+        for notify in filter(None, self._watching.values()):
+            notify()
 
     def _wake(self) -> None:
         self._notify()
         if self.hub is not None:
-            self.hub.wake_all()
+            self.hub.notify_all()
 
     def _end_waits(self, error: PolicyError | None = None) -> None:
         """Ends the wait of the callers that wait for the view to answer; with an error if there is one."""

@@ -111,7 +111,7 @@ class WatchHub:
         return self.view.number + 1
 
     def publish(self, head: Head) -> None:
-        """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
+        """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``notify``.
 
         A head may correct one that watchers were sent with the same version, or a greater one: a reader that compares versions would ignore
         it. A change from one absence to another corrects nothing.
@@ -139,10 +139,10 @@ class WatchHub:
         for watcher in self._by_topic.get(key.topic, ()):
             watcher.owe(head)
 
-    def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
+    def subscribe(self, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> Watcher:
         """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
 
-        ``wake``: called when there is something to take. Must not block or raise.
+        ``notify``: called when there is something to take. Must not block or raise.
 
         Raises:
             OutOfRange: the watcher can't resume from the token.
@@ -151,7 +151,7 @@ class WatchHub:
             token = Token(token.log, token.widened(len(self.token.positions)).positions)
             self._check(token, mode)
         kind = NamespaceWatcher if selection.topics is None else TopicsWatcher
-        watcher = kind(self, selection, mode, token, wake)
+        watcher = kind(self, selection, mode, token, notify)
         for topic in selection.topics or ():
             self._by_topic.setdefault(topic, {})[watcher] = None
         self._watchers[watcher] = None
@@ -176,10 +176,10 @@ class WatchHub:
             watcher.end(why)
             watcher.resumable &= trusted
 
-    def wake_all(self) -> None:
+    def notify_all(self) -> None:
         """Wakes the streams of all watchers: something about the namespace itself has changed."""
         for watcher in self._watchers:
-            watcher.wake()
+            watcher.notify()
 
     # --- called by watchers ----------------------------------------------------------------------------------------
 
@@ -301,11 +301,11 @@ class WatchHub:
 class Watcher(ABC):
     """One stream's watcher of a namespace."""
 
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
+    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
         """See ``WatchHub.subscribe``."""
         self.selection = selection
         self.mode = mode
-        self.wake = wake
+        self.notify = notify
         self.has_all = False
         """Whether every change that the hub has was taken."""
         self.ahead = token if token is not None and not hub.token.reaches(token) else None
@@ -356,7 +356,7 @@ class Watcher(ABC):
                 self._base, self.has_all = self._stands, False
             self._ended = why
             self._hub.release(self)
-            self.wake()
+            self.notify()
 
     @abstractmethod
     def owe(self, head: Head) -> None:
@@ -401,8 +401,8 @@ class Watcher(ABC):
 class NamespaceWatcher(Watcher):
     """A watcher of a whole namespace."""
 
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
-        super().__init__(hub, selection, mode, token, wake)
+    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
+        super().__init__(hub, selection, mode, token, notify)
         self._next = hub.end
         """The place in the ring from which on changes are owed."""
         self._owed: deque[Head] = deque()
@@ -423,7 +423,7 @@ class NamespaceWatcher(Watcher):
         """See ``Watcher.owe``; to be called when everything was taken."""
         self._next, self._base, self.has_all = head.number, self._stands, False
         self._scan = None
-        self.wake()
+        self.notify()
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
         heads, made = self._next_heads(most)
@@ -511,8 +511,8 @@ class _Scan:
 class TopicsWatcher(Watcher):
     """A watcher of some topics of a namespace."""
 
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
-        super().__init__(hub, selection, mode, token, wake)
+    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
+        super().__init__(hub, selection, mode, token, notify)
         self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
         self._unread = 0
         """How many heads are not looked up yet; they are the first ones."""
@@ -542,7 +542,7 @@ class TopicsWatcher(Watcher):
         self._owed.move_to_end(key)
         if self.has_all:
             self._base, self.has_all = self._stands, False
-            self.wake()
+            self.notify()
         elif self._has_lost_some:
             self._owed.clear()
             self.end(Lagged)

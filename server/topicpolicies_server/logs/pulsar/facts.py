@@ -104,7 +104,7 @@ async def learn(admin: Admin, service_url: str) -> PulsarFacts:
     if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
         raise ValueError("no version")
     settings = await _settings(admin)
-    name = settings.get("clusterName") or await _only_or_reached(admin, service_url)
+    name = await cluster_name(settings, admin, service_url)
     partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
     unread, reads_existing = unread_logs(settings)
     return PulsarFacts(
@@ -127,8 +127,16 @@ async def _settings(admin: Admin) -> Mapping[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-async def _only_or_reached(admin: Admin, service_url: str) -> str:
-    """Returns the name of the only cluster, or of the only one that has a host in common with ``service_url``."""
+async def cluster_name(settings: Mapping[str, Any], admin: Admin, service_url: str) -> str:
+    """Returns the name of the brokers' cluster.
+
+    It is in their settings; else it is that of the only cluster, or of the only one that has a host in common with ``service_url``.
+
+    Raises:
+        LogError: as ``learn``.
+    """
+    if settings.get("clusterName"):
+        return str(settings["clusterName"])
     names = [name for name in names_of(await admin.get("clusters")) if name != _PSEUDO_CLUSTER]
     if len(names) == 1:
         return str(names[0])

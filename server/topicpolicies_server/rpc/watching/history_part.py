@@ -56,7 +56,7 @@ class HistoryPart(Part):
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
         self._idle = False
         """Whether everything was handed to the stream, and new events are awaited."""
-        self._signalled = asyncio.Event()
+        self._changed = asyncio.Event()
 
     # --- the task -------------------------------------------------------------------------------------------------
 
@@ -69,17 +69,17 @@ class HistoryPart(Part):
         history = histories.of(self._registry)
         self._namespace = namespace = self._registry.get(self.name)
         namespace.observe(self, self._phase_changed)
-        history.listen(self.name, self._signalled.set)
+        history.listen(self.name, self._changed.set)
         try:
             await self._copy(history, namespace)
         finally:
             self._idle = False
-            history.unlisten(self.name, self._signalled.set)
+            history.unlisten(self.name, self._changed.set)
             namespace.unobserve(self)
 
     def _phase_changed(self) -> None:
         """Notes that the phase of the namespace may have changed."""
-        self._signalled.set()
+        self._changed.set()
         self._notify()
 
     async def _copy(self, history: History, namespace: Namespace) -> None:
@@ -88,7 +88,7 @@ class HistoryPart(Part):
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while True:
             await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
-            self._signalled.clear()
+            self._changed.clear()
             confirmed, hub = namespace.complete_as_of_ms, namespace.hub
             assert hub is not None, "it is ready"
             if hub.is_beyond(place):
@@ -114,7 +114,7 @@ class HistoryPart(Part):
             await self._all_taken()
             if not stretch.more:
                 self._idle = True
-                await self._signalled.wait()
+                await self._changed.wait()
                 self._idle = False
                 await asyncio.sleep(_GATHER_SECONDS)
 
@@ -157,7 +157,7 @@ class HistoryPart(Part):
         return self._position
 
     def _complete_as_of_ms(self) -> int:
-        if self._idle and not self._signalled.is_set() and self._namespace is not None:
+        if self._idle and not self._changed.is_set() and self._namespace is not None:
             self._confirmed_ms = self._namespace.complete_as_of_ms
         return self._confirmed_ms
 

@@ -2,7 +2,7 @@
 
 The stream pulls: it takes records from its parts only when the last message has been written, so a client that does not read holds up no
 other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
-parts that have signalled that they may have something are looked at: a change in one of a thousand namespaces costs the same as in one of
+parts that have notified the stream are looked at: a change in one of a thousand namespaces costs the same as in one of
 two.
 
 The callers' permissions are checked every second while their streams are open, those of all streams by one task. How long a stream may go
@@ -49,8 +49,8 @@ class WatchStream:
         self._part_of = part_of
         self._interval = bookmark_seconds
         self.parts: list[Part] = []
-        self._signalled: dict[Part, None] = {}
-        """The parts that have signalled since they were last taken from, in the order of their signals."""
+        self._due: dict[Part, None] = {}
+        """The parts that have something to take, as far as is known, in the order in which they said so."""
         self._notified = asyncio.Event()
         self._bookmark_due = False
         self._stops = False
@@ -79,7 +79,7 @@ class WatchStream:
                 await self._send()
                 if self._stops and not self._bookmark_due:
                     raise stopping()
-                if self._signalled:
+                if self._due:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
                     await self._notified.wait()
@@ -94,7 +94,7 @@ class WatchStream:
 
     def _begin(self, name: str, wire: Wire) -> None:
         def notify() -> None:
-            self._signalled[part] = None
+            self._due[part] = None
             self._notified.set()
 
         part = self._part_of(name, notify, wire)
@@ -104,18 +104,18 @@ class WatchStream:
 
     def _mark_all(self) -> None:
         self._bookmark_due = True
-        self._signalled |= dict.fromkeys(self.parts)
+        self._due |= dict.fromkeys(self.parts)
         self._notified.set()
 
     async def _take(self) -> None:
-        """Takes records from the parts that have signalled, and adds them to the message; full messages are sent on the way.
+        """Takes records from the parts that are due, and adds them to the message; full messages are sent on the way.
 
         Raises:
             PolicyError: what the caller may be shown of a part changed after its records were taken, while the client did not read.
         """
-        signalled, self._signalled = self._signalled, {}
+        due, self._due = self._due, {}
         mark, self._bookmark_due = self._bookmark_due, False
-        for number, part in enumerate(signalled, 1):
+        for number, part in enumerate(due, 1):
             wire = part.wire
             for piece in part.take():
                 if self._size + len(piece) > MESSAGE_BYTES:
@@ -132,7 +132,7 @@ class WatchStream:
                 self._pieces.append(bookmark)
                 self._size += len(bookmark)
             if part.more:
-                self._signalled[part] = None
+                self._due[part] = None
             if not number % TURN:
                 await self._send()  # permissions may change meanwhile
                 await asyncio.sleep(0)
