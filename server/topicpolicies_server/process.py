@@ -85,7 +85,7 @@ async def until_stopped(make: Callable[[], _Service], started: Callable[[_Servic
 
     Raises:
         PolicyError: the service can't start.
-        OSError: the service can't start, because of a file or an address.
+        OSError, RuntimeError: the service can't start, because of a file or an address.
     """
     ignore_control_signals()
     service = make()

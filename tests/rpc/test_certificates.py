@@ -249,11 +249,14 @@ def test_a_file_that_is_cut_off_is_refused(files: Files, authority: Authority, p
     assert "BEGIN" not in str(caught.value)
 
 
-def test_a_chain_that_is_cut_off_is_refused(files: Files, authority: Authority) -> None:
+@pytest.mark.parametrize("part", ["certificate", "clients"])
+def test_a_chain_that_is_cut_off_is_refused(files: Files, authority: Authority, part: str) -> None:
     files.put(authority.issue("server"))
-    files.certificate.write_bytes(files.certificate.read_bytes() + authority.trust.read_bytes()[:-40])
-    with pytest.raises(OSError, match="not a certificate and key"):
-        read_pem(files.tls())
+    shutil.copyfile(authority.trust, files.clients)
+    path: Path = getattr(files, part)
+    path.write_bytes(path.read_bytes() + authority.trust.read_bytes()[:-40])
+    with pytest.raises(OSError, match=str(path)):
+        read_pem(files.tls(mutual=True))
 
 
 async def test_a_server_whose_key_does_not_match_its_certificate_does_not_start(files: Files, authority: Authority) -> None:

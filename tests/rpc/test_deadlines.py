@@ -15,9 +15,12 @@ from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetEffectivePolicyRequest, GetPolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
+from topicpolicies_server.namespaces.updates import Updates
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, refused
@@ -56,6 +59,26 @@ async def test_an_unacknowledged_change_ends_with_outcome_unknown_before_its_cal
         )
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
     assert refusal.info.metadata["request_id"]
+
+
+@pytest.mark.parametrize("ends", ["deadline", "stop"])
+async def test_a_change_that_has_its_answer_gets_it_whatever_ends_the_call_just_then(
+    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    await stub.UpdatePolicy(UPDATE)
+    settle, ended = Updates._settle, []
+
+    def settle_and_end(self: Updates, request: Request, answer: Result | PolicyError) -> None:
+        settle(self, request, answer)
+        for call in server.calls:
+            if call.request is request:
+                server.calls.on_deadline(call) if ends == "deadline" else server.servicer.end_changes()
+                ended.append(call)
+
+    monkeypatch.setattr(Updates, "_settle", settle_and_end)
+    change = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=2))
+    assert (await stub.UpdatePolicy(change, timeout=20)).document.policies.max_producer_per_topic == 2
+    assert ended
 
 
 async def test_a_change_that_waits_for_its_namespace_ends_with_not_appended(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:

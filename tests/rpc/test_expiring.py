@@ -15,6 +15,7 @@ from tests.access.signing import SECRET, token
 from tests.stubs import AsyncStub
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.caller import expired
 from topicpolicies_server.config import (
     AuthenticationConfig,
@@ -26,6 +27,7 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import calls
 from topicpolicies_server.rpc.calls import LAST_SECONDS, Call
 from topicpolicies_server.rpc.server import Server
 
@@ -78,6 +80,33 @@ async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(s
     await stub.UpdatePolicy(update, metadata=bearer())
     assert (await long.change()).document.policies.max_producer_per_topic == 1
     long.cancel()
+
+
+async def test_a_stream_ends_if_the_clock_is_set_to_after_its_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        def invocation_metadata(self) -> tuple[()]:
+            """Returns no metadata."""
+            return ()
+
+        async def write(self, _: object) -> None:
+            """Returns at once."""
+
+    async def stream() -> None:
+        call = Call("WatchPolicies", Context())
+        call.caller = Caller("alice", Way.CERTIFICATE, expires_at=time.time() + 3600)
+        call.ends_with_credentials()
+        while True:
+            await call.write(b"")
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(calls, "_CLOCK_SECONDS", 0.02)
+    task, real = asyncio.create_task(stream()), time.time
+    await asyncio.sleep(0.1)
+    assert not task.done()
+    monkeypatch.setattr(time, "time", lambda: real() + 3601)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_while() -> None:

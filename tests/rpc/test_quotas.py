@@ -98,6 +98,18 @@ async def test_a_batch_is_made_as_a_whole_and_the_next_changes_wait_until_all_of
     assert time.monotonic() - began >= 2.0  # 150 changes, of which 50 are had at once, and the 151st
 
 
+@pytest.mark.parametrize("quota", [{"max_changes_per_second_per_principal": 50.0}])
+@pytest.mark.usefixtures("named")
+async def test_a_batch_that_is_given_up_while_it_waits_costs_nothing(stub: AsyncStub) -> None:
+    await stub.BatchUpdatePolicies(many(75), metadata=ALICE)
+    given_up = stub.BatchUpdatePolicies(many(1_000), metadata=ALICE)
+    await asyncio.sleep(0.1)
+    assert given_up.cancel()
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(_SECONDS):
+        await stub.UpdatePolicy(update(1), metadata=ALICE)
+
+
 @pytest.mark.parametrize("quota", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
 async def test_without_authentication_callers_of_one_address_share_a_limit_and_health_checks_pass(server: Server, stub: AsyncStub) -> None:
     assert await stub.WatchPolicies(pb.WatchPoliciesRequest(topics=[TOPIC])).read()

@@ -9,13 +9,15 @@ the request goes on, because callers with short deadlines would never get an ans
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..core.errors import Kind, PolicyError, stopping
 from ..tasks import asked_to_end
 
+_LOG = logging.getLogger(__name__)
 MOST_REFRESHES = 16
 """No refresh is begun while so many requests are under way; a later use of the answer begins it."""
 _Key = TypeVar("_Key")
@@ -103,7 +105,7 @@ class Cache(Generic[_Key, _Value]):
 
     def _begin(self, key: _Key) -> asyncio.Task[_Value]:
         task = self._requests[key] = asyncio.get_running_loop().create_task(self._answer(key))
-        task.add_done_callback(lambda _: task.cancelled() or task.exception())  # there may be no caller that retrieves it
+        task.add_done_callback(_log_unforeseen)  # there may be no caller that retrieves the error
         return task
 
     def _refresh(self, key: _Key) -> None:
@@ -126,3 +128,8 @@ class Cache(Generic[_Key, _Value]):
             if len(self._answers) > self._most:
                 self._answers.popitem(last=False)
         return answer
+
+
+def _log_unforeseen(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, PolicyError):
+        _LOG.error("a question about the cluster failed", exc_info=error)

@@ -82,7 +82,7 @@ class AuthenticationConfig:
     @property
     def enabled(self) -> bool:
         """Whether callers are authenticated."""
-        return self.token is not None or self.oidc is not None or bool(self.certificate)
+        return self.token is not None or self.oidc is not None or self.certificate
 
     def problems(self, *, mutual: bool) -> list[str]:
         """Returns what is wrong, a sentence each. ``mutual``: whether TLS requests certificates of clients."""

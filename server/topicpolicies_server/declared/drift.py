@@ -44,6 +44,8 @@ _LOOKS_A_LISTING = 3
 """How often the cluster is asked for the topics of a namespace, which takes brokers a while if there are many."""
 _PAUSE_SECONDS = 0.1
 """Between two updates that put something back: at most ten in a second, so that other callers are not held up."""
+_MOST_A_ROUND = 50
+"""Updates between two looks."""
 _PAGE = 1_000
 _PAGE_BYTES = 1 << 20
 _SCOPES = frozenset(Scope)
@@ -157,10 +159,12 @@ class Drift:
     async def _put_back(self) -> None:
         changed: set[PolicyKey] = set()
         led_elsewhere: set[str] = set()
-        for (owner, key), (version, step) in list(self._compared.items()):
+        drifted = ((where, version, step) for where, (version, step) in list(self._compared.items()) if step is not None)
+        for (owner, key), version, step in itertools.islice(drifted, _MOST_A_ROUND):
             namespace = namespace_of(key.topic)
-            if step is None or namespace in led_elsewhere or key in changed:  # changed for another owner: it is compared again first
+            if namespace in led_elsewhere or key in changed:  # changed for another owner: it is compared again first
                 continue
+            self._compared[owner, key] = self._compared.pop((owner, key))  # next time after the others: it may fail
             name, declarer = f"{key.topic} ({key.scope.name})", owner or str(self._path)
             try:
                 await self._update(owner, key, step)

@@ -110,8 +110,13 @@ class ChangeBatch:
 
     async def _make_all(self, seconds: float) -> None:
         """Makes the changes after some seconds. Those that others lead are forwarded when all others have their results."""
-        if seconds:
-            await asyncio.sleep(seconds)
+        usage, count = self._call.usage, len(self._changes)
+        if seconds and usage is not None:
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                usage.changes(-count, None)  # none is made
+                raise
         await self._make(self._changes)
         if self._servicer.forwarding is not None:
             await self._forward(self._servicer.forwarding)

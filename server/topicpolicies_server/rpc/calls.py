@@ -44,6 +44,7 @@ from .quotas import Quotas, Usage, principal
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+    from ..namespaces.namespace import Namespace
     from .answers import BatchedChange
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
@@ -60,6 +61,8 @@ _LOOK_SECONDS = 0.02
 _EARLY = 0.1
 """How long before its deadline a call is ended, as a fraction of the caller's timeout: the status still has to reach the caller."""
 _LEAST_EARLY, _MOST_EARLY = 0.02, 0.5
+_CLOCK_SECONDS = 30.0
+"""The longest time between two looks at the system's clock, which can be set, for a stream whose credentials expire."""
 _OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)
 """The kinds of errors that say nothing of earlier attempts at a change."""
 _T = TypeVar("_T")
@@ -88,6 +91,8 @@ class Call:
     """The version that the answer to a read must have reached; "": any."""
     request: Request | None = None
     """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
+    served: Namespace | None = None
+    """The namespace that ``request`` was handed to; None: none, or another sidecar leads it."""
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
     end_batch: Callable[[Callable[..., PolicyError]], None] | None = None
@@ -104,6 +109,8 @@ class Call:
     """The error that the call ended with; None: it has not ended, or ended without one of our errors."""
     code: str = ""
     """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
+    timer: asyncio.TimerHandle | None = None
+    """Ends the call before its deadline, or with the caller's credentials."""
     given_up: bool = False
     """Whether the caller went away, or did not read, before the end of the call."""
     unread_since: float | None = None
@@ -157,6 +164,14 @@ class Call:
             granted = await granted
         self.permitted = True
         return granted
+
+    def ends_with_credentials(self) -> None:
+        """Has the call end when the caller's credentials expire: what they allowed when it began need not be allowed then."""
+        left = self.caller.expires_at - time.time()
+        if left > 0:
+            self.timer = asyncio.get_running_loop().call_later(min(left, _CLOCK_SECONDS), self.ends_with_credentials)
+        else:
+            self.end(expired("client certificate" if self.caller.way is Way.CERTIFICATE else "token"))
 
     def end(self, error: PolicyError) -> None:
         """Ends the call with an error, at once or when its peer has taken what is being written.
@@ -307,7 +322,7 @@ class Calls:
         """
 
         async def handle(request: Any, context: Any) -> Any:
-            call, timer = Call(name, context), None
+            call = Call(name, context)
             if self.began is not None:
                 self.began(call)
             try:
@@ -320,13 +335,12 @@ class Calls:
                 self._calls[call] = None
                 if not stream and (left := context.time_remaining()) is not None:
                     early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
-                    timer = asyncio.get_running_loop().call_later(left - early, self.on_deadline, call)
+                    call.timer = asyncio.get_running_loop().call_later(left - early, self.on_deadline, call)
                 if self.identify is not None:
                     found = self.identify(call)
-                    call.caller = caller = found if isinstance(found, Caller) else await found
-                    if stream and caller.expires_at != math.inf:  # what credentials allowed when the call began need not be allowed then
-                        over = expired("client certificate" if caller.way is Way.CERTIFICATE else "token")
-                        timer = asyncio.get_running_loop().call_later(caller.expires_at - time.time(), call.end, over)
+                    call.caller = found if isinstance(found, Caller) else await found
+                    if stream and call.caller.expires_at != math.inf:
+                        call.ends_with_credentials()
                 if self.quotas is not None:
                     who = principal(call.caller, context.peer())
                     call.usage, seconds = self.quotas.charge(who, name, context.time_remaining())
@@ -337,8 +351,8 @@ class Calls:
                 await call.fail(error)
             finally:
                 self._calls.pop(call, None)
-                if timer is not None:
-                    timer.cancel()
+                if call.timer is not None:
+                    call.timer.cancel()
                 if self.quotas is not None and call.usage is not None:
                     self.quotas.release(call.usage, name)
                 for ended in self.observers:

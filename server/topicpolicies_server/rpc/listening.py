@@ -102,12 +102,16 @@ def read_pem(tls: TlsConfig) -> Pem:
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
+    def certificates(pem: bytes) -> list[x509.Certificate]:
+        found = x509.load_pem_x509_certificates(pem)
+        if len(found) < pem.count(b"-----BEGIN CERTIFICATE-----"):
+            raise ValueError("one of them is cut off")
+        return found
+
     certificate, key = files.read(tls.certificate_file), files.read(tls.key_file)
     authority = files.read(tls.client_ca_file) if tls.client_ca_file is not None else None
     try:
-        chain = x509.load_pem_x509_certificates(certificate)
-        if len(chain) < certificate.count(b"-----BEGIN CERTIFICATE-----"):
-            raise ValueError("one of them is cut off")
+        chain = certificates(certificate)
         fits = chain[0].public_key() == load_pem_private_key(key, None).public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise OSError(f"{tls.certificate_file} and {tls.key_file} are not a certificate and key in PEM without a password") from None
@@ -115,7 +119,7 @@ def read_pem(tls: TlsConfig) -> Pem:
         raise OSError(f"the key {tls.key_file} does not belong to the certificate {tls.certificate_file}")
     try:
         if authority is not None:
-            x509.load_pem_x509_certificates(authority)
+            certificates(authority)
     except ValueError:
         raise OSError(f"{tls.client_ca_file} has no certificates of an authority in PEM") from None
     return Pem(certificate, key, authority, min(each.not_valid_after_utc.timestamp() for each in chain))

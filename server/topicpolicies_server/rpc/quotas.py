@@ -44,6 +44,8 @@ class Usage:
     def changes(self, count: int, seconds: float | None) -> float:
         """Charges changes that are begun together; returns the seconds after which they may begin, at most ``seconds`` (None: any number).
 
+        ``count``: how many; less than zero gives back what was charged.
+
         Raises:
             PolicyError: RESOURCE_EXHAUSTED (``LIMIT_REACHED``), they would have to wait longer.
         """

@@ -87,7 +87,8 @@ class Server:
 
         Raises:
             LogError: the log can't be opened, for example because another process holds the file.
-            PolicyError: the history can't be opened, for example for the same reason, or a key for verifying callers can't be used.
+            PolicyError: the history can't be opened, for example for the same reason.
+            RuntimeError: a file with keys, roles or facts can't be used.
             OSError: the server can't listen on the address, or a file can't be used.
         """
         keep_quiet()

@@ -92,10 +92,10 @@ class Servicer:
         if call.end_batch is not None:
             call.end_batch(refusal)
             return
-        request, served = call.request, self.registry.find(call.namespace)
+        request = call.request
         error = refusal(request, call.namespace, permitted=call.permitted, at_least=call.at_least)
-        if request is not None and served is not None and request in served.updates.open:
-            served.updates.answer_now(request, error)
+        if request is not None and request.submitted and call.served is not None:
+            call.served.updates.answer_now(request, error)  # does nothing if there is an answer, which is about to be sent
         else:
             call.end(error)
 
@@ -126,16 +126,16 @@ class Servicer:
         while True:
             name, request = requests.read_change(message, call.caller, call.trace_context())
             granted = await call.permit(self.grants, name, Permission.CHANGE)
-            if self.constraints_of is not None:
-                self.constrain(request, granted)
+            self.constrain(request, granted)
             call.request = request
             if self.cluster is not None and (waiting := self.cluster.admit(name, request)) is not None:
                 await waiting
-            namespace = self.registry.get(name)
+            call.served = namespace = self.registry.get(name)
             self._waiting.count(time.perf_counter() - call.started)
             try:
                 result = await namespace.update(request)
             except NotLeader as refused:
+                call.served = None
                 if self.forwarding is None:
                     raise
                 answer = await self.forwarding.change(call, message, refused)
