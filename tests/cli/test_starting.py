@@ -122,10 +122,6 @@ def access_log_in_no_folder(directory: Path) -> tuple[list[str], str]:
     ], "none/calls can't be used (No such file"
 
 
-def history_is_the_log(directory: Path) -> tuple[list[str], str]:
-    return ["--listen", "127.0.0.1:0", "--history", f"{directory}/p.db"], "p.db is in use by process"
-
-
 HELD: list[socket.socket] = []
 
 
@@ -140,7 +136,7 @@ def nothing_held() -> Iterator[None]:
     "arrange",
     [
         *(port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database),
-        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder, history_is_the_log),
+        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder),
     ],
 )
 def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(

@@ -17,7 +17,7 @@ import pytest
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.history import History, open_history
+from topicpolicies_server.history import History, open_history, writer
 from topicpolicies_server.history.entries import Entry, GapReason
 from topicpolicies_server.history.file import Query
 
@@ -74,6 +74,7 @@ async def test_an_opening_does_not_wait_for_a_blocked_writer_and_loses_no_event(
         second.read(update(1, 1), update(2, 2), update(3, 3))
         second.recorder.caught_up()
         assert (await uncertain(history, second, BEGIN + 10_000))["gap_reason"] == "OVERRUN"
+    await asyncio.sleep(writer.AGAIN_SECONDS)
     page = await history.page(Query(NAMESPACE))
     assert (rows(page.entries), page.gaps) == ([3, 2, 1], [])
     past = await history.past(NAMESPACE, KEY, second.view.head(KEY), at=BEGIN + 2_500)
@@ -108,8 +109,21 @@ async def test_while_the_disk_is_full_pages_are_answered_soon_with_a_gap_for_unw
         other = await history.page(Query("public/other"))
         assert other.gaps == []
     connection.execute("PRAGMA max_page_count = 1000000")
+    await asyncio.sleep(writer.AGAIN_SECONDS)
     page = await history.page(Query(NAMESPACE, most=1_000))
     assert (rows(page.entries), page.gaps) == (list(range(303, 0, -1)), [])
+
+
+async def test_while_the_file_is_locked_many_requests_do_not_wait_for_one_another(history: History, path: Path) -> None:
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    await history.page(Query(NAMESPACE))
+    with locked(history, path):
+        history._writer.file.connection.execute("PRAGMA busy_timeout = 500")
+        reader.read(update(2, 2))
+        async with asyncio.timeout(3):  # eight attempts would take four seconds
+            pages = await asyncio.gather(*(history.page(Query(NAMESPACE)) for _ in range(8)))
+    assert all((rows(page.entries), len(page.gaps)) == ([1], 1) for page in pages)
 
 
 async def test_a_read_that_never_ends_does_not_prevent_closing(path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

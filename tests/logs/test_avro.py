@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.logs import avro_values, samples
 from tests.logs.samples import Unreadable, event_of
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.names import MAX_NAME_LENGTH, PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join, split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec, Dialect
@@ -34,6 +34,12 @@ def decoded(codec: Codec, message: Any) -> Event:
 @pytest.mark.parametrize("stamp", [None, *samples.stamps()])
 def test_an_encoded_event_is_decoded_unchanged(scope: Scope, document: Settings, stamp: Stamp | None) -> None:
     event = Event(PolicyKey(TOPIC, scope), Action.UPDATE, document, stamp)
+    assert decoded(CODEC, CODEC.encode(event)) == event
+
+
+def test_the_longest_names_are_encoded_and_decoded() -> None:
+    topic = f"persistent://acme/{'n' * (MAX_NAME_LENGTH - len('persistent://acme//x'))}/x"
+    event = Event(PolicyKey(topic, Scope.LOCAL), Action.UPDATE, samples.a_document())
     assert decoded(CODEC, CODEC.encode(event)) == event
 
 

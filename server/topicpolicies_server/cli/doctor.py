@@ -45,6 +45,7 @@ _NEEDS = {
     "token.accepted": "broker.admin",
     "broker.policies": "token.accepted",
     "broker.namespace": "token.accepted",
+    "broker.rates": "broker.namespace",
 }
 """The check without which another one could only repeat the failure."""
 _REFUSED = "Check the reason, the server's log, and whether your role may do it (--token-file; --authorization of the server)."
@@ -64,7 +65,8 @@ _REMEDIES = {
     "broker.policies": "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the "
     "brokers. To see whether they are, the server needs a superuser's role.",
     "broker.namespace": "Create it (pulsar-admin namespaces create {0}), or make the role an admin of its tenant (pulsar-admin tenants "
-    "update TENANT --admin-roles ROLE); or remove what slows it (pulsar-admin namespaces remove-subscription-dispatch-rate {0}).",
+    "update TENANT --admin-roles ROLE).",
+    "broker.rates": "pulsar-admin namespaces remove-subscription-dispatch-rate {0}; limit single topics by policies of their own.",
 }
 """What to do about a check that fails; ``{0}`` is the namespace."""
 
@@ -97,7 +99,8 @@ class Doctor:
             about: the namespace that the check is about, which ``run`` takes.
         """
         level, needs = "failed", _NEEDS.get(kind, "")
-        if needs and not any(each["check"] == needs and each["level"] in ("ok", "warning") for each in self.findings):
+        sound = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
+        if needs and sound.isdisjoint((needs, " ".join((needs, *about)))):
             level, told = "skipped", f"it needs {needs}"
         else:
             try:
@@ -187,8 +190,8 @@ def check_brokers(run: Doctor, config: PulsarLogConfig, get: Callable[..., Any],
     run.check("token.accepted", "the brokers accept the server's token", lambda: ", ".join(get("clusters") or ()))
     run.check("broker.policies", "topic policies are on at the brokers, and read from change logs", lambda: _reads_change_logs(get))
     for namespace in namespaces:
-        holds = f"{namespace} exists, the server's role may see it, and no rate slows its change log down"
-        run.check("broker.namespace", holds, lambda name: _namespace(get, name), namespace)
+        run.check("broker.namespace", f"{namespace} exists, and the server's role may see it", lambda name: _exists(get, name), namespace)
+        run.check("broker.rates", f"no rate of {namespace} slows its change log down", lambda name: _rates(get, name), namespace)
 
 
 def _version(get: Callable[..., Any]) -> str:
@@ -220,13 +223,17 @@ def _reads_change_logs(get: Callable[..., Any]) -> str:
     return ""
 
 
-def _namespace(get: Callable[..., Any], namespace: str) -> str:
+def _exists(get: Callable[..., Any], namespace: str) -> str:
+    if not isinstance(get("namespaces", *namespace.split("/")), dict):
+        raise Problem("it does not exist")
+    return ""
+
+
+def _rates(get: Callable[..., Any], namespace: str) -> str:
     from ..logs.pulsar.facts import dialect_of  # noqa: PLC0415
     from ..logs.pulsar.topics import throttling  # noqa: PLC0415
 
     policies = get("namespaces", *namespace.split("/"))
-    if not isinstance(policies, dict):
-        raise Problem("it does not exist")
     if told := throttling(namespace, policies, dialect_of(str(get("brokers", "version")).strip())):
         raise Problem(told, level="warning")
     return ""

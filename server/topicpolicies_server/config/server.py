@@ -242,6 +242,8 @@ class ServerConfig(ProcessConfig):
         problems = _file_problems(self) + self._log_problems() + self._listen_problems()
         problems += self.authentication.problems(mutual=mutual)
         problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
+        if self.declared is not None and not self.declared.exists():
+            problems.append(f'--declared: "{self.declared}" does not exist.')
         if self.enforce and (self.declared is None or self.read_only):
             problems.append("--enforce goes with --declared FILE, and not with --read-only.")
         if problems:

@@ -72,6 +72,7 @@ class ViolationReason(_Name):
     NOTHING_SELECTED = enum.auto()
     NOT_SELECTED = enum.auto()
     TOO_MANY_SELECTORS = enum.auto()
+    REPEATED_SCOPE = enum.auto()
     MALFORMED_NAME = enum.auto()
     SYSTEM_TOPIC = enum.auto()
     MALFORMED_REQUEST_ID = enum.auto()

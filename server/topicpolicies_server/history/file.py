@@ -478,14 +478,15 @@ class HistoryFile:
         successor = "first"
         while successor:
             token, streams, successor = self._streams(namespace, place)
+            behind: dict[int, Position] = {}
             number = count = 0
             for number, position, partition in heapq.merge(*map(self._ids, streams)):
-                token = token.at(partition, position)
+                behind[partition] = position
                 count += 1
                 if count % every == 0:
-                    yield Division(number, token, full=True)
+                    yield Division(number, _at(token, behind), full=True)
             if count % every:
-                yield Division(number, token, full=False)
+                yield Division(number, _at(token, behind), full=False)
             place = Token(successor, ())
 
     def _streams(self, namespace: str, place: Token) -> tuple[Token, list[_Stream], str]:
@@ -561,3 +562,9 @@ class HistoryFile:
 def _topic_of(numbered: tuple[int, Noted]) -> str:
     event = numbered[1].placed.event
     return "" if event is None else event.key.topic
+
+
+def _at(token: Token, positions: Mapping[int, Position]) -> Token:
+    for partition, position in positions.items():
+        token = token.at(partition, position)
+    return token

@@ -1,6 +1,7 @@
 """The history as the rest of the server sees it: gives each namespace a recorder, and answers requests.
 
 One thread writes the file and reads it: each request first has what waits written, so its answer has everything that was folded before.
+Only what divides a copy is counted on another thread.
 
 A document of a past time is derived from the key's last event before, the first one after, the present head, and the gaps. It is returned
 only if it is certain. If an event may be missing between what is known and the requested time, an error says so.
@@ -12,7 +13,8 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -64,6 +66,7 @@ class History:
         self._extents = writer.extents
         self._recorders: WeakSet[Recorder] = WeakSet()
         self._thread = DaemonThreads(1, "history")
+        self._counting = DaemonThreads(1, "history-divisions")
         self._writing = RestartedTask(f"writing the history {path}", self._write)
         self._ticking = RestartedTask("Keeping the history up to date", self._tick)
         self._writing.start()
@@ -107,8 +110,18 @@ class History:
         return await self._copy(namespace, lambda opened: opened.stretch(namespace, place, most))
 
     async def divisions(self, namespace: str, place: Token, every: int, most: int) -> list[Division]:
-        """Returns at most ``most`` places that divide a copy (see ``HistoryFile.divisions``). Raises as ``stretch``."""
-        return await self._copy(namespace, lambda opened: list(islice(opened.divisions(namespace, place, every), most)))
+        """Returns at most ``most`` places that divide a copy (see ``HistoryFile.divisions``). Raises as ``stretch``.
+
+        All entries may have to be counted, so this has a thread and a connection of its own, and no time limit.
+        """
+
+        def found() -> list[Division]:
+            with closing(file.open_to_read(self._path)) as opened:
+                return list(islice(opened.divisions(namespace, place, every), most))
+
+        await self._copy(namespace, lambda _: None)
+        with self._readable():
+            return await asyncio.get_running_loop().run_in_executor(self._counting, found)
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -149,6 +162,7 @@ class History:
         if not written:
             _log.warning("the history %s could not be written completely in %s s", self._path, CLOSE_SECONDS)
         self._thread.shutdown(wait=False)
+        self._counting.shutdown(wait=False)
         self._lock.release()
 
     async def _run(self, work: Callable[[], _T]) -> _T:
@@ -164,11 +178,17 @@ class History:
 
     async def _ask(self, namespace: str, question: Callable[[HistoryFile, list[Gap]], _T]) -> _T:
         """Returns the answer to a question about the file, and about the gap of the namespace's events that are not in it."""
+        with self._readable():
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await self._run(partial(self._writer.answer, namespace, self._now() + 1, question))
+            except TimeoutError:
+                raise _unavailable(f"there was no answer within {ANSWER_SECONDS:g} s") from None
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._run(partial(self._writer.answer, namespace, self._now() + 1, question))
-        except TimeoutError:
-            raise _unavailable("it is written more slowly than it grows, or its disk does not answer") from None
+            yield
         except ERRORS as error:
             what = "is damaged" if isinstance(error, Damaged) else "can't be read"
             _log.error("the history %s %s: %s", self._path, what, error)

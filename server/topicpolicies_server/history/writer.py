@@ -29,6 +29,8 @@ BATCH = 2_048
 """The most events of one commit."""
 BATCH_BYTES = 1 << 20
 """The most bytes of one commit, by estimate: the file and its write-ahead log exceed their bound by what one commit writes."""
+AGAIN_SECONDS = 1.0
+"""How long requests are answered without another attempt to write after one has failed: it may take seconds, on a locked file."""
 _TRIM_SECONDS = 10.0
 _TRIMMED = 2 * BATCH
 """The most entries that are dropped at a time: more than a commit adds."""
@@ -84,6 +86,8 @@ class HistoryWriter:
         self._followed: dict[str, int] = {}
         """Is written once no event waits: a log counts as followed once its events are written."""
         self._failing = False
+        self._failed_at = 0.0
+        """When that was found out last."""
         self._complete_at = time.monotonic()
         """When all was written last."""
         self._recorded: Counter[str] = Counter()
@@ -128,7 +132,8 @@ class HistoryWriter:
         ``question`` also gets the gap up to ``now`` (ms) if events of the namespace that waited at the call could not be written.
         """
         since: list[int] = []
-        if not self.write():
+        just_failed = self._failing and time.monotonic() < self._failed_at + AGAIN_SECONDS
+        if just_failed or not self.write():
             with self._lock:
                 since += [each.at for each in self._waiting if each.stream.namespace == namespace]
                 since += [gap.since or 0 for gap in self._gaps.values() if gap.namespace == namespace]
@@ -154,7 +159,7 @@ class HistoryWriter:
                 if isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError:  # it may pass, as a full disk does
                     if not self._failing:
                         _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
-                    self._failing = True
+                    self._failing, self._failed_at = True, time.monotonic()
                     return False
                 if not batch:
                     raise

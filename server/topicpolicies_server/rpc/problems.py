@@ -136,6 +136,9 @@ def read_scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
         field = f"scopes[{index}]"
         if number == policies_pb2.SCOPE_UNSPECIFIED:
             problems.add(field, ViolationReason.UNKNOWN_SCOPE, "Name SCOPE_LOCAL or SCOPE_GLOBAL, or leave scopes empty for both.")
-        else:
-            found.add(read_scope(number, problems, field))
+            continue
+        scope = read_scope(number, problems, field)
+        if scope in found:
+            problems.add(field, ViolationReason.REPEATED_SCOPE, f"{scope.name} is named twice: name each scope once.")
+        found.add(scope)
     return frozenset(found)

@@ -197,7 +197,7 @@ def test_a_rate_that_slows_the_change_log_is_a_warning(doctor: Terminal) -> None
     rate = {"subscriptionDispatchRate": {"standalone": {"dispatchThrottlingRateInMsg": 1, "ratePeriodInSecond": 1}}}
     with admin_api({"namespaces/public/default": (200, rate)}) as api:
         found = examined(doctor, *before_the_start(api.port, "--namespace", "public/default"))
-    assert bad(found) == set() and found["broker.namespace public/default"]["level"] == "warning"
+    assert bad(found) == set() and found["broker.rates public/default"]["level"] == "warning"
 
 
 def test_an_admin_url_of_another_service_or_of_none_is_found(doctor: Terminal) -> None:

@@ -205,7 +205,8 @@ class Codec:
 
     def _make_template(self, namespace: str, is_global: bool, action: Action) -> bytes:
         """Returns an event about a topic of a namespace, with ``_LOCAL`` for its local name and ``_DOCUMENT`` for its document."""
-        names = dict(zip(_NAMES, parse_topic(f"{namespace}/{_LOCAL}"), strict=True))
+        domain, _, rest = namespace.partition("://")
+        names = dict(zip(_NAMES, (domain, *rest.split("/"), _LOCAL), strict=True))
         topic_event = {**self._topic, **names, "policies": _DOCUMENT}
         event = {"actionType": action.name, "eventType": _TOPIC_POLICY, "topicPoliciesEvent": topic_event}
         if not is_global and "replicateTo" in self._schema.record.fields:

@@ -230,7 +230,7 @@ class PulsarNamespaceLog:
                 # The library's pauses grow, so opening the log again is quicker.
                 error = LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         except LogError as failure:
-            _log.debug("Checking what the change log of %s needs: %s", self.namespace, failure.message)
+            _log.info("Checking what the change log of %s needs: %s", self.namespace, failure.message)
             error = failure if failure.reason == Reason.NAMESPACE_NOT_FOUND else None
             if failure.state is LogState.ADMIN_REFUSED and not all(self.connected):
                 error = LogError(LogState.ACCESS_DENIED, failure.message)

@@ -1,8 +1,8 @@
 """Serializes the events of a watch, each as a record of ``WatchPoliciesResponse``.
 
-The record of a change is made once, and shared by all watchers that want it in the same form. A resume token is added behind it, which
-Protobuf allows, so that only the last record of a namespace in a message is copied. Watchers of a whole namespace often take the same
-changes (``Taken.made``): the joined records are kept with these, so that all that want them in the same form share them.
+The record of a change is made once, and shared by all watchers that want it in the same form. A resume token is added behind the last
+record of a namespace in a message, which Protobuf allows. Watchers of a whole namespace often take the same changes (``Taken.made``): the
+records before the last are joined once and kept with these.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One namespace of a WatchHistory stream: sends what the history has behind a position, and then each new entry as it is recorded.
 
-The namespace is kept loaded meanwhile, so that its history goes on. A failure is sent as a status, and retried.
+The namespace is kept loaded meanwhile, so that its history goes on. A failure, also one to load it, is sent as a status, and retried.
 """
 
 from __future__ import annotations
