@@ -1,4 +1,4 @@
-"""What the methods of ``TopicPoliciesService`` and ``PolicyHistoryService`` have in common, and those that change one document, or watch.
+"""What the methods of ``TopicPoliciesService`` and ``PolicyHistoryService`` have in common, and the two that change one document.
 
 Every method that concerns a namespace follows the same order: read and validate the request, check what the caller may do in the namespace,
 gather the cluster facts that the rules need, then call the namespace. So a caller without the permission learns nothing of a namespace, not
