@@ -59,6 +59,10 @@ _MEANT = {
 """Commands of other programs, and what does the same here."""
 
 
+_NAMING = ("get", "update", "edit", "delete", "effective", "list")
+"""The commands that ``--output name`` is for."""
+
+
 class Application(TyperGroup):
     """The group of all commands. Each is imported when it is looked up, so that help and completion do without what the commands need."""
 
@@ -186,6 +190,8 @@ def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
             told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
             raise WrongUsage(told)
         return [*first, *others]
+    if output_of(first, {}) == "name" and command in COMMANDS and command not in _NAMING:
+        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
     return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 

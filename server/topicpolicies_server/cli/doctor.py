@@ -273,6 +273,8 @@ def doctor(
     chosen, config = settings(context), None
     if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
         config = server_config(in_force, os.environ)
+    if pre and config is not None and not isinstance(config.log, PulsarLogConfig):
+        raise typer.BadParameter("It checks brokers: name them with --pulsar. What the embedded log lacks, serve says.", param_hint="--pre")
     said = context.parent is not None and getattr(context.parent.get_parameter_source("server"), "name", "") != "DEFAULT"
     if config is not None and not said:
         chosen = _of_config(chosen, config)

@@ -265,5 +265,5 @@ def show_change(chosen: Settings, topic: str, result: ChangeResult) -> None:
         deleted = "" if document.HasField("policies") else "deleted "
         where = f"{printable(document.topic)}  {scope_name(document)}  {deleted}" if document.topic else ""
         typer.echo(f"{outcome}{again}: {where}(version {result.version}, before {result.previous_version})")
-        if document.topic:
+        if document.topic and not result.replayed:  # then the document before is not known
             show_differences(between(policies_of(result.previous), policies_of(document)))

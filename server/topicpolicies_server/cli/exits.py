@@ -153,12 +153,13 @@ def message_of(error: TopicPoliciesError, chosen: Settings) -> str:
         return message
     if meaning := next((meaning for words, meaning in _CONNECTING.items() if words in message), ""):
         return meaning.format(server)
-    if "failed to connect to all addresses" in message:
+    silent = "timed out before receiving SETTINGS" in message
+    if "failed to connect to all addresses" in message and not silent:
         detail = message.rpartition(": ")[2]
         if detail == "Connection refused" and accepts(server):  # it is the error of another address of the host
             return (_PLAIN if credentials_for(server, chosen.tls) else _CLOSED).format(server)
         return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
-    if error.code.name == "DEADLINE_EXCEEDED":
+    if silent or error.code.name == "DEADLINE_EXCEEDED":
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
     return message
 

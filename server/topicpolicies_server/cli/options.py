@@ -83,7 +83,7 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
     """Show the options in force, and the source of each.
 
     It takes the options, the file and the environment variables of serve, and shows the values with which serve would run. It starts and
-    writes nothing. Ends with exit code 2 if serve would refuse the options, and lists everything that is wrong.
+    writes nothing. Ends with exit code 2 if an option is wrong, and lists all that are.
 
     \b
     Examples:

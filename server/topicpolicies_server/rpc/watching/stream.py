@@ -233,7 +233,7 @@ class WatchStreams:
             all_names, granted = list(names), list[Granted]()
             for at in range(0, len(all_names), _CHECKED):
                 some = all_names[at : at + _CHECKED]
-                granted += await asyncio.gather(*(known(self._grants.of(call.caller, name, needed)) for name in some))
+                granted += await asyncio.gather(*(self._granted(call, name, needed) for name in some))
             await stream.run(zip(all_names, granted, strict=True))
         finally:
             self._open.pop(stream, None)
@@ -241,6 +241,9 @@ class WatchStreams:
                 self._checking.cancel()
             closing = self._closing.begin(stream.close(), "releasing the source of a stream")
             await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release
+
+    async def _granted(self, call: Call, name: str, needed: tuple[Permission, ...]) -> Granted:
+        return await known(self._grants.of(call.caller, name, needed))
 
     async def _check_permits(self) -> None:
         while True:
