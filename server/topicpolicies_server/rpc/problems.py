@@ -137,7 +137,10 @@ def read_scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
         if number == policies_pb2.SCOPE_UNSPECIFIED:
             problems.add(field, ViolationReason.UNKNOWN_SCOPE, "Name SCOPE_LOCAL or SCOPE_GLOBAL, or leave scopes empty for both.")
             continue
+        known = len(problems)
         scope = read_scope(number, problems, field)
+        if len(problems) > known:
+            continue
         if scope in found:
             problems.add(field, ViolationReason.REPEATED_SCOPE, f"{scope.name} is named twice: name each scope once.")
         found.add(scope)
