@@ -245,6 +245,8 @@ class PulsarClient:
     def _close_client(self) -> None:
         try:
             self._client.close()
+        except _pulsar.AlreadyClosed:
+            pass  # a producer or reader was being closed just then
         except Exception as error:  # noqa: BLE001 (one class per result code, and none matters any more)
             _log.warning("pulsar-client did not close properly: %s", type(error).__name__)
         finally:
