@@ -48,6 +48,10 @@ from .ids import NOWHERE, MessageId
 
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger("topicpolicies_server.pulsar_client")
+_CLOSING_SECONDS = 1.0
+"""How long the closing of a client waits for readers and producers that are being closed."""
+_being_closed: set[Future[None]] = set()
+"""These readers and producers, of all clients of the process."""
 _T = TypeVar("_T")
 
 _OPERATION_SECONDS = 15
@@ -243,10 +247,9 @@ class PulsarClient:
             wait([self._closing], _OPERATION_SECONDS + 1)
 
     def _close_client(self) -> None:
+        wait(list(_being_closed), _CLOSING_SECONDS)  # the client would close them again, and warn of that
         try:
             self._client.close()
-        except _pulsar.AlreadyClosed:
-            pass  # a producer or reader was being closed just then
         except Exception as error:  # noqa: BLE001 (one class per result code, and none matters any more)
             _log.warning("pulsar-client did not close properly: %s", type(error).__name__)
         finally:
@@ -316,11 +319,10 @@ async def send(handle: Any, message: Any, what: str) -> Any:
 def begin_closing(handle: Any) -> None:
     """Starts closing a reader or producer, and ignores any other object; nothing waits for the result."""
     if hasattr(handle, "close_async"):
-        handle.close_async(_ignore)
-
-
-def _ignore(result: Any) -> None:
-    del result
+        closed: Future[None] = Future()
+        _being_closed.add(closed)
+        closed.add_done_callback(_being_closed.discard)
+        handle.close_async(lambda _: closed.set_result(None))
 
 
 def _calling(loop: asyncio.AbstractEventLoop, settle: Callable[..., None]) -> Callable[..., None]:
