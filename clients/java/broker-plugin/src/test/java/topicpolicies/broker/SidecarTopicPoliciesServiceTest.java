@@ -50,7 +50,7 @@ import topicpolicies.v1.WatchReset;
 /** The plug-in's own rules, beside a sidecar that does what the test wants; tests/promises/plugin has the real ones. */
 @Timeout(60)
 final class SidecarTopicPoliciesServiceTest {
-    private static final int REQUEST_SECONDS = 12; // the repeats of a change take up to 5.2, and more where much else runs
+    private static final int REQUEST_SECONDS = 18; // the repeats of a change take up to 5.2, and several times that where much else runs
     private static final TopicName TOPIC = TopicName.get("persistent://public/default/orders");
 
     private final ScheduledExecutorService brokers = Executors.newSingleThreadScheduledExecutor(task -> new Thread(task, "the-broker"));
