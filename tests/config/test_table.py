@@ -82,4 +82,4 @@ def test_a_configuration_needs_nothing_but_its_log() -> None:
 
 def test_no_numeric_option_is_shown_as_a_text() -> None:
     numbers = [each for each in options().values() if each.numeric]
-    assert len(numbers) > 30 and [each.name for each in numbers if each.metavar == "TEXT"] == []
+    assert len(numbers) > 20 and [each.name for each in numbers if each.metavar == "TEXT"] == []

@@ -18,20 +18,19 @@ import contextlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from ..core.errors import PolicyError
 from ..core.names import CHANGE_EVENTS
 from ..core.reasons import LogState
 from ..logs.change_log import LogError
+from ..logs.pulsar.admin import Admin, names_of, understood
+from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
-
-if TYPE_CHECKING:
-    from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
 _TRYING_SECONDS = 5.0
@@ -95,7 +94,8 @@ class Guard:
         return len(self._held)
 
     def start(self) -> None:
-        """Begins to guard."""
+        """Begins to guard, and to log repairs."""
+        self._registry.common.activity.on_repair = tell_of_healing
         for task in self._tasks:
             task.start()
 
@@ -178,17 +178,19 @@ class Guard:
                     _LOG.info(sentence, error.message)
                 await asyncio.sleep(_RARELY_SECONDS if refused else _AGAIN_SECONDS)
 
+    @understood
     async def _follow_loaded(self) -> None:
         now = asyncio.get_running_loop().time
-        cluster = _field("cluster", await self._ask("cluster", "brokers", "configuration", "runtime"), "clusterName", str)
+        settings = await self._ask("cluster", "brokers", "configuration", "runtime")
+        cluster = str(settings["clusterName"])
         while True:
-            brokers = _names("brokers", await self._ask("brokers", "brokers", cluster)) or _not_understood("brokers")
+            brokers = await self._listed("brokers", cluster, least=1)
             until = now() + _AGAIN_SECONDS
             while now() < until:
                 loaded: set[str] = set()
                 for broker in sorted(brokers):
-                    answer = await self._ask("loaded", "brokers", cluster, broker, "ownedNamespaces")
-                    names = {bundle.rpartition("/")[0] for bundle in (answer if isinstance(answer, Mapping) else _not_understood("loaded"))}
+                    bundles = await self._ask("loaded", "brokers", cluster, broker, "ownedNamespaces")
+                    names = {bundle.rpartition("/")[0] for bundle in bundles.keys()}  # noqa: SIM118 - a list is no answer
                     # A broker's own namespace is called like the broker.
                     loaded |= {name for name in names if self._matching.fullmatch(name) and name.partition("/")[2] not in brokers}
                     self._note(self.found | loaded)
@@ -204,7 +206,7 @@ class Guard:
             began = now()
             if named != self._named and began >= list_at:
                 try:
-                    listed = _names("tenants", await self._ask("tenants", "tenants"))
+                    listed = await self._listed("tenants", least=1)
                     tenants = named | {name for name in listed if self._tenants_matching.fullmatch(name)}
                     self._lose(name for name in self.found if _tenant_of(name) not in tenants)
                 except LogError as error:
@@ -218,8 +220,7 @@ class Guard:
 
     async def _search(self, tenant: str) -> None:
         try:
-            answer = await self._ask("namespaces", "namespaces", tenant)
-            listed = frozenset() if answer is None else _names("namespaces", answer)
+            listed = await self._listed("namespaces", tenant)
         except LogError as error:
             self._warn(error)
             return
@@ -232,13 +233,21 @@ class Guard:
     async def _check_log(self, name: str) -> None:
         """Finds out whether a namespace has a change log. If there is no answer, nothing changes."""
         try:
-            answer = await self._ask("log", "persistent", *name.split("/"), CHANGE_EVENTS, "partitions")
-            if answer is not None:
-                _field("log", answer, "partitions", int)
+            self._note(self.found | {name} if await self._has_log(name) else self.found - {name})
         except LogError as error:
             self._warn(error)
-        else:
-            self._note(self.found - {name} if answer is None else self.found | {name})
+
+    @understood
+    async def _has_log(self, namespace: str) -> bool:
+        answer = await self._ask("log", "persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
+        return answer is not None and int(answer["partitions"]) >= 0
+
+    @understood
+    async def _listed(self, *path: str, least: int = 0) -> frozenset[str]:
+        names = frozenset(names_of(await self._ask(path[0], *path)))
+        if len(names) < least:
+            raise ValueError("an empty list")
+        return names
 
     async def _ask(self, about: str, *path: str) -> Any:
         """Asks brokers a question in its turn; returns the answer, as its JSON; None for "not found".
@@ -284,16 +293,17 @@ def _tenant_of(namespace: str) -> str:
     return namespace.partition("/")[0]
 
 
-def _names(about: str, answer: object) -> frozenset[str]:
-    if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
-        _not_understood(about)
-    return frozenset(answer)
+def tell_of_healing(repair: Repair, published: bool) -> None:
+    """Logs a repair that was published, or would have been if anything might be written.
 
-
-def _field(about: str, answer: object, name: str, kind: type[Any]) -> Any:
-    found = answer.get(name) if isinstance(answer, Mapping) else None
-    return found if isinstance(found, kind) and found != "" else _not_understood(about)
-
-
-def _not_understood(about: str) -> NoReturn:
-    raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' answer to the request for {about} can't be understood.")
+    One line has the document before and after, and the event that caused the repair. A repair may change no setting: if an event that
+    changed nothing stands behind the head's own event in the log, brokers show the right document, but a reader that knows nothing but this
+    newest event would take the document for another version. Then the version and its requests are what is repaired.
+    """
+    verb = "healed" if published else "would heal"
+    name = f"{repair.key.topic} ({repair.key.scope.name})"
+    cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
+    what = difference(repair.raw, repair.after)
+    if repair.raw == repair.after:
+        what = f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
+    _LOG.info("%s %s: %s; %s", verb, name, what, cause)

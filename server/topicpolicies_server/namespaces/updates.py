@@ -61,7 +61,6 @@ class Updates:
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
             self.shared,
             most_in_flight=limits.max_in_flight_per_key,
-            most_waiting=limits.max_waiting_per_key,
         )
         self.progress = Progress(name, common, self._confirmed)
         """How far the view has come."""

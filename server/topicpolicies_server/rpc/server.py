@@ -28,7 +28,6 @@ from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogCon
 from ..core.errors import stopping
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
-from ..guard import Guard, tell_of_healing
 from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
@@ -49,6 +48,8 @@ from .watching.policy_part import watch_policies
 if TYPE_CHECKING:
     from ..access.identification import Identification
     from ..declared.files import Declared
+    from ..guard import Guard
+    from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
@@ -78,6 +79,8 @@ class Server:
         """The address of metrics and probes, once started; None: they are not served."""
         self.reloader = Reloader()
         """The files that are read again while the server runs. Each part that depends on a file registers it there."""
+        self._admin: Admin | None = None
+        """The client of the brokers' admin API, which Pulsar's log has, once the log is open; None: there are no brokers."""
         self._parts = contextlib.AsyncExitStack()
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
@@ -102,10 +105,10 @@ class Server:
         config, limits = self.config, self.config.limits
         self.registry, self.readiness = registry, readiness = await self._open_namespaces(parts)
         self.calls = calls = self._open_calls(parts)
-        cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=readiness.refuses_waiting)
+        cluster = open_cluster(config, self._admin, self.reloader, readiness.refuses_waiting)
         if cluster is not None:
             parts.push_async_callback(cluster.close)
-        roles = open_roles(config.authorization, config.log, self.reloader)
+        roles = open_roles(config.authorization, self._admin, self.reloader)
         if roles is not None:
             parts.push_async_callback(roles.close)
         self.servicer = servicer = Servicer(
@@ -182,6 +185,7 @@ class Server:
             check_history(recorded.path)  # before the log is opened: a start that is refused changes nothing
         log = await open_log(config.log, limits, advertised)
         parts.push_async_callback(log.close)
+        self._admin = getattr(log, "admin", None)
         history = None
         if recorded is not None:
             history = open_history(recorded.path, Bounds(recorded.days * 86_400.0, recorded.megabytes << 20))
@@ -238,14 +242,11 @@ class Server:
 
     def _open_guard(self, parts: contextlib.AsyncExitStack, registry: Registry) -> Guard | None:
         config = self.config
-        if not config.guard or not isinstance(config.log, PulsarLogConfig):
+        if not config.guard or self._admin is None:
             return None
-        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - as in open_log
+        from ..guard import Guard  # noqa: PLC0415 - as in open_log
 
-        admin = admin_api(config.log)
-        parts.push_async_callback(admin.close)
-        guard = Guard(registry, admin, config.guard)
-        registry.common.activity.on_repair = tell_of_healing
+        guard = Guard(registry, self._admin, config.guard)
         guard.start()
         parts.push_async_callback(guard.stop)
         return guard
@@ -355,18 +356,12 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     if isinstance(config, PulsarLogConfig):
         from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
 
-        return pulsar_log(config, limits, advertised)
+        return pulsar_log(config, advertised)
     from ..logs.sqlite import Compaction, SqliteLog  # noqa: PLC0415
 
     log = SqliteLog(
         config.path,
-        compaction=Compaction(
-            retention_ms=int(limits.retention_seconds * 1000),
-            retained=limits.max_retained_events,
-            retained_bytes=limits.max_retained_bytes,
-        ),
-        in_flight_limit=limits.max_in_flight_per_namespace,
-        in_flight_bytes=limits.max_in_flight_bytes,
+        compaction=Compaction(retention_ms=int(limits.retention_seconds * 1000), retained_bytes=limits.max_retained_bytes),
     )
     await log.start()
     return log

@@ -164,7 +164,7 @@ def contention(request: Request, attempts: int) -> PolicyError:
 
 def too_many(request: Request, queue: int) -> PolicyError:
     """RESOURCE_EXHAUSTED: as many updates wait as may (``queue``)."""
-    problem = f"{queue} updates of {request.key.topic} already wait: send fewer at once, or raise max_waiting_per_key."
+    problem = f"{queue} updates of {request.key.topic} already wait: send fewer at once."
     return too_much("max_waiting_per_key", queue, problem)
 
 
