@@ -80,8 +80,8 @@ def test_all_errors_are_reported_after_the_table(home: Path, file: Path) -> None
     assert shown.stderr.splitlines() == [
         "Error: there are 3 problems.",
         f"  - 'max_watchs' in {file} is not an option: did you mean max_watches?",
-        f"  - max_concurrent_calls must be from 16 to 1,000,000, not 0 ({file}).",
-        "  - max_watches must be a whole number, not 'none' (--max-watches).",
+        f"  - max_concurrent_calls must be a whole number from 16 to 1,000,000, not 0 ({file}).",
+        "  - max_watches must be a whole number from 1 to 1,000,000, not 'none' (--max-watches).",
     ]
     assert "load_timeout_seconds" in shown.stdout
 

@@ -71,7 +71,7 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
         (("guard", "acme/a/b", *CLUSTER), "guard must be tenant/namespace"),
         (("guard", "acme/*", "--pulsar", "x", "--admin-url", "y"), "pulsar must be pulsar://host:port"),
         (("guard", "acme/*", *CLUSTER, "--metrics-listen", "unix:/tmp/m"), "over TCP only"),
-        (("guard", "acme/*", *CLUSTER, "--max-repairs-per-second", "0"), "max_repairs_per_second must be from"),
+        (("guard", "acme/*", *CLUSTER, "--max-repairs-per-second", "0"), "max_repairs_per_second must be a number from"),
         (("serve", "--data", "p.db", "--guard", "acme/*"), "--guard goes with --pulsar"),
         (("serve", *CLUSTER, "--guard", "acme"), "guard must be tenant/namespace"),
         (("serve", *CLUSTER, "--guard", "acme/*", "--writer", "exclusive"), "goes with --writer shared"),

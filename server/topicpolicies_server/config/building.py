@@ -32,8 +32,6 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
     values: dict[str, Any] = {name: setting.value for name, setting in in_force.settings.items()}
     if wrong:
         values["insecure_listen"] = True  # else a wrong option of callers looks like none
-    if values["access_log_file"] is not None and values["access_log_file"].name == "-":
-        values["access_log_file"] = None
     ways = values["authentication_providers"]
     callers = _section(
         AuthenticationConfig,

@@ -10,20 +10,18 @@ import ast
 import dataclasses
 import enum
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from .address import Address, ConfigError, is_url, parse_address
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
-_WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _LONGEST_QUOTED = 60
 
@@ -95,7 +93,7 @@ class Option:
         """The possible values, for people."""
         if self.numeric:
             return f"{written(self.least)} to {written(self.most)}"
-        return " or ".join(self.choices) or _TYPES[self.type].name
+        return " or ".join(self.choices) or _TYPES[self.type].wanted
 
     def read(self, raw: object) -> Value:
         """Returns the value that the text of a flag or a variable, or a value in a file, stands for.
@@ -103,20 +101,17 @@ class Option:
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
         """
-        if raw == "" and self.type is Address and self.default is None:
-            return None
-        value = _TYPES.get(self.type, _TYPES[str]).read(raw)
+        value: Any = _TYPES.get(self.type, _TYPES[str]).read(raw)
         if self.choices:
             value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
+        if self.numeric and (value is None or not self.least <= value <= self.most):  # also refuses NaN
+            raise self.refused(f"{_TYPES[self.type].wanted} from {self.least:,} to {self.most:,}", raw)
         if value is None:
-            raise self.refused(self.allowed if self.choices else _TYPES[self.type].wanted, raw)
-        parts = [(each, each) for each in value] if self.type is tuple and isinstance(value, tuple) else [(value, raw)]
-        for part, given in parts:
+            raise self.refused(self.allowed, raw)
+        for part in value if self.type is tuple else (value,):
             if part and not self.check(part):
-                raise self.refused(self.wanted, given)
-        if self.numeric and isinstance(value, (int, float)) and not self.least <= value <= self.most:
-            raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
-        return value
+                raise self.refused(self.wanted, part)
+        return cast("Value", value)
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
@@ -206,15 +201,9 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
     }
 
 
-def _whole(raw: object) -> int | None:
-    if isinstance(raw, str) and _WHOLE.fullmatch(raw.strip()) and len(raw) < _LONGEST_QUOTED:
-        return int(raw)
-    return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
-
-
-def _number(raw: object) -> float | None:
+def _number(kind: type[int | float], raw: object) -> float | None:
     try:
-        return float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else None
+        return kind(raw) if isinstance(raw, (int, kind, str)) and not isinstance(raw, bool) else None
     except (ValueError, OverflowError):
         return None
 
@@ -248,9 +237,8 @@ def _address(raw: object) -> Address | None:
 
 
 class _Type(NamedTuple):
-    name: str
-    """What the values are, for people."""
     wanted: str
+    """What the values are, for people."""
     metavar: str
     read: Callable[[object], Value]
     """Returns a value; None: the argument stands for none."""
@@ -259,13 +247,13 @@ class _Type(NamedTuple):
 
 
 _TYPES: dict[type, _Type] = {
-    int: _Type("whole number", "a whole number", "N", _whole),
-    float: _Type("number", "a number", "N", _number),
-    bool: _Type("true or false", "true or false", "", _switch),
-    str: _Type("text", "a text", "TEXT", _text, ""),
-    Path: _Type("path", "a path", "FILE", _path),
-    Address: _Type("address", "host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
-    tuple: _Type("list", "a list", "TEXT", _list, ()),
+    int: _Type("a whole number", "N", partial(_number, int)),
+    float: _Type("a number", "N", partial(_number, float)),
+    bool: _Type("true or false", "", _switch),
+    str: _Type("a text", "TEXT", _text, ""),
+    Path: _Type("a path", "FILE", _path),
+    Address: _Type("host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
+    tuple: _Type("a list", "TEXT", _list, ()),
 }
 """The types of options; one that is not here is an enum, which is read as a text."""
 
