@@ -31,7 +31,7 @@ class RestartedTask:
         pause_seconds: float = 1.0,
         failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
-        """Does nothing before ``start``. ``run`` is called anew, after a pause, until it returns; ``failed`` gets each failure."""
+        """Does nothing before ``start``. ``run`` is called again, after a pause, until it returns; each failure goes to ``failed``."""
         self.name = name
         self._run = run
         self._pause = pause_seconds
@@ -79,10 +79,7 @@ class RestartedTask:
     def _report(self, error: BaseException) -> None:
         trace = None if isinstance(error, PolicyError) else error
         _LOG.error("%s failed (%s); it continues in %g s", self.name, _in_words(error), self._pause, exc_info=trace)
-        try:
-            self._failed(error)
-        except Exception:  # noqa: BLE001 (the task goes on all the same)
-            _LOG.exception("%s: reporting its failure failed", self.name)
+        self._failed(error)
 
 
 class TaskSet:
