@@ -23,9 +23,8 @@ from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, segments_of, understood
 from ..logs.pulsar.facts import cluster_name
-from .brokers import cluster_facts
 from .cache import Cache
-from .levels import namespace_level
+from .levels import cluster_facts, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _LOG = logging.getLogger(__name__)

@@ -10,9 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-from topicpolicies.v1.policies_pb2 import TopicPolicies
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..config import PulsarLogConfig, ServerConfig
 from ..core.chains.request import Request
@@ -20,10 +18,11 @@ from ..core.changes import rules
 from ..core.changes.rule_table import full_name
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, parse_topic
-from ..core.policies.facts import BrokerFacts, Facts, Need
+from ..core.policies.facts import Facts, Need
 from ..core.reasons import Reason
 from ..files import Reloader
 from .cache import Cache
+from .levels import Levels
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
 
 if TYPE_CHECKING:
@@ -40,14 +39,6 @@ _EXISTENCE_SECONDS = 1.0
 comes next would get them. A topic that is changed more often waits for no answer: it is asked about while the last answer is in use."""
 _FILE_SECONDS = 1.0
 _Facts = TypeVar("_Facts")
-
-
-class Levels(NamedTuple):
-    """What applies to a topic besides its own policies."""
-
-    disabled: bool
-    namespace: TopicPolicies | None
-    broker: BrokerFacts | None
 
 
 class Disabled(frozenset[str]):
