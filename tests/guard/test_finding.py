@@ -22,16 +22,10 @@ PER_SECOND = 20.0
 class Finder:
     """A guard that is not started, and the changes of what it has found."""
 
-    def __init__(self, brokers: FakeBrokers, *patterns: str, per_second: float = PER_SECOND) -> None:
+    def __init__(self, brokers: FakeBrokers, *patterns: str) -> None:
         self.changes: list[frozenset[str]] = []
         self.failures: list[BaseException] = []
-        self.guard = Guard(
-            cast("Any", None),
-            brokers,  # type: ignore[arg-type]
-            patterns,
-            refresh_seconds=SOON,
-            per_second=per_second,
-        )
+        self.guard = Guard(cast("Any", None), cast("Any", brokers), patterns)
         self._changed = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._task, self._noting = loop.create_task(self._run()), loop.create_task(self._note())

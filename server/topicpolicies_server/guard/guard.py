@@ -37,13 +37,15 @@ _TRYING_SECONDS = 5.0
 """How long a question is repeated while brokers do not answer."""
 _ANSWER_SECONDS = 30.0
 """After this time a question counts as unanswered, even if part of the answer has come."""
-_TELL_SECONDS = 60.0
-"""How often to log that there are no answers, or no room."""
+_SOON_SECONDS = 1.0
+"""How often to ask what can't be learned in another way."""
 _RARELY_SECONDS = 60.0
-"""How often to ask what is also known in another way, or was refused."""
+"""How often to ask what is also known in another way, or was refused; and to log that there are no answers, or no room."""
 _AGAIN_SECONDS = 10.0
 """How often to ask which brokers there are, and whether a namespace that a pattern names still has its log; and when to try again what has
 failed: to load a namespace, to ask what brokers have loaded, or to find namespaces at all."""
+_LEAST_SECONDS = 1 / 20
+"""The least time between two questions, whatever they are about."""
 _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
 """After an answer the guard asks nothing for this many times as long as it took, and no longer than that."""
 _AT_ONCE = 10
@@ -53,14 +55,10 @@ _AT_ONCE = 10
 class Guard:
     """Finds the namespaces of a cluster that match and have a change log, and keeps them loaded. It belongs to one event loop."""
 
-    def __init__(
-        self, registry: Registry, admin: Admin, patterns: tuple[str, ...], *, refresh_seconds: float = 1.0, per_second: float = 20.0
-    ) -> None:
+    def __init__(self, registry: Registry, admin: Admin, patterns: tuple[str, ...]) -> None:
         """Asks nothing yet.
 
         ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
-        ``refresh_seconds``: how often to ask what can't be learned in another way. ``per_second``: the most questions in a second, whatever
-        they are about.
         """
         self.asked: Counter[str] = Counter()
         """How many questions were asked, by what they were about."""
@@ -71,8 +69,6 @@ class Guard:
         self._registry = registry
         self._held: dict[str, Namespace] = {}
         self._admin = admin
-        self._soon = refresh_seconds
-        self._least_seconds = 1.0 / per_second
         self._turn = asyncio.Lock()
         self._next = 0.0
         self._exact = frozenset(text for text in patterns if "*" not in text)
@@ -130,7 +126,7 @@ class Guard:
             self._held[name] = namespace
             _LOG.info("%s is guarded", name)
         now = asyncio.get_running_loop().time()
-        if refusals and now - self._refused_at >= _TELL_SECONDS:
+        if refusals and now - self._refused_at >= _RARELY_SECONDS:
             self._refused_at = now
             first, why = refusals[0]
             _LOG.warning("%s and %d others can't be guarded yet: %s", first, len(refusals) - 1, why.message)
@@ -159,7 +155,7 @@ class Guard:
                 if name not in self.found or now() >= at:
                     await self._check_log(name)
                     due[name] = now() + _AGAIN_SECONDS
-            await asyncio.sleep(self._soon)
+            await asyncio.sleep(_SOON_SECONDS)
 
     async def _follow_brokers(self) -> None:
         while True:
@@ -197,7 +193,7 @@ class Guard:
                 before, self._loaded = self._loaded or frozenset(), frozenset(loaded)
                 for name in sorted(before - loaded):  # another broker has it, or none, or it was deleted
                     await self._check_log(name)
-                await asyncio.sleep(self._soon)
+                await asyncio.sleep(_SOON_SECONDS)
 
     async def _search_tenants(self) -> None:
         now, list_at = asyncio.get_running_loop().time, 0.0
@@ -215,8 +211,8 @@ class Guard:
                         list_at = began + _RARELY_SECONDS
             for tenant in sorted(tenants):
                 await self._search(tenant)
-            while now() < began + (self._soon if self._loaded is None else _RARELY_SECONDS):  # noqa: ASYNC110 (it is time that passes)
-                await asyncio.sleep(self._soon)
+            while now() < began + (_SOON_SECONDS if self._loaded is None else _RARELY_SECONDS):  # noqa: ASYNC110 (it is time that passes)
+                await asyncio.sleep(_SOON_SECONDS)
 
     async def _search(self, tenant: str) -> None:
         try:
@@ -267,7 +263,7 @@ class Guard:
                 raise LogError(LogState.ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s.") from None
             finally:
                 took = now() - began
-                self._next = now() + max(self._least_seconds - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS))
+                self._next = now() + max(_LEAST_SECONDS - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS))
 
     def _lose(self, unlisted: Iterable[str]) -> None:
         """Notes that namespaces are gone, unless other questions are asked about them."""
@@ -280,7 +276,7 @@ class Guard:
 
     def _warn(self, error: LogError) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._warned_at >= _TELL_SECONDS:
+        if now - self._warned_at >= _RARELY_SECONDS:
             self._warned_at = now
             _LOG.warning("the namespaces to guard can't be listed, so the present %d stay: %s", len(self.found), error.message)
 
