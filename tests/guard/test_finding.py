@@ -359,19 +359,6 @@ def test_tenants_are_listed_while_one_of_two_brokers_does_not_answer() -> None:
     simulate(scenario)
 
 
-def test_a_request_that_is_never_answered_is_abandoned() -> None:
-    async def scenario() -> None:
-        brokers = FakeBrokers()
-        brokers.load("acme/orders")
-        brokers.answer_seconds = 1e9
-        finder = Finder(brokers, "acme/*")
-        await asyncio.sleep(1)
-        brokers.answer_seconds = 0.003
-        assert await finder.until(lambda found: "acme/orders" in found) <= 40.0
-
-    simulate(scenario)
-
-
 def test_a_refusal_is_logged_once_with_its_meaning(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         Finder(FakeBrokers("acme/one", superuser=False), "acme/*")

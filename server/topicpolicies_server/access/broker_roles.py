@@ -11,12 +11,14 @@ Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which fo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ..cluster.cache import Cache
 from ..core.errors import Kind, PolicyError
-from ..core.reasons import LogState, Reason
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, understood
+from ..logs.pulsar.facts import configuration
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 _BROKERS = ""
@@ -80,13 +82,8 @@ class BrokerRoles:
     @understood
     async def _ask_superusers(self) -> frozenset[str]:
         """Requests the brokers' superusers; none if they do not let this server see their configuration."""
-        try:
-            settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
-        except LogError as error:
-            if error.state is LogState.ADMIN_REFUSED:
-                return _NOBODY
-            raise
-        said = (settings or {}).get("superUserRoles") or ""
+        settings = await configuration(partial(self._admin.get, seconds=_SECONDS)) or {}
+        said = settings.get("superUserRoles") or ""
         return frozenset(filter(None, (role.strip() for role in said.strip().removeprefix("[").removesuffix("]").split(","))))
 
     @understood

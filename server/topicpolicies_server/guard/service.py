@@ -24,7 +24,7 @@ class GuardService:
     def __init__(self, config: GuardConfig) -> None:
         self.config = config
         self.reloader = Reloader()
-        """The files that are read anew while the guard runs."""
+        """Has no files: the log reads those for its connections anew by itself."""
         self.registry: Registry
         """The namespaces; set once the guard is started."""
         self._parts = contextlib.AsyncExitStack()
@@ -60,8 +60,6 @@ class GuardService:
             guard.start()
             for sentence in insecure(config):
                 _LOG.warning("insecure: %s", sentence)
-            parts.push_async_callback(self.reloader.close)
-            self.reloader.start()
             self.registry, self._parts = registry, parts.pop_all()
 
     async def stop(self) -> None:

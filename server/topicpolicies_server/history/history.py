@@ -161,8 +161,8 @@ class History:
             pass
         if not written:
             _log.warning("the history %s could not be written completely in %s s", self._path, CLOSE_SECONDS)
-        self._thread.shutdown(wait=False)
-        self._counting.shutdown(wait=False)
+        self._thread.shutdown()
+        self._counting.shutdown()
         self._lock.release()
 
     async def _run(self, work: Callable[[], _T]) -> _T:
