@@ -23,7 +23,6 @@ from .address import Address, ConfigError, is_url, parse_address
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_LONGEST_QUOTED = 60
 
 Value: TypeAlias = int | float | bool | str | Path | Address | enum.Enum | tuple[str, ...] | None
 
@@ -115,9 +114,7 @@ class Option:
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        given = repr(raw)
-        shown = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
-        return ConfigError((f"{self.name} must be {wanted}." if self.url else f"{self.name} must be {wanted}, not {shown}.",))
+        return ConfigError((f"{self.name} must be {wanted}." if self.url else f"{self.name} must be {wanted}, not {raw!r}.",))
 
 
 def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
@@ -213,9 +210,8 @@ def _switch(raw: object) -> bool | None:
 
 
 def _text(raw: object) -> str | None:
-    """Returns a text of Unicode in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
-    wrong = not isinstance(raw, str) or any("\ud800" <= character <= "\udfff" or character in "\0\r\n" for character in raw)
-    return None if wrong else str(raw)
+    """Returns a text in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
+    return raw if isinstance(raw, str) and raw.isprintable() else None
 
 
 def _path(raw: object) -> Path | None:

@@ -28,7 +28,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
@@ -117,17 +117,6 @@ class Page(NamedTuple):
     entries: list[Entry]
     more: bool
     gaps: list[Gap]
-
-
-class Around(NamedTuple):
-    """What decides which document a policy key had at a time."""
-
-    last: Entry | None
-    """The key's last entry at that time or before it."""
-    first: Entry | None
-    """Its first one after."""
-    gaps: list[Gap]
-    """The newest gaps between the two, and what was trimmed."""
 
 
 class UnknownLog(Exception):
@@ -234,10 +223,8 @@ class HistoryFile:
         self.connection = connection
 
     def close(self) -> None:
-        """Closes it; an error is only logged."""
-        with suppress(sqlite3.Error):  # the next opening moves what is left in the write-ahead log
-            flush_wal(self.connection, truncate=True)
-        sqlite_file.close(self.connection, FORM, self.path)
+        """Closes it, with what is in the write-ahead log."""
+        self.connection.close()
 
     def extents(self) -> dict[str, Extent]:
         """Returns how far the history of each namespace goes."""
@@ -398,12 +385,15 @@ class HistoryFile:
             size += entry.size
         return Page(entries, more, [gap for gap in self._gaps(query.namespace, query.start, query.end) if gap.until >= query.start])
 
-    def around(self, namespace: str, key: PolicyKey, at: int) -> Around:
-        """Returns what the history has around a time (ms)."""
+    def around(self, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
+        """Returns what decides which document a policy key had at a time (ms).
+
+        It is the last entry of the key up to that time, the first one after, and the newest gaps between them with what was trimmed.
+        """
         last = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at <= ? ORDER BY at DESC, id DESC", at)
         first = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at > ? ORDER BY at, id", at)
         start, end = at if last is None else last.at, LATEST if first is None else first.at
-        return Around(last, first, self._gaps(namespace, start, end))
+        return last, first, self._gaps(namespace, start, end)
 
     def entry_of_version(self, key: PolicyKey, version: Position) -> Entry | None:
         """Returns an entry at which a policy key had a version; None: there is none."""
