@@ -29,7 +29,7 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.config.callers import OidcConfig, TokenConfig
-from topicpolicies_server.config.server import AccessLogConfig, Recorded, TelemetryConfig
+from topicpolicies_server.config.server import AccessLogConfig, TelemetryConfig
 from topicpolicies_server.rpc.server import Server
 
 from .scraping import Shown
@@ -50,7 +50,7 @@ async def secured(path: Path, identity: Identity) -> AsyncIterator[Shown]:
         tls=TlsConfig(certificate_file=identity.certificate, key_file=identity.key),
         authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
         authorization=AuthorizationConfig(allow_authenticated=True),
-        access_log=AccessLogConfig(which=Recorded.ALL, path=path / "calls.log"),
+        access_log=AccessLogConfig(which="all", path=path / "calls.log"),
         telemetry=TelemetryConfig(endpoint=f"http://127.0.0.1:{free_port()}", trace_ratio=1.0),
         limits=LIMITS,
     )

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import MethodType, SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import grpc
 import pytest
@@ -31,8 +31,6 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import (
     AccessLogConfig,
     EmbeddedLogConfig,
-    LogFormat,
-    Recorded,
     ServerConfig,
     parse_address,
 )
@@ -50,7 +48,7 @@ ID = "3f2c1b9e8a444c559a301d0f6f5d6a01"
 class Recording:
     """A server that records its calls in a file."""
 
-    def __init__(self, path: Path, which: Recorded) -> None:
+    def __init__(self, path: Path, which: Literal["changes", "all", "off"]) -> None:
         self.path = path
         config = AccessLogConfig(which=which, path=path)
         log = EmbeddedLogConfig(path=None)
@@ -74,7 +72,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.fixture(params=[Recorded.CHANGES])
+@pytest.fixture(params=["changes"])
 async def recording(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Recording]:
     """Yields a running server with an access log."""
     made = Recording(tmp_path / "calls.log", request.param)
@@ -130,7 +128,7 @@ async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration
     assert fields(fourth, "outcome", "topic", "request_id") == ("INVALID_ARGUMENT", "no/such\ntopic\x85/here", None)
 
 
-@pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
+@pytest.mark.parametrize("recording", ["all"], indirect=True)
 async def test_reads_are_recorded_if_the_configuration_says_so(recording: Recording, client: AsyncStub) -> None:
     await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
     await client.ListPolicies(ListPoliciesRequest(namespace="public/default"))
@@ -253,4 +251,4 @@ async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
-        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), LogFormat.TEXT)
+        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), "text")

@@ -128,7 +128,7 @@ def run(config: ServerConfig | GuardConfig, chosen: Settings, declared: Sequence
 
 
 @contextmanager
-def starting(what: str, chosen: Settings, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
+def starting(what: str, chosen: Settings, *addresses: Address | None, form: LogFormat = "text") -> Iterator[Callable[[], None]]:
     """Ends the command with a message if ``what``, which is to listen at addresses, could not start. Yields a function to call once it has.
 
     ``form``: the format of log lines; unless it is TEXT, the message is a log line too, whatever the form of output.
@@ -151,7 +151,7 @@ def starting(what: str, chosen: Settings, *addresses: Address | None, form: LogF
         if isinstance(error, OSError) and error.filename:
             reason, why = "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
     sentence = f"{what} {'ended' if running.is_set() else 'could not start'}: {why}"
-    if form is LogFormat.TEXT:
+    if form == "text":
         report({"code": "UNKNOWN", "reason": reason, "message": sentence}, json=chosen.json)
     else:
         _LOG.critical("%s", sentence, extra={"fields": {"reason": reason}})

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from .address import Address, ConfigError, is_url, parse_address
 
@@ -24,7 +24,7 @@ PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
-Value: TypeAlias = int | float | bool | str | Path | Address | enum.Enum | tuple[str, ...] | None
+Value: TypeAlias = int | float | bool | str | Path | Address | tuple[str, ...] | None
 
 
 class ReadBy(enum.Flag):
@@ -100,9 +100,9 @@ class Option:
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
         """
-        value: Any = _TYPES.get(self.type, _TYPES[str]).read(raw)
+        value: Any = _TYPES[self.type].read(raw)
         if self.choices:
-            value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
+            value = next((each for each in self.choices if str(value).strip().lower() == each.lower()), None)
         if self.numeric and (value is None or not self.least <= value <= self.most):  # also refuses NaN
             raise self.refused(f"{_TYPES[self.type].wanted} from {self.least:,} to {self.most:,}", raw)
         if value is None:
@@ -167,11 +167,11 @@ def options_of(section: type) -> dict[str, Option]:
         if declared is None:
             continue
         kind = get_origin(types[each.name]) or types[each.name]
-        if kind is not tuple:
+        if kind is Literal:
+            kind, declared = str, {"choices": get_args(types[each.name]), **declared}
+        elif kind is not tuple:
             (kind,) = set(get_args(types[each.name]) or [kind]) - {NoneType}
-        if issubclass(kind, enum.Enum):
-            declared = {"choices": tuple(choice.value for choice in kind), **declared}
-        known = _TYPES.get(kind, _TYPES[str])
+        known = _TYPES[kind]
         required = each.default is dataclasses.MISSING
         default = known.unset if required else each.default
         metavar = "|".join(declared.get("choices", ())) or known.metavar
@@ -251,7 +251,7 @@ _TYPES: dict[type, _Type] = {
     Address: _Type("host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
     tuple: _Type("a list", "TEXT", _list, ()),
 }
-"""The types of options; one that is not here is an enum, which is read as a text."""
+"""The types of options."""
 
 
 def written(number: float) -> str:

@@ -22,7 +22,7 @@ import time
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any
 
-from ..config import LogFormat, LogLevel
+from ..config import LogFormat
 from ..escaping import printable
 
 _LOG = logging.getLogger(__name__)
@@ -32,16 +32,16 @@ _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 in_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
-def set_up_logging(level: LogLevel, form: LogFormat) -> None:
+def set_up_logging(level: str, form: LogFormat) -> None:
     """Sets up the log on standard error, for the whole process.
 
     In JSON, Python's warnings and exceptions that end threads or the process become lines of the log, too.
     """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every request to Pulsar's admin API
     handler = Queued(Writer(2))
-    handler.setFormatter(Plain() if form is LogFormat.TEXT else Json())
-    logging.basicConfig(level=level.name, handlers=[handler], force=True)
-    if form is not LogFormat.TEXT:
+    handler.setFormatter(Plain() if form == "text" else Json())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    if form != "text":
         logging.captureWarnings(True)
         sys.excepthook = lambda *error: _LOG.critical("the process ends: %s", error[0].__name__, exc_info=error)
         threading.excepthook = _uncaught_in_thread

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ..access import Caller
-from ..config import AccessLogConfig, LogFormat, Recorded
+from ..config import AccessLogConfig, LogFormat
 from ..core.chains.request import Outcome, Request
 from ..core.errors import PolicyError
 from ..ops.log import Json, Plain, Queued, Writer, in_json
@@ -35,10 +35,10 @@ class AccessLog:
         Raises:
             OSError: the file can't be opened.
         """
-        self._all = config.which is Recorded.ALL
+        self._all = config.which == "all"
         self._file = _File(config.path) if config.path is not None else None
         handler = self._file or Writer(2)
-        handler.setFormatter(_Text() if form is LogFormat.TEXT and self._file is None else Json())
+        handler.setFormatter(_Text() if form == "text" and self._file is None else Json())
         self._lines = Queued(handler, MOST)
 
     @property

@@ -24,7 +24,7 @@ from ..access import Caller
 from ..access.grants import Grants, open_roles
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
-from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
+from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, insecure
 from ..core.errors import stopping
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
@@ -222,7 +222,7 @@ class Server:
             if identification.issuers:
                 self._sources.issuers = partial(keys_known, identification.issuers.values())
             calls.identify = partial(_identify, identification)
-        if config.access_log.which is not Recorded.OFF:
+        if config.access_log.which != "off":
             access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
             parts.push_async_callback(asyncio.to_thread, access_log.close)
@@ -375,7 +375,7 @@ def info(config: ServerConfig, cluster: Cluster | None) -> service_pb2.ServerInf
         mode = service_pb2.WRITER_MODE_SOLE
     else:
         kind = service_pb2.LOG_KIND_PULSAR
-        mode = service_pb2.WRITER_MODE_EXCLUSIVE if log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED
+        mode = service_pb2.WRITER_MODE_EXCLUSIVE if log.writer == "exclusive" else service_pb2.WRITER_MODE_SHARED
     return service_pb2.ServerInfo(
         version=_VERSION,
         log=kind,

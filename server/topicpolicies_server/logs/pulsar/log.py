@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from urllib.parse import urlsplit
 
-from ...config import PulsarLogConfig, Writer
+from ...config import PulsarLogConfig
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
 from ...tasks import RestartedTask, TaskSet
@@ -237,7 +237,7 @@ def pulsar_log(config: PulsarLogConfig, advertised: Callable[[], str] | None = N
 
     ``advertised`` returns where clients reach this process; None: this process never writes, so it never is the one writer of a log.
     """
-    exclusive = config.writer is Writer.EXCLUSIVE
+    exclusive = config.writer == "exclusive"
     return PulsarLog(
         config.service_url,
         config.admin_url,
