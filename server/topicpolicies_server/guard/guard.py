@@ -17,7 +17,6 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -63,8 +62,6 @@ class Guard:
         ``refresh_seconds``: how often to ask what can't be learned in another way. ``per_second``: the most questions in a second, whatever
         they are about.
         """
-        self.asked: Counter[str] = Counter()
-        """How many questions were asked, by what they were about."""
         self.found: frozenset[str] = frozenset()
         """The namespaces that match and have a change log."""
         self.changed = asyncio.Event()
@@ -180,14 +177,14 @@ class Guard:
 
     async def _follow_loaded(self) -> None:
         now = asyncio.get_running_loop().time
-        cluster = _field("cluster", await self._ask("cluster", "brokers", "configuration", "runtime"), "clusterName", str)
+        cluster = _field("cluster", await self._ask("brokers", "configuration", "runtime"), "clusterName", str)
         while True:
-            brokers = _names("brokers", await self._ask("brokers", "brokers", cluster)) or _not_understood("brokers")
+            brokers = _names("brokers", await self._ask("brokers", cluster)) or _not_understood("brokers")
             until = now() + _AGAIN_SECONDS
             while now() < until:
                 loaded: set[str] = set()
                 for broker in sorted(brokers):
-                    answer = await self._ask("loaded", "brokers", cluster, broker, "ownedNamespaces")
+                    answer = await self._ask("brokers", cluster, broker, "ownedNamespaces")
                     names = {bundle.rpartition("/")[0] for bundle in (answer if isinstance(answer, Mapping) else _not_understood("loaded"))}
                     # A broker's own namespace is called like the broker.
                     loaded |= {name for name in names if self._matching.fullmatch(name) and name.partition("/")[2] not in brokers}
@@ -204,7 +201,7 @@ class Guard:
             began = now()
             if named != self._named and began >= list_at:
                 try:
-                    listed = _names("tenants", await self._ask("tenants", "tenants"))
+                    listed = _names("tenants", await self._ask("tenants"))
                     tenants = named | {name for name in listed if self._tenants_matching.fullmatch(name)}
                     self._lose(name for name in self.found if _tenant_of(name) not in tenants)
                 except LogError as error:
@@ -218,7 +215,7 @@ class Guard:
 
     async def _search(self, tenant: str) -> None:
         try:
-            answer = await self._ask("namespaces", "namespaces", tenant)
+            answer = await self._ask("namespaces", tenant)
             listed = frozenset() if answer is None else _names("namespaces", answer)
         except LogError as error:
             self._warn(error)
@@ -232,7 +229,7 @@ class Guard:
     async def _check_log(self, name: str) -> None:
         """Finds out whether a namespace has a change log. If there is no answer, nothing changes."""
         try:
-            answer = await self._ask("log", "persistent", *name.split("/"), CHANGE_EVENTS, "partitions")
+            answer = await self._ask("persistent", *name.split("/"), CHANGE_EVENTS, "partitions")
             if answer is not None:
                 _field("log", answer, "partitions", int)
         except LogError as error:
@@ -240,7 +237,7 @@ class Guard:
         else:
             self._note(self.found - {name} if answer is None else self.found | {name})
 
-    async def _ask(self, about: str, *path: str) -> Any:
+    async def _ask(self, *path: str) -> Any:
         """Asks brokers a question in its turn; returns the answer, as its JSON; None for "not found".
 
         Raises:
@@ -250,7 +247,6 @@ class Guard:
         async with self._turn:
             await asyncio.sleep(self._next - now())
             began = now()
-            self.asked[about] += 1
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     return await self._admin.get(*path, seconds=_TRYING_SECONDS)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from platform import python_version
 from time import perf_counter
@@ -35,7 +35,7 @@ from ..namespaces.registry import Registry
 from ..readiness import Readiness, State
 
 if TYPE_CHECKING:
-    from ..access.issuers import KeysKnown
+    from ..access.issuers import Issuer
     from ..files import Reloader
 
 MOST_NAMED = 20
@@ -148,13 +148,10 @@ class ServerSources:
 
     reloader: Reloader
     limits: Limits
-    issuers: Callable[[], KeysKnown] | None = None
+    issuers: Collection[Issuer] = ()
     unrecorded: Callable[[], int] | None = None
-    spans_lost: Callable[[], int] | None = None
     drift: Callable[[], Mapping[str, float]] | None = None
     """Returns how many documents are not as declared, by namespace."""
-    put_back: Mapping[str, float] = field(default_factory=dict)
-    """How many of them were put back, by outcome."""
     certificate_ends: Callable[[], float | None] = lambda: None
     """Returns when the server's certificate expires, in seconds since 1970."""
 
@@ -162,34 +159,17 @@ class ServerSources:
         """Yields the metrics."""
         limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
         yield _gauges("limit", "Limits of the server, by the option.", "option", limits)
-        if self.issuers is not None:
-            keys = self.issuers()
-            yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
-            yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
+        if self.issuers:
+            unanswered = sum(bool(each.problem) for each in self.issuers)
+            yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", unanswered)
         unusable = "Files of the configuration that can't be used now; their former content is in force."
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
-        yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
             yield _counter("access_log_lost", "Calls and changes that are missing in the access log.", self.unrecorded())
-        if self.spans_lost is not None:
-            yield _counter("spans_lost", "Spans of calls that could not be sent to the collector.", self.spans_lost())
         if self.drift is not None:
             yield _gauges("drifted_documents", "Documents that are not as declared, by namespace.", "namespace", self.drift())
-            yield _counters("put_back", "Documents that were to be made as declared, by outcome.", "outcome", self.put_back)
         if (ends := self.certificate_ends()) is not None:
             yield _gauge("certificate_end_seconds", "When the server's TLS certificate in force ends, in seconds since 1970.", ends)
-
-
-class Guarding(Protocol):
-    """What is shown of a guard."""
-
-    @property
-    def guarded(self) -> int:
-        """How many namespaces the guard keeps loaded."""
-
-    @property
-    def asked(self) -> Mapping[str, int]:
-        """How many requests the guard sent to brokers, by what they are about."""
 
 
 class ServerCollector(Collector):
@@ -199,11 +179,18 @@ class ServerCollector(Collector):
     """
 
     def __init__(
-        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
+        self,
+        registry: Registry,
+        calls: CallCounts | None = None,
+        sources: ServerSources | None = None,
+        guarded: Callable[[], int] | None = None,
     ) -> None:
-        """Collects nothing yet. Of a process with only a guard there are no ``calls`` and no ``sources``."""
+        """Collects nothing yet. Of a process with only a guard there are no ``calls`` and no ``sources``.
+
+        ``guarded`` returns how many namespaces a guard keeps loaded; None: there is no guard.
+        """
         self._registry = registry
-        self._guard = guard
+        self._guarded = guarded
         self._calls = calls
         self._sources = sources
 
@@ -225,10 +212,8 @@ class ServerCollector(Collector):
         yield from _lag(named, common.now())
         yield from self._activity()
         yield from self._namespaces()
-        if self._guard is not None:
-            yield _gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
-            asked = self._guard.asked
-            yield _counters("guard_questions", "Requests of the guard to brokers for the list of namespaces.", "about", asked)
+        if self._guarded is not None:
+            yield _gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guarded())
         if common.history is not None:
             yield from of_history(common.history)
         if common.checkpoints is not None:
@@ -275,13 +260,8 @@ class ServerCollector(Collector):
 
 
 def _of_readiness(readiness: Readiness) -> Iterator[Metric]:
-    state = readiness.state
     yield _gauge("ready", "Whether the change log can be reached and the server takes calls.", int(readiness.ready))
-    states = {each.value: float(each is state) for each in State}
-    yield _gauges("readiness", "The state of the change log: 1 for the present one.", "state", states)
-    transitions = {each.value: float(readiness.transitions[each]) for each in State}
-    yield _counters("readiness_transitions", "Transitions of that state, by the state after them.", "state", transitions)
-    out = time.monotonic() - readiness.since if state in (State.DOUBTED, State.CUT_OFF) else 0.0
+    out = time.monotonic() - readiness.since if readiness.state in (State.DOUBTED, State.CUT_OFF) else 0.0
     yield _gauge("log_unreachable_seconds", "For how long the change log has not answered; 0: it answers.", max(0.0, out))
 
 

@@ -211,12 +211,10 @@ class Server:
         calls = Calls(config.limits)
         if config.authentication.enabled:
             from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
-            from ..access.issuers import keys_known  # noqa: PLC0415
 
             identification = open_identification(config.authentication, self.reloader)
             parts.push_async_callback(identification.close)
-            if identification.issuers:
-                self._sources.issuers = partial(keys_known, identification.issuers.values())
+            self._sources.issuers = identification.issuers.values()
             calls.identify = partial(_identify, identification)
         if config.access_log.which is not Recorded.OFF:
             access_log = AccessLog(config.access_log, config.log_format)
@@ -258,7 +256,7 @@ class Server:
 
         drift = Drift(self.registry, cluster, self.config.declared, self._declared, enforce=self.config.enforce)
         servicer.constraints_of = drift.constraints_of
-        self._sources.drift, self._sources.put_back = drift.by_namespace, drift.outcomes
+        self._sources.drift = drift.by_namespace
         drift.start(self.reloader)
         parts.push_async_callback(drift.stop)
 
@@ -268,15 +266,13 @@ class Server:
             return
         counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, servicer.watches.records)
         calls.observers = (*calls.observers, counts.ended)
-        collector = ServerCollector(self.registry, guard, counts, self._sources)
+        collector = ServerCollector(self.registry, counts, self._sources, guarded=(lambda: guard.guarded) if guard is not None else None)
         if self.config.telemetry is not None:
-            from .tracing import Exporter, Tracing  # noqa: PLC0415 - OpenTelemetry is an extra
+            from .tracing import open_tracing  # noqa: PLC0415 - OpenTelemetry is an extra
 
-            exporter = Exporter(self.config.telemetry)
-            tracing = Tracing(exporter, self.config.telemetry.trace_ratio)
+            tracing = open_tracing(self.config.telemetry)
             calls.began = tracing.began
             calls.observers = (*calls.observers, tracing.ended)
-            self._sources.spans_lost = lambda: exporter.lost
             parts.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
             return
