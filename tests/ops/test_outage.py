@@ -20,7 +20,7 @@ from tests.rpc.conftest import refused
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
-from topicpolicies_server.rpc.servicer import UNCONFIRMED_KEY
+from topicpolicies_server.rpc.reads import UNCONFIRMED_KEY
 
 TOPIC = "persistent://public/default/orders"
 OPEN, CONNECTED = "topicpolicies_logs_open", "topicpolicies_logs_connected"

@@ -23,9 +23,9 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.rpc import errors, forwarding
-from topicpolicies_server.rpc.answers import BatchedChange
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.forwarding import FORWARDED_KEY, Forwarding
+from topicpolicies_server.rpc.requests import BatchedChange
 
 REQUEST = messages.UpdatePolicyRequest(topic="persistent://acme/shop/orders", request_id="a" * 32)
 ANSWER = messages.ChangeResult(version="7", outcome=messages.CHANGE_OUTCOME_APPLIED)

@@ -37,7 +37,7 @@ class BrokerRoles:
         superusers: frozenset[str] = _NOBODY,
         fresh_seconds: float = 30.0,
     ) -> None:
-        """Sends no request yet. Closes ``admin`` with itself.
+        """Sends no request yet.
 
         ``superusers``: roles that may do everything, whatever brokers say; ``fresh_seconds``: how long answers are fresh (``Cache``).
         """
@@ -71,9 +71,8 @@ class BrokerRoles:
         return NOTHING
 
     async def close(self) -> None:
-        """Ends the requests under way, and closes the connections."""
+        """Ends the requests under way."""
         await self._roles.close()
-        await self._admin.close()
 
     async def _ask(self, key: str) -> frozenset[str]:
         return await (self._ask_superusers() if key == _BROKERS else self._ask_tenant(key))

@@ -60,7 +60,7 @@ class AdminSource:
         refuses: Callable[[], PolicyError | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Sends no request yet. Closes ``admin`` with itself.
+        """Sends no request yet.
 
         ``service_url``: where brokers are reached; if there are several clusters, it may tell which one this is. ``missing_topics``:
         whether topics that do not exist (yet) are accepted. ``refuses`` returns the error with which requests are refused now.
@@ -131,9 +131,8 @@ class AdminSource:
         return lists.topics | lists.partitioned
 
     async def close(self) -> None:
-        """Ends the requests under way and closes the connections."""
+        """Ends the requests under way."""
         await self._cached_lists.close()
-        await self._admin.close()
 
     @understood
     async def _one(self, topic: str) -> TopicFacts:

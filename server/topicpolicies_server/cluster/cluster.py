@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -25,6 +25,9 @@ from ..core.reasons import Reason
 from ..files import Reloader
 from .cache import Cache
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
+
+if TYPE_CHECKING:
+    from ..logs.pulsar.admin import Admin
 
 _HERE = ""
 _MOST_TENANTS = 1_000
@@ -252,22 +255,26 @@ def _no_topic(topic: str) -> PolicyError:
 
 
 def open_cluster(
-    config: LogConfig, reloader: Reloader, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+    config: LogConfig,
+    admin: Admin | None,
+    reloader: Reloader,
+    *,
+    missing_topics: bool = False,
+    refuses: Callable[[], PolicyError | None] = lambda: None,
 ) -> Cluster | None:
     """Returns what is known of the cluster: with Pulsar's log from the brokers, with the embedded log from a file, if one is configured.
 
-    ``missing_topics``: as in ``Cluster``; ``refuses``: as in ``AdminSource``.
+    ``admin``: the brokers' admin API, with Pulsar's log; ``missing_topics``: as in ``Cluster``; ``refuses``: as in ``AdminSource``.
 
     Raises:
         RuntimeError: the file can't be used.
-        LogError: one that the connection needs can't be used.
     """
     now = asyncio.get_running_loop().time
     if isinstance(config, PulsarLogConfig):
-        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
-        from .admin import AdminSource  # noqa: PLC0415
+        from .admin import AdminSource  # noqa: PLC0415 - what a server does not use is not imported
 
-        brokers = AdminSource(admin_api(config), config.service_url, missing_topics=missing_topics, refuses=refuses)
+        assert admin is not None, "it is opened with Pulsar's log"
+        brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics, refuses=refuses)
         return Cluster(brokers, now, missing_topics=missing_topics)
     if config.cluster_file is None:
         return None

@@ -34,6 +34,7 @@ from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
 from ..access.grants import Grants
 from ..config import Limits
+from ..core.chains.answers import unknown_outcome
 from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
 from ..core.reasons import Reason, ViolationReason
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from ..namespaces.namespace import Namespace
-    from .answers import BatchedChange
+    from .requests import BatchedChange
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
 PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
@@ -71,6 +72,9 @@ Parse: TypeAlias = Callable[[bytes], _T]
 Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+Refusal: TypeAlias = Callable[[Request | None, str, bool, str], PolicyError]
+"""Returns the error of a call, or of a change of a batch, that certainly was not made. Takes the change (None: it was not read), its
+namespace, whether it is known that the caller may act there, and the version that the answer must have reached ("": any)."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
@@ -95,7 +99,7 @@ class Call:
     """The namespace that ``request`` was handed to; None: none, or another sidecar leads it."""
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
-    end_batch: Callable[[Callable[..., PolicyError]], None] | None = None
+    end_batch: Callable[[Refusal], None] | None = None
     """Ends the batch that is being made (``ChangeBatch.end``)."""
     results: Sequence[BatchedChange] = ()
     """The changes of a batch that were read or refused, once it has ended."""
@@ -225,7 +229,7 @@ class Call:
         if error.kind not in _OF_ATTEMPTS or error.reason == Reason.OUTCOME_UNKNOWN:
             return error
         repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
-        return errors.outcome_unknown(request_id, error) if self.unsure or repeated else error
+        return unknown_outcome(request_id, error) if self.unsure or repeated else error
 
     async def fail(self, error: BaseException) -> None:
         """Ends the call with the status of what its method, or a check before it, has raised. The call's handler must return then.

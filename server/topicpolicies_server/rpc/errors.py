@@ -49,18 +49,6 @@ def status(error: PolicyError) -> Status:
     return Status(code=number, message=message, details=_details(error))
 
 
-def outcome_unknown(request_id: str, last: PolicyError | None = None) -> PolicyError:
-    """Returns the DEADLINE_EXCEEDED of a change that may have been made. ``request_id`` "": it is not known.
-
-    ``last``: the error of the last attempt at it, if an earlier one may have made it.
-    """
-    message = "The change may have been made: repeat the request with the same id to learn what happened."
-    if last is not None:
-        message += f" The last attempt was refused: {last.message}"
-    metadata = {"request_id": request_id} if request_id else {}
-    return PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, message, metadata=metadata)
-
-
 def received(failure: grpc.aio.AioRpcError) -> PolicyError | None:
     """Returns the error with which another server answered a call; None: gRPC itself ended the call."""
     for key, value in failure.trailing_metadata() or ():

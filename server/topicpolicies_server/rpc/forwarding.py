@@ -21,6 +21,7 @@ was no answer in time                                                           
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,16 +34,16 @@ from topicpolicies.v1 import service_pb2
 
 from ..access.caller import ORIGINAL_KEY
 from ..config import TlsConfig
+from ..core.chains.answers import unknown_outcome
 from ..core.chains.request import Outcome
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY
 from ..logs.change_log import NotLeader
 from . import errors
-from .answers import BatchedChange
 from .calls import Call
 from .listening import read_pem
-from .requests import ChangeMessage
+from .requests import BatchedChange, ChangeMessage
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"
@@ -130,32 +131,27 @@ class Forwarding:
             assert isinstance(change.answer, NotLeader), "another sidecar leads"
             by_leader[forwarded_to(change.answer, call)].append(change)
         unsure, call.unsure = call.unsure, True
-        results = await asyncio.gather(*(self._batch(leader, call, part) for leader, part in by_leader.items()))
+        found = await asyncio.gather(*(self._batch(leader, call, some) for leader, some in by_leader.items()))
         call.unsure = unsure
-        return {change: result for part in results for change, result in part.items()}
+        results = zip(itertools.chain(*by_leader.values()), itertools.chain(*found), strict=True)
+        return {change: result for change, result in results if result is not None}
 
     async def _batch(
         self, leader: str, call: Call, changes: Sequence[BatchedChange]
-    ) -> dict[BatchedChange, service_pb2.ChangeResult | PolicyError]:
-        ids: dict[BatchedChange, str] = {}
+    ) -> list[service_pb2.ChangeResult | PolicyError | None]:
+        """Returns what one leader made of changes; None: they certainly were not made."""
         for change in changes:
             assert change.request is not None, "it was read"
             message = change.message.update if change.message.HasField("update") else change.message.delete
-            message.request_id = ids[change] = change.request.request_id
+            message.request_id = change.request.request_id
         request = service_pb2.BatchUpdatePoliciesRequest(changes=[change.message for change in changes])
         try:
             answer = service_pb2.BatchUpdatePoliciesResponse.FromString(await self._send(leader, call, request.SerializeToString()))
         except _NotAnswered as error:
-            return {change: errors.outcome_unknown(request_id) for change, request_id in ids.items()} if error.sent else {}
+            return [unknown_outcome(change.request.request_id) if error.sent and change.request else None for change in changes]
         except PolicyError as error:
-            return dict.fromkeys(changes, error)
-        found: dict[BatchedChange, service_pb2.ChangeResult | PolicyError] = {}
-        for change, result in zip(changes, answer.results, strict=True):
-            if not result.HasField("error"):
-                found[change] = result.success
-            elif (failed := errors.error_of(result.error) or errors.internal()).reason not in _NOT_MADE:
-                found[change] = failed
-        return found
+            return [error] * len(changes)
+        return [_result(each) for each in answer.results]
 
     async def _send(self, leader: str, call: Call, request: bytes) -> bytes:
         """Makes a call of the leader.
@@ -232,6 +228,13 @@ class Forwarding:
         if leader not in self._warned:
             self._warned.add(leader)
             _LOG.warning("the sidecar at %s %s", leader, problem)
+
+
+def _result(answer: service_pb2.PolicyChangeResult) -> service_pb2.ChangeResult | PolicyError | None:
+    if not answer.HasField("error"):
+        return answer.success
+    error = errors.error_of(answer.error) or errors.internal()
+    return None if error.reason in _NOT_MADE else error
 
 
 def forwarded_to(refused: NotLeader, call: Call) -> str:
