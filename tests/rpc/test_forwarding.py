@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from tests.client.certificates import Authority
 from tests.ports import free_port
+from topicpolicies import Tls
 from topicpolicies.v1 import service_pb2 as messages
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import TlsConfig
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.errors import Kind, PolicyError, stopping
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -120,7 +120,7 @@ async def leader() -> AsyncIterator[Leader]:
 async def peers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forwarding]:
     """Connections without TLS, with a token."""
     monkeypatch.setattr(forwarding, "PAUSE_SECONDS", 0.01)
-    made = Forwarding(0.5, tls=None, trusted=None, token=lambda: "secret")
+    made = Forwarding(0.5, tls=None, token=lambda: "secret")
     yield made
     await made.close()
 
@@ -262,20 +262,20 @@ async def test_a_principal_that_metadata_can_not_name_is_not_forwarded(leader: L
 
 
 @pytest.fixture
-def tls(tmp_path: Path) -> tuple[TlsConfig, grpc.ServerCredentials]:
+def tls(tmp_path: Path) -> tuple[Tls, grpc.ServerCredentials]:
     """The TLS of this sidecar, and that of a leader which demands certificates of the same authority."""
     authority = Authority(tmp_path, "authority")
     one, two = authority.identity("one", "127.0.0.1"), authority.identity("two", "127.0.0.1")
     pair, trusted = (one.key.read_bytes(), one.certificate.read_bytes()), authority.certificate
-    own = TlsConfig(certificate_file=two.certificate, key_file=two.key, client_ca_file=trusted)
+    own = Tls(certificate_file=two.certificate, key_file=two.key, ca_file=trusted)
     return own, grpc.ssl_server_credentials([pair], trusted.read_bytes(), require_client_auth=True)
 
 
-async def test_a_leader_with_tls_knows_this_sidecar_by_its_certificate(tls: tuple[TlsConfig, grpc.ServerCredentials]) -> None:
+async def test_a_leader_with_tls_knows_this_sidecar_by_its_certificate(tls: tuple[Tls, grpc.ServerCredentials]) -> None:
     own, of_leader = tls
     leader = Leader(of_leader)
     await leader.server.start()
-    peers = Forwarding(5.0, tls=own, trusted=None, token=str)
+    peers = Forwarding(5.0, tls=own, token=str)
     assert await peers.change(call_of(), REQUEST, led_by(leader.address)) == ANSWER.SerializeToString()
     assert "authorization" not in leader.calls[0][2]
     await peers.close()

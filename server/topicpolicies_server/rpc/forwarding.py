@@ -25,15 +25,15 @@ import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
 from time import perf_counter
 
 import grpc
 
+from topicpolicies import Tls
+from topicpolicies.errors import from_rpc_error, from_status
 from topicpolicies.v1 import service_pb2
 
 from ..access.caller import ORIGINAL_KEY
-from ..config import TlsConfig
 from ..core.chains.answers import unknown_outcome
 from ..core.chains.request import Outcome
 from ..core.errors import Kind, PolicyError
@@ -42,7 +42,6 @@ from ..core.traces import PARENT_KEY, STATE_KEY
 from ..logs.change_log import NotLeader
 from . import errors
 from .calls import Call
-from .listening import read_pem
 from .requests import BatchedChange, ChangeMessage
 
 _LOG = logging.getLogger(__name__)
@@ -75,16 +74,14 @@ class _NotAnswered(Exception):
 class Forwarding:
     """The connections to other sidecars. It belongs to one event loop."""
 
-    def __init__(self, seconds: float, *, tls: TlsConfig | None, trusted: Path | None, token: Callable[[], str]) -> None:
+    def __init__(self, seconds: float, *, tls: Tls | None, token: Callable[[], str]) -> None:
         """Connects to nobody yet. A change may take ``seconds``.
 
-        ``tls``: this server's own TLS, which others are assumed to have too; its certificate is this sidecar's at them. ``trusted``: the
-        file of the authorities of other sidecars' certificates; None: those of ``tls``, else the system's. ``token`` returns the token that
-        this sidecar has at others, "" for none; it may raise ``OSError``.
+        ``tls``: with what other sidecars are reached; None: without TLS. ``token`` returns the token that this sidecar has at others, ""
+        for none; it may raise ``OSError``.
         """
         self.seconds = seconds
         self._tls = tls
-        self._trusted = trusted or (tls.client_ca_file if tls is not None else None)
         self._token = token
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._warned: set[str] = set()
@@ -171,7 +168,7 @@ class Forwarding:
         try:
             answer = await method(request, timeout=timeout, metadata=metadata)
         except grpc.aio.AioRpcError as failure:
-            error = errors.received(failure)
+            error = errors.received(from_rpc_error(failure))
             if error is None:
                 raise _NotAnswered(sent=True) from None
             if error.kind is Kind.UNAUTHENTICATED or error.reason is Reason.PROXY_REFUSED:
@@ -211,9 +208,7 @@ class Forwarding:
         target = leader if leader.startswith("unix:") else f"dns:///{leader}"
         if self._tls is None:
             return grpc.aio.insecure_channel(target, options=_OPTIONS)
-        own = read_pem(self._tls)
-        trusted = self._trusted.read_bytes() if self._trusted is not None else None
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(trusted, own.key, own.certificate), options=_OPTIONS)
+        return grpc.aio.secure_channel(target, self._tls.credentials(), options=_OPTIONS)
 
     def _metadata(self, call: Call) -> list[tuple[str, str]]:
         token, role = self._token(), call.caller.role
@@ -233,7 +228,7 @@ class Forwarding:
 def _result(answer: service_pb2.PolicyChangeResult) -> service_pb2.ChangeResult | PolicyError | None:
     if not answer.HasField("error"):
         return answer.success
-    error = errors.error_of(answer.error) or errors.internal()
+    error = errors.received(from_status(answer.error.code, answer.error.message, answer.error.details)) or errors.internal()
     return None if error.reason in _NOT_MADE else error
 
 

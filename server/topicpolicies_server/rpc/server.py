@@ -18,6 +18,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from topicpolicies import Tls
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Caller
@@ -242,7 +243,11 @@ class Server:
         from ..logs.pulsar.credentials import token_from_file  # noqa: PLC0415 - as in open_log
 
         token = token_from_file(config.peer_token_file) if config.peer_token_file is not None else str
-        forwarding = Forwarding(config.limits.update_timeout_seconds, tls=config.tls, trusted=config.peer_trust_certs_file, token=token)
+        tls = None
+        if (own := config.tls) is not None:  # which other sidecars are assumed to have too
+            trusted = config.peer_trust_certs_file or own.client_ca_file
+            tls = Tls(ca_file=trusted, certificate_file=own.certificate_file, key_file=own.key_file)
+        forwarding = Forwarding(config.limits.update_timeout_seconds, tls=tls, token=token)
         opened.push_async_callback(forwarding.close)
         return forwarding
 
