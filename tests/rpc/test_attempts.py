@@ -36,7 +36,7 @@ class Refusing(grpc.GenericRpcHandler):
 
         async def handle(_: bytes, context: Any) -> bytes:
             self.attempts.append(time.monotonic())
-            await Call(method.rpartition("/")[2], context).refuse(self.error)
+            await Call(method.rpartition("/")[2], context).fail(self.error)
             return b""
 
         return grpc.unary_unary_rpc_method_handler(handle)

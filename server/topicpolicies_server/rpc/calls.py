@@ -132,7 +132,9 @@ class Call:
         self.method = method
         self.started = perf_counter()
         """When the call arrived, by ``time.perf_counter``."""
-        self._task = asyncio.current_task()
+        task = asyncio.current_task()
+        assert task is not None, "gRPC calls handlers in tasks"
+        self._task = task
 
     async def write(self, answer: Any) -> None:
         """Writes one answer of a stream; returns when there is room for the next one.
@@ -153,12 +155,17 @@ class Call:
         More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
         """
         if self.trace is None:
-            self.trace = NO_TRACE
-            if PARENT_KEY in dict(self.metadata):
-                parents, states = ([str(value) for key, value in self.metadata if key == name] for name in (PARENT_KEY, STATE_KEY))
-                if len(parents) == 1:
-                    self.trace = trace_context(parents[0], ",".join(states))
+            parents = [value for key, value in self.metadata if key == PARENT_KEY]
+            states = [str(value) for key, value in self.metadata if key == STATE_KEY]
+            self.trace = trace_context(str(parents[0]), ",".join(states)) if len(parents) == 1 else NO_TRACE
         return self.trace
+
+    @property
+    def status(self) -> tuple[str, str]:
+        """The gRPC status with which the call ended, by its name (CANCELLED: the caller went away), and the reason of our error, or ""."""
+        if self.error is not None:
+            return self.error.kind.value, self.error.reason
+        return self.code or ("CANCELLED" if self.given_up else "OK"), ""
 
     async def permit(self, grants: Grants, namespace: str, *needed: Permission) -> Granted:
         """Returns the permissions of the caller in a namespace; raises as ``Grants.of`` if it lacks one that is needed."""
@@ -184,14 +191,9 @@ class Call:
         """
         self._ending = error
         if self.unread_since is None:
-            self.cancel()
-        else:
-            asyncio.get_running_loop().call_later(LAST_SECONDS, self.cancel)
-
-    def cancel(self) -> None:
-        """Cancels the call's task."""
-        if self._task is not None:
             self._task.cancel()
+        else:
+            asyncio.get_running_loop().call_later(LAST_SECONDS, self._task.cancel)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends the call with a gRPC status. For a ``PolicyError``, raise it.
@@ -205,19 +207,6 @@ class Call:
             return await self.context.abort(code, details, trailing_metadata)
         except grpc.aio.InternalError:
             raise self._gone() from None
-
-    async def refuse(self, error: PolicyError) -> None:
-        """Ends the call with the status of an error. The call's handler must return then.
-
-        Raises:
-            asyncio.CancelledError: the peer has gone.
-        """
-        error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
-        self.error = _without_frames(error)
-        try:
-            await self.abort(*errors.trailer(error))
-        except grpc.aio.AbortError as sent:
-            _without_frames(sent)
 
     def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
         """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not.
@@ -239,20 +228,24 @@ class Call:
         """
         if isinstance(error, asyncio.CancelledError):
             error = self._why_cancelled()
+        elif isinstance(error, Exception) and not isinstance(error, (PolicyError, grpc.aio.AbortError, grpc.aio.InternalError)):
+            errors.log_failure(self.method, error)
+            error = errors.internal()
         if isinstance(error, PolicyError):
-            await self.refuse(error)
+            error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
+            self.error = _without_frames(error)
+            try:
+                await self.abort(*errors.trailer(error))
+            except grpc.aio.AbortError as sent:
+                _without_frames(sent)
         elif isinstance(error, grpc.aio.AbortError):
             _without_frames(error)
         elif isinstance(error, grpc.aio.InternalError):  # a write failed
             raise self._gone() from None
-        elif isinstance(error, Exception):
-            errors.log_failure(self.method, error)
-            await self.refuse(errors.internal())
         else:
             raise error
 
     def _why_cancelled(self) -> PolicyError:
-        assert self._task is not None, "a call has a task"
         if not self.given_up and not self.code:
             if not self._task.cancelling():
                 return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import grpc
@@ -278,7 +279,7 @@ class Server:
             return
         calls = self.calls
         counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, self.parts.watches.records)
-        calls.observers = (*calls.observers, counts.ended)
+        calls.observers = (*calls.observers, lambda call: counts.ended(call.method, *call.status, perf_counter() - call.started))
         collector = ServerCollector(self.registry, counts, self._sources, guarded=(lambda: guard.guarded) if guard is not None else None)
         if self.config.telemetry is not None:
             from .tracing import open_tracing  # noqa: PLC0415 - OpenTelemetry is an extra

@@ -71,8 +71,7 @@ class Tracing:
         span = call.span
         if span is None:
             return
-        error, request = call.error, call.request
-        code = error.kind.value if error is not None else call.code or ("CANCELLED" if call.given_up else "OK")
+        request, (code, reason) = call.request, call.status
         span.set_attributes(
             {
                 "rpc.system": "grpc",
@@ -87,9 +86,9 @@ class Tracing:
             span.set_attribute("topicpolicies.request_id", request.request_id)
         if call.outcome is not None:
             span.set_attribute("topicpolicies.outcome", call.outcome.name)
-        if error is not None:
-            span.set_attribute("topicpolicies.reason", error.reason)
-            span.set_status(Status(StatusCode.ERROR, str(error.reason)))
+        if reason:
+            span.set_attribute("topicpolicies.reason", reason)
+            span.set_status(Status(StatusCode.ERROR, reason))
         span.end()
 
     def close(self) -> None:
