@@ -208,17 +208,18 @@ class Call:
         except grpc.aio.InternalError:
             raise self._gone() from None
 
-    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
+    def of_all_attempts(self, error: PolicyError, request_id: str, *, unsure: bool = False) -> PolicyError:
         """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not.
 
         Args:
             error: the error of this attempt.
             request_id: the change's; "": it is not known.
+            unsure: whether a leader may have made it.
         """
         if error.kind not in _OF_ATTEMPTS or error.reason == Reason.OUTCOME_UNKNOWN:
             return error
         repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
-        return unknown_outcome(request_id, error) if self.unsure or repeated else error
+        return unknown_outcome(request_id, error) if unsure or repeated else error
 
     async def fail(self, error: BaseException) -> None:
         """Ends the call with the status of what its method, or a check before it, has raised. The call's handler must return then.
@@ -232,7 +233,7 @@ class Call:
             errors.log_failure(self.method, error)
             error = errors.internal()
         if isinstance(error, PolicyError):
-            error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
+            error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "", unsure=self.unsure)
             self.error = _without_frames(error)
             try:
                 await self.abort(*errors.trailer(error))

@@ -29,7 +29,7 @@ from ..namespaces.updates import Updates
 from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import CHANGES, Call, Calls, Refusal
-from .forwarding import PAUSE_SECONDS, Forwarding, forwarded_to
+from .forwarding import PAUSE_SECONDS, forwarded_to
 from .parts import Parts
 from .requests import Answer, BatchedChange, ChangeMessage
 
@@ -98,8 +98,6 @@ class ChangeBatch:
         self._loop = asyncio.get_running_loop()
         self._began = self._turn_began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
-        self._left = len(changes)
-        self._complete = asyncio.Event()
         self._making: asyncio.Task[None] | None = None
 
     async def run(self) -> bytes:
@@ -139,7 +137,7 @@ class ChangeBatch:
                 self._conclude(change, error)
 
     async def _make_all(self, seconds: float) -> None:
-        """Makes the changes after some seconds. Those that others lead are forwarded when all others have their results."""
+        """Makes the changes after some seconds, all namespaces at once."""
         usage, count = self._call.usage, len(self._changes)
         if seconds and usage is not None:
             try:
@@ -147,19 +145,12 @@ class ChangeBatch:
             except asyncio.CancelledError:
                 usage.changes(-count, None)  # none is made
                 raise
-        await self._make(self._changes)
-        if self._parts.forwarding is not None:
-            await self._forward(self._parts.forwarding)
-
-    async def _make(self, changes: Iterable[BatchedChange]) -> None:
-        """Reads changes and submits them, all namespaces at once; returns when each has its answer."""
         by_namespace = defaultdict[str, list[BatchedChange]](list)
-        for change in changes:
+        for change in self._changes:
             if self._read(change):
                 by_namespace[change.namespace].append(change)
             await self._turn()
-        await asyncio.gather(*(self._submit(name, together) for name, together in by_namespace.items()))
-        await self._complete.wait()
+        await asyncio.gather(*(self._make(name, together) for name, together in by_namespace.items()))
 
     async def _turn(self) -> None:
         if self._loop.time() > self._turn_began + TURN_SECONDS:
@@ -172,37 +163,44 @@ class ChangeBatch:
             if which is None:
                 raise invalid(Violation(f"{place}.change", ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
             message = getattr(change.message, which)
-            change.namespace, request = requests.read_change(message, self._call.caller, self._call.trace_context(), f"{place}.{which}.")
+            trace = self._call.trace_context()
+            change.namespace, request = requests.read_change(message, self._call.caller, trace, f"{place}.{which}.")
         except PolicyError as error:
-            self._answer(change, error)
+            self._conclude(change, error)
             return False
         except Exception as error:  # noqa: BLE001 (told)
             errors.log_failure("A change of a batch", error)
-            self._answer(change, errors.internal())
+            self._conclude(change, errors.internal())
             return False
         request.batch = self._order
         change.request = request
         return True
 
-    async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
-        """Submits the changes of one namespace, as far as the caller may make them and they are admitted."""
+    async def _make(self, name: str, together: Sequence[BatchedChange]) -> None:
+        """Makes the changes of one namespace, here or at its leader; returns when each has its result.
+
+        Those that a leader certainly did not make are made here, or forwarded again, after a pause.
+        """
+        forwarding = self._parts.forwarding
+        until = self._loop.time() + (forwarding.seconds if forwarding is not None else 0.0)
         try:
-            granted = await self._call.permit(self._parts.grants, name, Permission.CHANGE)
-            for change in together:
-                change.granted = granted
-                if change.request is not None:
-                    _constrain(self._parts, change.request, granted)
-            if self._parts.cluster is not None:
-                await asyncio.gather(*(self._admit(self._parts.cluster, change) for change in together))
-            led: Answer | None = None
-            for change in together:
-                if change.answer is None and led is not None:  # it must not be made before an earlier one that is forwarded
-                    self._answer(change, led)
-                elif change.answer is None and change.request is not None:
-                    self._parts.registry.get(name).submit((change.request,), partial(self._settled, change))
-                if led is None and self._leader_of(change):
-                    led = change.answer
-                await self._turn()
+            while together:
+                await self._submit(name, together)
+                led = [change for change in together if self._leader_of(change)]
+                if not led or forwarding is None or self._loop.time() >= until:
+                    for change in led:
+                        self._conclude(change, change.answer)
+                    return
+                made = await forwarding.batch(self._call, self._leader_of(led[-1]), led)
+                for change, answer in zip(led, made, strict=True):
+                    if answer is not None:
+                        self._conclude(change, answer)
+                together = [change for change in led if self._leader_of(change)]
+                if together:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                for change in together:
+                    change.answer = None
+                    self._read(change)
         except PolicyError as error:
             self._refuse(together, error)
         except (Exception, asyncio.CancelledError) as error:  # no change may be left without a result
@@ -212,34 +210,45 @@ class ChangeBatch:
             self._give_up(together)
             self._refuse(together, errors.internal())
 
+    async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
+        """Submits the changes of one namespace, as far as they are permitted and admitted; returns when each has its answer."""
+        granted = await self._call.permit(self._parts.grants, name, Permission.CHANGE)
+        for change in together:
+            change.granted = granted
+            if change.request is not None:
+                _constrain(self._parts, change.request, granted)
+        if self._parts.cluster is not None:
+            await asyncio.gather(*(self._admit(self._parts.cluster, change) for change in together))
+        open_ = {change.request: change for change in together if change.request is not None and change.answer is None}
+        answered = asyncio.Event()
+
+        def settle(request: Request, answer: Result | PolicyError) -> None:
+            change = open_.pop(request)
+            change.answer = answer
+            if not self._leader_of(change):
+                self._conclude(change, answer)
+            if not open_:
+                answered.set()
+
+        led: NotLeader | None = None
+        for request, change in list(open_.items()):
+            if led is None:
+                self._parts.registry.get(name).submit((request,), settle)
+            else:  # it must not be made before an earlier one that is forwarded
+                settle(request, led)
+            if isinstance(change.answer, NotLeader):
+                led = change.answer
+            await self._turn()
+        if open_:
+            await answered.wait()
+
     async def _admit(self, cluster: Cluster, change: BatchedChange) -> None:
         assert change.request is not None, "it was read"
         try:
             if (waiting := cluster.admit(change.namespace, change.request)) is not None:
                 await waiting
         except PolicyError as error:
-            self._answer(change, error)
-
-    async def _forward(self, forwarding: Forwarding) -> None:
-        """Forwards changes to their leaders. Those that leaders certainly did not make are made here, or forwarded, after a pause."""
-        until = self._loop.time() + forwarding.seconds
-        while led := [change for change in self._changes if self._leader_of(change)]:
-            if self._loop.time() >= until:
-                for change in led:
-                    self._conclude(change, change.answer)
-                return
-            made = await forwarding.batch(self._call, led)
-            for change, answer in made.items():
-                self._conclude(change, answer)
-            again = [change for change in led if change not in made]
-            if not again:
-                return
-            await asyncio.sleep(PAUSE_SECONDS)
-            for change in again:
-                change.answer = None
-            self._left = len(again)
-            self._complete.clear()
-            await self._make(again)
+            self._conclude(change, error)
 
     def _updates_of(self, change: BatchedChange) -> Updates | None:
         """Returns the updates that a change is one of; None: it was not submitted, or has its answer."""
@@ -251,32 +260,20 @@ class ChangeBatch:
         refused = change.answer
         return forwarded_to(refused, self._call) if self._parts.forwarding is not None and isinstance(refused, NotLeader) else ""
 
-    def _settled(self, change: BatchedChange, _: Request, answer: Result | PolicyError) -> None:
-        self._answer(change, answer)
-
     def _refuse(self, together: Sequence[BatchedChange], error: PolicyError) -> None:
         for change in together:
             if change.answer is None and self._updates_of(change) is None:
-                self._answer(change, error)
+                self._conclude(change, error)
 
     def _give_up(self, changes: Iterable[BatchedChange]) -> None:
         for change in changes:
             if change.request is not None and (updates := self._updates_of(change)) is not None:
                 updates.give_up(change.request)
 
-    def _answer(self, change: BatchedChange, answer: Answer) -> None:
-        """Takes what became of a change that had no answer."""
-        self._left -= 1
-        if not self._left:
-            self._complete.set()
-        change.answer = answer
-        if not self._leader_of(change):
-            self._conclude(change, answer)
-
     def _conclude(self, change: BatchedChange, answer: Answer | None) -> None:
         """Takes what became of a change in the end."""
         if isinstance(answer, PolicyError) and change.request is not None:
-            answer = self._call.of_all_attempts(answer, change.request.request_id)
+            answer = self._call.of_all_attempts(answer, change.request.request_id, unsure=change.unsure)
         change.answer, change.seconds = answer, self._loop.time() - self._began
 
 

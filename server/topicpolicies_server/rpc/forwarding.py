@@ -15,16 +15,15 @@ was no answer in time                                                           
                                                                                  OUTCOME_UNKNOWN
 ================================  =============================================  ==========================================================
 
-``Call.unsure`` is set while a change may have been made, so that an error that says the contrary becomes OUTCOME_UNKNOWN.
+``Call.unsure``, or ``BatchedChange.unsure``, is set while a change may have been made, so that an error that says the contrary becomes
+OUTCOME_UNKNOWN.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 import grpc
@@ -118,29 +117,16 @@ class Forwarding:
         call.unsure = False
         return answer
 
-    async def batch(self, call: Call, changes: Iterable[BatchedChange]) -> dict[BatchedChange, service_pb2.ChangeResult | PolicyError]:
-        """Returns the results of those changes of a batch that their leaders made or refused, or may have made.
+    async def batch(self, call: Call, leader: str, changes: Sequence[BatchedChange]) -> list[service_pb2.ChangeResult | PolicyError | None]:
+        """Returns what a leader made of some changes of a batch; None: it certainly was not made, and can be tried again.
 
-        The other ones certainly were not made, and can be tried again. ``changes`` were refused with NOT_LEADER; they get request ids.
+        ``changes`` get their request ids, if they have none.
         """
-        by_leader = defaultdict[str, list[BatchedChange]](list)
-        for change in changes:
-            assert isinstance(change.answer, NotLeader), "another sidecar leads"
-            by_leader[forwarded_to(change.answer, call)].append(change)
-        unsure, call.unsure = call.unsure, True
-        found = await asyncio.gather(*(self._batch(leader, call, some) for leader, some in by_leader.items()))
-        call.unsure = unsure
-        results = zip(itertools.chain(*by_leader.values()), itertools.chain(*found), strict=True)
-        return {change: result for change, result in results if result is not None}
-
-    async def _batch(
-        self, leader: str, call: Call, changes: Sequence[BatchedChange]
-    ) -> list[service_pb2.ChangeResult | PolicyError | None]:
-        """Returns what one leader made of changes; None: they certainly were not made."""
         for change in changes:
             assert change.request is not None, "it was read"
             message = change.message.update if change.message.HasField("update") else change.message.delete
             message.request_id = change.request.request_id
+            change.unsure = True
         request = service_pb2.BatchUpdatePoliciesRequest(changes=[change.message for change in changes])
         try:
             answer = service_pb2.BatchUpdatePoliciesResponse.FromString(await self._send(leader, call, request.SerializeToString()))
@@ -148,6 +134,9 @@ class Forwarding:
             return [unknown_outcome(change.request.request_id) if error.sent and change.request else None for change in changes]
         except PolicyError as error:
             return [error] * len(changes)
+        finally:
+            for change in changes:
+                change.unsure = False
         return [_result(each) for each in answer.results]
 
     async def _send(self, leader: str, call: Call, request: bytes) -> bytes:

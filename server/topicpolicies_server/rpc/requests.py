@@ -45,6 +45,8 @@ class BatchedChange:
     """The caller's permissions in the namespace; None: they are not known yet."""
     answer: Answer | None = None
     """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known."""
+    unsure: bool = False
+    """Whether a leader that it was forwarded to may have made it."""
     seconds: float = 0.0
     """How long that took, from the beginning of the batch."""
 
