@@ -133,8 +133,6 @@ class Reloader:
         self._seconds = look_seconds
         self._sources: list[_Source] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.failures = 0
-        """How often a line in the log said that a source's files can't be used."""
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> None:
         """Adds a source, which is read anew from now on.
@@ -233,7 +231,6 @@ class Reloader:
                 problem = _in_words(error)
         if problem:
             if at_request or problem != source.problem:
-                self.failures += 1
                 placed = problem if any(str(path) in problem for path in source.files) else f"{source.names}: {problem}"
                 _LOG.warning("%s: %s; the former content stays in force", source.name, placed.removesuffix("."))
         elif changed:

@@ -140,7 +140,6 @@ def test_a_namespace_that_a_broker_loads_is_found_in_seconds_however_many_tenant
         assert brokers.busiest_second() <= PER_SECOND and brokers.most_at_once == 1
         if patterns != ("*/new",):
             assert asked.total() <= 3.0 * (loop.time() - since), asked  # other tenants are not asked about
-        assert sum(finder.guard.asked.values()) == len(brokers.asked)
 
     simulate(scenario)
 

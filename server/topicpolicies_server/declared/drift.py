@@ -67,8 +67,6 @@ class Drift:
         self._compared: dict[tuple[str, PolicyKey], tuple[Position, Step | None]] = {}
         """By owner and document: the version that was compared, and what makes it as declared; None: it is."""
         self._held: dict[str, Namespace] = {}
-        self.outcomes: Counter[str] = Counter({"applied": 0, "failed": 0})
-        """How many documents were put back, and how many could not be."""
         self._task = RestartedTask("looking for drift", self._run, pause_seconds=LOOK_SECONDS)
 
     def by_namespace(self) -> Mapping[str, int]:
@@ -169,14 +167,12 @@ class Drift:
             try:
                 await self._update(owner, key, step)
                 changed.add(key)
-                self.outcomes["applied"] += 1
                 _LOG.info("%s was put back as %s declares", name, declarer)
                 self._compared[owner, key] = version, None
             except NotLeader:  # the sidecar that leads puts it back
                 led_elsewhere.add(namespace)
                 continue
             except PolicyError as error:
-                self.outcomes["failed"] += 1
                 _LOG.warning("%s can't be put back: %s", name, error.message)
             await asyncio.sleep(_PAUSE_SECONDS)
 

@@ -17,7 +17,6 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -58,8 +57,6 @@ class Guard:
 
         ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
         """
-        self.asked: Counter[str] = Counter()
-        """How many questions were asked, by what they were about."""
         self.found: frozenset[str] = frozenset()
         """The namespaces that match and have a change log."""
         self.changed = asyncio.Event()
@@ -175,14 +172,14 @@ class Guard:
     @understood
     async def _follow_loaded(self) -> None:
         now = asyncio.get_running_loop().time
-        cluster = str((await self._ask("cluster", "brokers", "configuration", "runtime"))["clusterName"])
+        cluster = str((await self._ask("brokers", "configuration", "runtime"))["clusterName"])
         while True:
             brokers = await self._listed("brokers", cluster, least=1)
             until = now() + _AGAIN_SECONDS
             while now() < until:
                 loaded: set[str] = set()
                 for broker in sorted(brokers):
-                    bundles = await self._ask("loaded", "brokers", cluster, broker, "ownedNamespaces")
+                    bundles = await self._ask("brokers", cluster, broker, "ownedNamespaces")
                     names = {bundle.rpartition("/")[0] for bundle in bundles.keys()}  # noqa: SIM118 - a list is no answer
                     # A broker's own namespace is called like the broker.
                     loaded |= {name for name in names if self._matching.fullmatch(name) and name.partition("/")[2] not in brokers}
@@ -232,17 +229,17 @@ class Guard:
 
     @understood
     async def _has_log(self, namespace: str) -> bool:
-        answer = await self._ask("log", "persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
+        answer = await self._ask("persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
         return answer is not None and int(answer["partitions"]) >= 0
 
     @understood
     async def _listed(self, *path: str, least: int = 0) -> frozenset[str]:
-        names = frozenset(names_of(await self._ask(path[0], *path)))
+        names = frozenset(names_of(await self._ask(*path)))
         if len(names) < least:
             raise ValueError("an empty list")
         return names
 
-    async def _ask(self, about: str, *path: str) -> Any:
+    async def _ask(self, *path: str) -> Any:
         """Asks brokers a question in its turn; returns the answer, as its JSON; None for "not found".
 
         Raises:
@@ -252,7 +249,6 @@ class Guard:
         async with self._turn:
             await asyncio.sleep(self._next - now())
             began = now()
-            self.asked[about] += 1
             try:
                 return await self._admin.get(*path, seconds=_TRYING_SECONDS)
             finally:

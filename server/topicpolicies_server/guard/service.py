@@ -56,7 +56,8 @@ class GuardService:
             guard = Guard(registry, log.admin, config.guard)
             parts.push_async_callback(guard.stop)
             if config.metrics_listen is not None:
-                parts.push_async_callback(Endpoint(config.metrics_listen, ServerCollector(registry, guard), readiness.report).close)
+                metrics = ServerCollector(registry, guarded=lambda: guard.guarded)
+                parts.push_async_callback(Endpoint(config.metrics_listen, metrics, readiness.report).close)
             guard.start()
             for sentence in insecure(config):
                 _LOG.warning("insecure: %s", sentence)
