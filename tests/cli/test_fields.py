@@ -14,7 +14,7 @@ from tests.ports import free_port
 from topicpolicies import InvalidArgument, TopicPolicies
 from topicpolicies_server.cli.assignments import parse
 from topicpolicies_server.cli.fields import FIELDS, complete
-from topicpolicies_server.cli.settings import with_port
+from topicpolicies_server.cli.globals import with_port
 from topicpolicies_server.cli.verbs import VERBS
 
 

@@ -36,10 +36,10 @@ from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
 from . import forms
 from .calls import calling
-from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, exit_codes, report, reporting
+from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, report, reporting
+from .globals import Globals, OneScope, Scopes, Topic, full_namespace, scope_of, scopes_of
 from .moments import parse_moment, read_at
 from .rendering import show_differences
-from .settings import OneScope, Scopes, Settings, Topic, full_namespace, scope_of, scopes_of, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -65,7 +65,7 @@ def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]
     return kept
 
 
-def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Settings, owner: str = "") -> int:
+def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Globals, owner: str = "") -> int:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
     A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
@@ -128,7 +128,7 @@ AdminToken = Annotated[FilePath | None, typer.Option("--admin-token-file", metav
 
 
 def plan(
-    context: typer.Context,
+    chosen: Globals,
     files: Files = None,
     more: MoreFiles = None,
     prune: Prune = False,
@@ -149,9 +149,8 @@ def plan(
       pulsar-admin topics list public/default |
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
-    with exit_codes(detailed=detailed):
-        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
+    with reporting(chosen, detailed=detailed):
+        declared = _load([*(files or ()), *(more or ())], topics)
         with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
             planned = _plan(client, chosen, declared, topics, prune=prune)
         _show_plan(chosen, planned, "as declared")
@@ -160,7 +159,7 @@ def plan(
 
 
 def apply(  # noqa: PLR0913, PLR0917 - options
-    context: typer.Context,
+    chosen: Globals,
     files: Files = None,
     more: MoreFiles = None,
     prune: Prune = False,
@@ -188,15 +187,14 @@ def apply(  # noqa: PLR0913, PLR0917 - options
       topicpolicies apply policies.yaml \\
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
-    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
+    declared = _load([*(files or ()), *(more or ())], topics)
     with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
         carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
 
 def carry_out(
-    client: Client | BrokerClient, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = ""
+    client: Client | BrokerClient, chosen: Globals, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = ""
 ) -> None:
     """Shows steps, asks, sends them, and reports what became of them.
 
@@ -235,7 +233,7 @@ def carry_out(
 
 
 def revert(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     to: Annotated[str, typer.Option("--to", metavar="TIME|VERSION", help="The moment whose document is wanted, as in get --as-of.")],
     scope: OneScope = "local",
@@ -254,7 +252,6 @@ def revert(
       topicpolicies revert public/default/orders --to 15
       topicpolicies revert public/default/orders --to 2h-ago --dry-run
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     moment = parse_moment(to, "--to")
     with calling(chosen) as client:
         then = read_at(client, topic, scope_of(scope), moment)
@@ -266,7 +263,7 @@ def revert(
 
 
 def export_(
-    context: typer.Context,
+    chosen: Globals,
     namespaces: Annotated[
         list[str], typer.Argument(metavar="NAMESPACE...", help="tenant/namespace; a name alone is of the tenant public.")
     ],
@@ -287,7 +284,6 @@ def export_(
       topicpolicies export public/default > policies.yaml
       topicpolicies export public/default public/payments -f policies.yaml
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scopes_of(scope))]
@@ -302,7 +298,7 @@ def export_(
 
 
 def _client(
-    chosen: Settings,
+    chosen: Globals,
     admin_url: str | None,
     token_file: FilePath | None,
     declarations: Sequence[Declaration] = (),
@@ -317,17 +313,16 @@ def _client(
     return calling_brokers(chosen, admin_url, token_file, declarations, everything=everything)
 
 
-def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
+def _load(files: Sequence[FilePath], topics: FilePath | None) -> Declared:
     if not files:
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    with reporting(chosen):
-        return load(files)
+    return load(files)
 
 
 def _plan(
-    client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
+    client: Client | BrokerClient, chosen: Globals, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
     """Returns the steps that would change something, all of which the server and other owners accept."""
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
@@ -344,7 +339,7 @@ def _plan(
     return accepted(planned, chosen)
 
 
-def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
+def accepted(planned: list[Step], chosen: Globals) -> list[Step]:
     """Returns steps that were checked; if some were refused, reports all refusals and ends the command with the code of the first."""
     refused = [(each, each.error) for each in planned if each.error is not None]
     if not refused:
@@ -361,7 +356,7 @@ def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
     raise typer.Exit(exit_code(refused[0][1]))
 
 
-def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], owner: str) -> None:
+def _check_owners(client: Client, chosen: Globals, planned: Sequence[Step], owner: str) -> None:
     """Gives each step that would change what another owner declared an error, as far as the server's history tells."""
     unknown: dict[str, str] = {}
     for step in planned:
@@ -408,7 +403,7 @@ def _listed(path: FilePath | None) -> Iterator[str]:
                 raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
 
 
-def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
+def _show_plan(chosen: Globals, planned: Sequence[Step], wanted: str) -> None:
     if chosen.shown({"steps": [each.json() for each in planned]}):
         return
     for each in planned:

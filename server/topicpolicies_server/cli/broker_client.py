@@ -52,8 +52,7 @@ from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import read_change
 from .endpoints import ENDPOINTS, path_of, read, request
-from .exits import reporting
-from .settings import Settings, WrongUsage
+from .globals import Globals, WrongUsage
 
 TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
@@ -68,7 +67,7 @@ _READ_SECONDS, _SHORT_SECONDS = 15.0, 1.0
 
 @contextmanager
 def calling_brokers(
-    chosen: Settings, url: str, token_file: Path | None, declarations: Sequence[Declaration], *, everything: bool
+    chosen: Globals, url: str, token_file: Path | None, declarations: Sequence[Declaration], *, everything: bool
 ) -> Iterator[BrokerClient]:
     """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS."""
     _ = chosen.tls  # raises if the options contradict each other
@@ -85,19 +84,18 @@ def calling_brokers(
         raise WrongUsage("--admin-url must be http://host:port or https://host:port.")
     if problems := config.problems():
         raise WrongUsage(problems[-1])
-    with reporting(chosen):
-        try:
-            admin = admin_api(config)
-        except PolicyError as error:
-            raise _told(error) from error
-        with BrokerClient(chosen, admin, service_url, declarations, everything=everything) as client:
-            yield client
+    try:
+        admin = admin_api(config)
+    except PolicyError as error:
+        raise _told(error) from error
+    with BrokerClient(chosen, admin, service_url, declarations, everything=everything) as client:
+        yield client
 
 
 class BrokerClient:
     """A client of the admin API. ``with`` closes its connections."""
 
-    def __init__(self, chosen: Settings, admin: Admin, service_url: str, declarations: Sequence[Declaration], *, everything: bool) -> None:
+    def __init__(self, chosen: Globals, admin: Admin, service_url: str, declarations: Sequence[Declaration], *, everything: bool) -> None:
         """Sends no request yet.
 
         Args:

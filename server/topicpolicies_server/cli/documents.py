@@ -17,11 +17,11 @@ from ..escaping import printable
 from . import forms
 from .assignments import parse
 from .calls import calling
-from .exits import ExitCode, reporting
+from .exits import ExitCode
 from .fields import complete
+from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of
 from .moments import parse_moment, read_at
 from .rendering import show_columns, show_differences
-from .settings import OneScope, Scopes, Settings, Topic, WrongUsage, full_namespace, scope_of, scopes_of, settings
 
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
@@ -31,7 +31,7 @@ RequestId = Annotated[
 
 
 def get(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     scope: Scopes = "local",
     as_of: Annotated[
@@ -49,7 +49,6 @@ def get(
       topicpolicies get public/default/orders --as-of 1d-ago
       topicpolicies get public/default/orders --scope both -o yaml
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
     if isinstance(moment, str) and scope == "both":
         raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
@@ -72,7 +71,7 @@ def _has_global(client: Client, absent: PolicyDocument) -> bool:
 
 
 def update(  # noqa: PLR0913, PLR0917 - options
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     assignments: Annotated[
         list[str] | None,
@@ -126,13 +125,11 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t -g replication_clusters+=us-east
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     if not assignments and not unset and not mask:
         raise WrongUsage("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
     if must_not_exist and if_version:
         raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
-    with reporting(chosen):
-        wanted = parse(assignments or (), unset or ())
+    wanted = parse(assignments or (), unset or ())
     with calling(chosen) as client:
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         how["exists"] = False if must_not_exist else None
@@ -149,7 +146,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
 
 
 def delete(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     scope: OneScope = "local",
     if_version: IfVersion = "",
@@ -166,7 +163,6 @@ def delete(
       topicpolicies delete public/default/orders -g --reason "moved to the namespace"
       topicpolicies delete public/default/orders --if-version 12
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
@@ -175,7 +171,7 @@ def delete(
 
 
 def list_(
-    context: typer.Context,
+    chosen: Globals,
     namespace: Annotated[
         str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.", callback=full_namespace)
     ],
@@ -191,7 +187,6 @@ def list_(
       topicpolicies list public/default -g --output json
       topicpolicies list public/default -o name
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         pages = list(client.list_pages(namespace, scopes=scopes_of(scope), page_size=1_000))
     documents = [document for page in pages for document in page.documents]
@@ -202,7 +197,7 @@ def list_(
         typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 
-def effective(context: typer.Context, topic: Topic) -> None:
+def effective(chosen: Globals, topic: Topic) -> None:
     """Show the values in force for a topic, and the level of each.
 
     A setting is taken from the first of these that sets it: the topic's local document, its global one, the namespace, the broker.
@@ -212,7 +207,6 @@ def effective(context: typer.Context, topic: Topic) -> None:
       topicpolicies effective persistent://public/default/orders
       topicpolicies effective public/default/orders --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         found = client.effective(topic)
     if not chosen.shown(found, [found.topic]):
@@ -228,7 +222,7 @@ def _source(found: EffectivePolicy, path: Path) -> str:
     return "" if setting is None else enum_name(PolicySource.DESCRIPTOR, sources[setting]).lower().replace("_", ", ")
 
 
-def options_of_change(chosen: Settings, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
+def options_of_change(chosen: Globals, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
     """Returns the options that updates and deletions have in common."""
     return {
         "scope": scope_of(scope),
@@ -253,7 +247,7 @@ def show(document: PolicyDocument) -> None:
         typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
 
 
-def show_change(chosen: Settings, topic: str, result: ChangeResult) -> None:
+def show_change(chosen: Globals, topic: str, result: ChangeResult) -> None:
     """Prints what a change did: its outcome, and the settings that it changed, before and after.
 
     ``topic``: if the result does not name it: that of a repeat may not.

@@ -19,7 +19,7 @@ from ..declared.steps import Step, steps
 from . import forms
 from .calls import calling
 from .documents import ValidateOnly, options_of_change, show_change
-from .settings import OneScope, Topic, scope_of, settings
+from .globals import Globals, OneScope, Topic, scope_of
 
 _HEAD = """\
 # {topic}  {scope}  version {version}
@@ -29,7 +29,7 @@ _HEAD = """\
 
 
 def edit(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     scope: OneScope = "local",
     dry_run: ValidateOnly = False,
@@ -44,7 +44,6 @@ def edit(
       topicpolicies edit persistent://public/default/orders
       EDITOR=nano topicpolicies edit public/default/orders -g
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         document = client.get(topic, scope=scope_of(scope))
         handle, name = tempfile.mkstemp(prefix="topicpolicies-", suffix=".yaml")

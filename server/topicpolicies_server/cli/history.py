@@ -14,15 +14,15 @@ from ..escaping import printable
 from . import forms
 from .calls import calling
 from .events import entry_line, gap_line
-from .exits import DetailedExitCode, ExitCode, exit_codes
+from .exits import DetailedExitCode, ExitCode, reporting
+from .globals import Globals, OneScope, Scopes, Topic, scope_of, scopes_of
 from .moments import parse_moment, parse_time, read_at
 from .rendering import show_differences, show_folded
-from .settings import OneScope, Scopes, Topic, scope_of, scopes_of, settings
 from .watch import sort_targets
 
 
 def history(
-    context: typer.Context,
+    chosen: Globals,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
     scope: Scopes = "both",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only events at this time or later.")] = "",
@@ -46,7 +46,6 @@ def history(
       topicpolicies history public/default \\
           --oldest-first --limit 100000 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     topics, namespaces = sort_targets([target])
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
@@ -89,7 +88,7 @@ def history(
 
 
 def diff(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
@@ -107,9 +106,8 @@ def diff(
       topicpolicies diff public/default/orders 2026-03-01T12:00 2026-03-02T12:00
       topicpolicies diff public/default/orders 15 16 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with exit_codes(detailed=detailed):
+    with reporting(chosen, detailed=detailed):
         with calling(chosen) as client:
             first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
         found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import typer
 
 from ..declared.rendering import UNSET, Difference, printable_path
-from .settings import WIDE
+from .globals import WIDE
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 

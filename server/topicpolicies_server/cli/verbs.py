@@ -15,7 +15,7 @@ import typer
 
 from ..declared.definition import unit_of
 from .fields import FIELDS, Flag, Row
-from .settings import REQUIRED, Topic, WrongUsage, scope_of, settings, with_parameters
+from .globals import REQUIRED, Globals, Topic, WrongUsage, scope_of, with_parameters
 
 _DELAYED = "delayed_delivery_enabled"
 """The field of the only command that sets several fields together: ``endpoints`` has their names."""
@@ -34,12 +34,11 @@ def function_of(command: str) -> Callable[..., None]:
     row = FIELDS[name]
     flags = row.flags if action == "set" else ()
 
-    def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
+    def run(chosen: Globals, topic: str, is_global: bool, **given: Any) -> None:
         from .assignments import parse  # noqa: PLC0415
         from .calls import calling  # noqa: PLC0415
         from .endpoints import ENDPOINTS  # noqa: PLC0415
 
-        chosen = settings(context)
         scope = scope_of("global" if is_global else "local")
         key = given.pop("key", "")
         path = name if action == "get" else _path(name, row, key)
@@ -57,7 +56,6 @@ def function_of(command: str) -> Callable[..., None]:
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
     parameters: list[tuple[str, Any, Any]] = [
-        ("context", typer.Context, REQUIRED),
         ("topic", Topic, REQUIRED),
         ("is_global", _Global, False),
     ]

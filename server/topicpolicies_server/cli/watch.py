@@ -20,12 +20,12 @@ from . import forms
 from .calls import calling
 from .events import line
 from .exits import deferring
+from .globals import Globals, Scopes, scopes_of
 from .rendering import show_folded
-from .settings import Scopes, scopes_of, settings
 
 
 def watch(
-    context: typer.Context,
+    chosen: Globals,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[
         Literal["latest", "every", "history"],
@@ -59,7 +59,6 @@ def watch(
       topicpolicies watch public/default \\
           --mode history --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     topics, namespaces = sort_targets(targets)
     if mode == "history" and (topics or scope != "both"):
         raise typer.BadParameter("The history is that of namespaces, in both scopes.", param_hint="--mode")

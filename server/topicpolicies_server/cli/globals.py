@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from topicpolicies import Scope, Tls
 
+DEFAULT_SERVER = "localhost:6680"
 REQUIRED = inspect.Parameter.empty
 """In place of a default: the parameter must be given."""
 
@@ -88,8 +89,10 @@ def full_namespace(text: str) -> str:
     return f"public/{text}" if text and "/" not in text else text
 
 
-def with_port(server: str) -> str:
+def with_port(server: str | None) -> str | None:
     """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
+    if server is None:
+        return None
     if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
         return f"{server}:6680"
     return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
@@ -115,12 +118,12 @@ _NAME = "The name in the server's certificate."
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Globals:
     """The values of the global options: each field is one."""
 
     server: Annotated[
         str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
-    ] = "localhost:6680"
+    ] = DEFAULT_SERVER
     output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
     timeout_seconds: Annotated[
         float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
@@ -180,15 +183,10 @@ class Settings:
 
 
 def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:
-    """Returns a function of which Typer makes a command with these parameters: names, annotations and defaults (``REQUIRED``: none)."""
-    made = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind) for name, kind, default in parameters]
+    """Returns a function that has its first parameter and these, for Typer: names, annotations and defaults (``REQUIRED``: none)."""
+    first = next(iter(inspect.signature(run, eval_str=True).parameters.values()))
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind) for name, kind, default in parameters]
+    made = [first, *more]
     run.__annotations__ = {each.name: each.annotation for each in made} | {"return": None}
     run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]  # what Typer reads
     return run
-
-
-def settings(context: typer.Context) -> Settings:
-    """Returns the global options of the running command."""
-    found = context.find_object(Settings)
-    assert found is not None  # the application's callback has run
-    return found
