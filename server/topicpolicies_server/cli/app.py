@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import MISSING, fields, replace
 from importlib import import_module
 from itertools import pairwise
@@ -61,6 +60,8 @@ _MEANT = {
 """Commands of other programs, and what does the same here."""
 _NAMING = ("get", "update", "edit", "delete", "effective", "list")
 """The commands that ``--output name`` is for."""
+_GLOBAL = "global_"
+"""How the names of the global options begin among the parameters of a command."""
 
 
 class Application(TyperGroup):
@@ -72,7 +73,7 @@ class Application(TyperGroup):
         self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
 
     def get_command(self, _: Any, cmd_name: str) -> Any:
-        """Returns a command; None: there is none of this name."""
+        """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's."""
         if cmd_name in VERBS:
             function = function_of(cmd_name)
         elif cmd_name in COMMANDS:
@@ -82,7 +83,12 @@ class Application(TyperGroup):
             return None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(cmd_name)(_with_globals(cmd_name, function))
-        return typer.main.get_command(alone)
+        command = typer.main.get_command(alone)
+        ours = [each for each in command.params if (each.name or "").startswith(_GLOBAL)]
+        own = {name for each in command.params if each not in ours for name in each.opts}
+        for each in ours:
+            each.hidden, each.envvar, each.opts = True, None, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Returns the command of arguments."""
@@ -130,7 +136,7 @@ class Application(TyperGroup):
                     sys.exit(INTERRUPTED)
                 if not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
-                elif json or not hasattr(error, "show"):
+                if json or not hasattr(error, "show"):
                     report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}, json=json)
                 else:
                     error.show()
@@ -178,17 +184,14 @@ app.callback()(with_parameters(_options, ((name, _TYPES[name], each) for name, e
 def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., None]:
     """Returns what Typer makes a command of: it takes the global options too, and reports errors.
 
-    The global options that the command has itself are its own: servers have options of TLS, pulsar-admin's commands short names.
-
     ``function``: takes the global options, and parameters of its own.
     """
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    names = {each for parameter in own for told in get_args(parameter.annotation)[1:] for each in getattr(told, "param_decls", None) or ()}
     taken = [each for each in _TYPES if command not in {*SERVERS, "config"} or "tls" not in each]
     scoped = any(each.name == "scope" for each in own)
 
     def run(context: typer.Context, **given: Any) -> None:
-        said = {name: value for name in taken if (value := given.pop(f"global_{name}")) is not None}
+        said = {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
         before = [name for name in _TYPES if getattr(context.find_root().get_parameter_source(name), "name", "") == "COMMANDLINE"]
         if not set(before) <= set(taken):
             raise WrongUsage(f"The options of TLS that {command} has are its own: they stand after {command}.")
@@ -205,10 +208,8 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
     if scoped:
         parameters.append(("is_global", Annotated[bool, typer.Option("-g", "--global", hidden=True)], False))
     for name in taken:
-        kind, told = get_args(_TYPES[name])
-        option = copy(told)
-        option.hidden, option.envvar, option.param_decls = True, None, tuple(each for each in told.param_decls if each not in names)
-        parameters.append((f"global_{name}", Annotated[kind | None, option], None))
+        kind, option = get_args(_TYPES[name])
+        parameters.append((_GLOBAL + name, Annotated[kind | None, option], None))
     run.__doc__ = function.__doc__
     return with_parameters(run, parameters)
 

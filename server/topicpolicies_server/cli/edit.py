@@ -14,7 +14,7 @@ import typer
 from topicpolicies import InvalidArgument, PolicyDocument, TopicPoliciesError
 
 from ..declared.files import Declaration, parse_policies
-from ..declared.rendering import scope_name
+from ..declared.rendering import plain, scope_name
 from ..declared.steps import Step, steps
 from . import forms
 from .calls import calling
@@ -69,7 +69,7 @@ def edit(
 def _edited(document: PolicyDocument, file: Path) -> Step | None:
     """Returns what the user has changed; None: nothing. At a terminal a text that is wrong is edited again, with what is wrong on top."""
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
-    policies = forms.plain(document.policies)
+    policies = plain(document.policies, units=True)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
     while True:
         file.write_text(text, encoding="utf-8")

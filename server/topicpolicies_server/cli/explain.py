@@ -12,8 +12,7 @@ from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
 from topicpolicies.values import ValueProblem, kind_name, map_value
 
-from ..declared.definition import comment_of, unit_of
-from ..declared.values import find
+from ..declared.values import comment_of, find, unit_of
 from .app import COMMANDS
 from .fields import FIELDS, Row, complete, meant, paths
 from .globals import Globals

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..declared.definition import unit_of
 from .fields import FIELDS, Flag, Row
 from .globals import REQUIRED, Globals, Topic, WrongUsage, scope_of, with_parameters
 
@@ -79,6 +78,8 @@ def _name(flag: Flag) -> str:
 def _option(flag: Flag, told: str) -> Any:
     if flag.switch:
         return Annotated[bool, typer.Option(*flag.names.split(), help=f"{told}: {flag.switch}.")]
+    from ..declared.values import unit_of  # noqa: PLC0415
+
     unit = flag.bare or unit_of(told)
     told += f": {flag.values}" if flag.values else f": {unit}, or with a unit" if unit else ""
     note = f"; by default {flag.default}" if flag.default else ""
