@@ -24,11 +24,10 @@ from topicpolicies import (
     TopicPoliciesError,
     Violation,
 )
-from topicpolicies.masks import format_path, parse_path, paths_between
+from topicpolicies.masks import paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.v1.history_pb2 import HistoryOutcome
 
-from ..core.changes import masks
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
@@ -150,11 +149,13 @@ def plan(
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     with reporting(chosen, detailed=detailed):
-        declared = _load([*(files or ()), *(more or ())], topics)
+        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
         with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
             planned = _plan(client, chosen, declared, topics, prune=prune)
-        _show_plan(chosen, planned, "as declared")
-        if planned:
+        sound = [each for each in planned if each.error is None]
+        if sound or not planned:
+            _show_plan(chosen, sound, "as declared")
+        if accepted(planned, chosen):
             raise typer.Exit(ExitCode.DIFFERENT)
 
 
@@ -187,10 +188,10 @@ def apply(  # noqa: PLR0913, PLR0917 - options
       topicpolicies apply policies.yaml \\
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
-    declared = _load([*(files or ()), *(more or ())], topics)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
     with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
-        carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
+        carry_out(client, chosen, accepted(planned, chosen), "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
 
 def carry_out(
@@ -313,18 +314,21 @@ def _client(
     return calling_brokers(chosen, admin_url, token_file, declarations, everything=everything)
 
 
-def _load(files: Sequence[FilePath], topics: FilePath | None) -> Declared:
+def _load(chosen: Globals, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
     if not files:
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    return load(files)
+    declared = load(files)
+    if declared.constraints and not declared.declarations:
+        chosen.note("Only constraints are declared: serve --declared keeps them, and plan and apply change nothing.")
+    return declared
 
 
 def _plan(
     client: Client | BrokerClient, chosen: Globals, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
-    """Returns the steps that would change something, all of which the server and other owners accept."""
+    """Returns the steps that would change something, with an error those that the server or another owner does not accept."""
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
@@ -336,7 +340,7 @@ def _plan(
         chosen.note(f"{pattern} matches no topic that is known.")
     if not force and isinstance(client, Client):
         _check_owners(client, chosen, planned, declared.owner)
-    return accepted(planned, chosen)
+    return planned
 
 
 def accepted(planned: list[Step], chosen: Globals) -> list[Step]:
@@ -358,29 +362,23 @@ def accepted(planned: list[Step], chosen: Globals) -> list[Step]:
 
 def _check_owners(client: Client, chosen: Globals, planned: Sequence[Step], owner: str) -> None:
     """Gives each step that would change what another owner declared an error, as far as the server's history tells."""
-    unknown: dict[str, str] = {}
+    unknown: set[str] = set()
     for step in planned:
-        present, namespace = step.document.policies, namespace_of(step.document.topic)
-        paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
-        if not paths or namespace in unknown:
+        namespace = namespace_of(step.document.topic)
+        if not step.document.HasField("policies") or namespace in unknown:
             continue
         try:
-            others = owned_by_others(paths, owner, _changes(client, step))
-        except PermissionDenied:
-            unknown[namespace] = f"You may not read the history of {namespace}"
+            others = owned_by_others(step, owner, _changes(client, step))
+        except (PermissionDenied, FailedPrecondition) as error:
+            unknown.add(namespace)
+            if owner or error.reason != "HISTORY_OFF":
+                chosen.note(f"What other owners have declared in {namespace} is not known: {error.message}")
             continue
-        except FailedPrecondition as error:
-            if error.reason != "HISTORY_OFF":
-                raise
-            unknown = {namespace: "The server keeps no history"} if owner else {}
-            break
         if step.error is None and others:
             violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
             told = ", ".join(f"{other} declared {path}" for path, other in others.items())
             message = f"{told}; apply --force changes it all the same."
             step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
-    for why in unknown.values():
-        chosen.note(f"{why}, so it is not known what other owners have declared.")
 
 
 def _changes(client: Client, step: Step) -> Iterator[tuple[str, Sequence[str], bool]]:

@@ -7,16 +7,12 @@ by the rules that need no facts of the cluster, and by the brokers when they are
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
-
-import typer
 
 from topicpolicies import (
     CHANGE_OUTCOME_APPLIED,
@@ -60,7 +56,8 @@ _VERSION = "0"
 """The version of every document: the admin API has none."""
 _FALSE = f"false of {' and of '.join(name for name, endpoint in ENDPOINTS.items() if endpoint.unset is False)}"
 _NOT_SHOWN = f"The admin API shows neither {_FALSE}, nor policies of subscriptions that do not exist: they are left out."
-_PROGRESS_SECONDS = 3.0
+_MANY = 100
+"""How many topics take so long to read that it is noted."""
 _READ_SECONDS, _SHORT_SECONDS = 15.0, 1.0
 """How long to go on asking for a setting, and for subscriptions."""
 
@@ -195,18 +192,9 @@ class BrokerClient:
         return frozenset(each for each in found if not parse_topic(each).is_system_topic)
 
     async def _read_all(self, topics: Sequence[str]) -> None:
-        done, told = 0, time.monotonic()
-        shown = not self._chosen.for_programs and sys.stderr.isatty()
-
-        async def read_one(topic: str) -> None:
-            nonlocal done, told
-            await self._read(topic)
-            done += 1
-            if shown and time.monotonic() - told >= _PROGRESS_SECONDS:
-                told = time.monotonic()
-                typer.echo(f"Read {done:,} of {len(topics):,} topics ...", err=True)
-
-        await _together(read_one, topics)
+        if len(topics) > _MANY:
+            self._note(f"Reading {len(topics):,} topics, some sixty requests each ...")
+        await _together(self._read, topics)
 
     @understood
     async def _read(self, topic: str) -> None:

@@ -86,7 +86,7 @@ def _by(origin: ChangeOrigin) -> str:
     parts = [
         f" by {origin.actor or 'UNKNOWN'}{' (not authenticated)' if claimed else ''}",
         f"for whom {origin.principal} called" if origin.principal not in ("", origin.actor) else "",
-        f'who claimed to be "{origin.claimed_actor}"' if origin.claimed_actor else "",
+        f'who named "{origin.claimed_actor}" as the actor' if origin.claimed_actor else "",
         f"producer {origin.producer_name}" if origin.producer_name else "",
         f"as {origin.owner} declares" if origin.owner else "",
         f"why: {origin.reason}" if origin.reason else "",

@@ -51,7 +51,8 @@ def function_of(command: str) -> Callable[..., None]:
             values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
             mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
-            client.update(topic, values, mask=mask, scope=scope, actor=chosen.actor, reason=chosen.reason)
+            result = client.update(topic, values, mask=mask, scope=scope, actor=chosen.actor, reason=chosen.reason)
+            chosen.shown(result, [topic])
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
     parameters: list[tuple[str, Any, Any]] = [

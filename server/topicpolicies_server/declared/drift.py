@@ -187,7 +187,7 @@ class Drift:
             return step
         page = await history.page(Query(namespace_of(key.topic), key.topic, frozenset({key.scope}), most=_PAGE))
         changes = (each for each in page.entries if each.outcome == OUTCOMES[Status.APPLIED])
-        others = owned_by_others(step.mask, owner, ((each.owner, each.paths, each.after is not None) for each in changes))
+        others = owned_by_others(step, owner, ((each.owner, each.paths, each.after is not None) for each in changes))
         for path, other in others.items():
             _LOG.warning("%s (%s): %s is left as it is, because %s declared it", key.topic, key.scope.name, path, other)
         mask = tuple(path for path in step.mask if path not in others)

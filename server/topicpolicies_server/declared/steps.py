@@ -23,7 +23,7 @@ from topicpolicies import (
     delete_request,
     update_request,
 )
-from topicpolicies.masks import Path, parse_path, paths_between
+from topicpolicies.masks import Path, format_path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
@@ -159,16 +159,16 @@ def _among(path: Path, others: Iterable[Path]) -> bool:
     return any(_overlap(_unit(path), _unit(each)) for each in others)
 
 
-def owned_by_others(paths: Iterable[str], owner: str, events: Iterable[tuple[str, Sequence[str], bool]]) -> dict[str, str]:
-    """Returns the paths that belong to another owner, and to whom.
+def owned_by_others(step: Step, owner: str, events: Iterable[tuple[str, Sequence[str], bool]]) -> dict[str, str]:
+    """Returns the paths that a step changes and that belong to another owner, and to whom.
 
     Args:
-        paths: the paths of one document that are to be changed.
-        owner: who wants to change them; empty: nobody in particular.
-        events: the events of the document that changed it, the newest first: the owner whose declaration each carried out (empty: none),
-            the paths that it changed (empty: all), and whether it left a document.
+        step: the step.
+        owner: who wants to make it; empty: nobody in particular.
+        events: the events that changed its document, the newest first: the owner whose declaration each carried out (empty: none), the
+            paths that it changed (empty: all), and whether it left a document.
     """
-    left = {path: parse_path(path) for path in paths}
+    left = {path: parse_path(path) for path in step.mask or map(format_path, masks.populated(step.document.policies))}
     found: dict[str, str] = {}
     for declarer, mask, there in events:
         if not left or not there:
