@@ -5,7 +5,7 @@
 - ``apply``: plan, apply, revert, export; ``broker_client``, with the table ``endpoints``: they by the admin API
 - ``fields``: pulsar-admin's flags of each field; ``assignments``: what ``update`` sets; ``verbs``: the commands of pulsar-admin
 - ``doctor``: what is wrong; ``serve``, ``demo``: the commands that run a server or a guard; ``options``: their options
-- ``rendering``, ``events``, ``forms``: documents, changes and entries for people and for programs
+- ``rendering``, ``forms``: documents, changes and entries for people and for programs
 - ``exits``: how commands end
 """
 

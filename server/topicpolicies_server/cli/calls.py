@@ -26,10 +26,6 @@ SILENT_SECONDS = 3.0
 _START_SECONDS = 1.0
 """How long a server on this machine may take to begin to listen."""
 _UNCONFIRMED = "topicpolicies-unconfirmed-since"
-_BROKERS = "is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here."
-_ADMIN_API = "is that of brokers' admin API, which serve takes as --admin-url; TLS is used with --tls."
-_SCHEMES = {"pulsar": _BROKERS, "pulsar+ssl": _BROKERS, "http": _ADMIN_API, "https": _ADMIN_API}
-"""What the schemes of other addresses mean."""
 
 
 @contextmanager
@@ -92,12 +88,9 @@ def _noting_that_it_waits(chosen: Globals, noted: set[str]) -> Iterator[None]:
 def check(chosen: Globals) -> None:
     """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
     server = chosen.server
-    scheme = server.partition("://")[0]
-    problem = f"{scheme}:// {_SCHEMES[scheme].format(server)}" if scheme in _SCHEMES and "://" in server else ""
-    if "@" in server and not server.startswith("unix"):
-        problem = "it has no name or password."
-    if problem:
-        raise typer.BadParameter(f"An address is HOST:PORT of a topic policies server; {problem}", param_hint="--server")
+    if ("://" in server and server.startswith(("http", "pulsar"))) or ("@" in server and not server.startswith("unix")):
+        told = "An address is HOST:PORT of a topic policies server, without a name or password; the URLs of brokers are options of serve."
+        raise typer.BadParameter(told, param_hint="--server")
     try:
         places_of(server)
     except ValueError as error:

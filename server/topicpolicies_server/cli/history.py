@@ -13,11 +13,10 @@ from ..declared.rendering import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .events import entry_line, gap_line
 from .exits import DetailedExitCode, ExitCode, reporting
 from .globals import Globals, OneScope, Scopes, Topic, scope_of, scopes_of
 from .moments import parse_moment, parse_time, read_at
-from .rendering import show_differences, show_folded
+from .rendering import entry_line, gap_line, show_differences, show_folded
 from .watch import sort_targets
 
 

@@ -13,7 +13,7 @@ import typer
 from ..config import Address
 from ..config.building import server_config
 from ..config.option import Option, ReadBy
-from ..config.rendering import plain, reference, sample, written_value
+from ..config.rendering import plain, sample, written_value
 from ..config.sources import OptionValues, Setting, options, read_options
 from ..escaping import printable
 from .globals import Globals, with_parameters
@@ -75,11 +75,10 @@ def _help(option: Option) -> str:
 
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
-Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]
 
 
 @configured(ReadBy.BOTH)
-def config(chosen: Globals, in_force: OptionValues, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
+def config(chosen: Globals, in_force: OptionValues, *, sample_file: Sample = False) -> None:
     """Show the options in force, and the source of each.
 
     It takes the options, the file and the environment variables of serve, and shows the values with which serve would run. It starts and
@@ -91,8 +90,8 @@ def config(chosen: Globals, in_force: OptionValues, *, sample_file: Sample = Fal
       topicpolicies config --config sidecar.toml --max-watches 100
       topicpolicies config --sample > sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
-    if sample_file or reference_table:
-        typer.echo(sample() if sample_file else reference(), nl=False)
+    if sample_file:
+        typer.echo(sample(), nl=False)
         return
     try:
         server_config(in_force, os.environ)

@@ -18,10 +18,9 @@ from ..core.names import full_topic
 from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
-from .events import line
 from .exits import deferring
 from .globals import Globals, Scopes, scopes_of
-from .rendering import show_folded
+from .rendering import line, show_folded
 
 
 def watch(
