@@ -11,12 +11,9 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from grpc import StatusCode
 
 from topicpolicies import Client, TopicPoliciesError
 from topicpolicies.addresses import Place, places_of
-from topicpolicies.v1.service_pb2 import LogKind, WriterMode
-from topicpolicies.values import enum_name
 
 from ..config import PulsarLogConfig, ServerConfig
 from ..config.building import server_config
@@ -151,11 +148,8 @@ def _service(client: Client, chosen: Globals) -> str:
     try:
         info = client.server_info(timeout=_SECONDS)
     except TopicPoliciesError as error:
-        if error.code is StatusCode.UNIMPLEMENTED:
-            raise Problem(f"it is another gRPC service ({error.message})") from None
-        raise Problem("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, chosen)) from None
-    log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
-    return f"version {info.version}, log {log.lower()}, writers {writers.lower()}"
+        raise Problem(message_of(error, chosen)) from None
+    return f"version {info.version}"
 
 
 def _ready(chosen: Globals) -> str:

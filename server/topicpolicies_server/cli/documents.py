@@ -212,7 +212,7 @@ def effective(chosen: Globals, topic: Topic) -> None:
     if not chosen.shown(found, [found.topic]):
         disabled = "  its own policies are disabled" if found.disabled else ""
         typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
-        show_columns((printable_path(path), value or '""', _source(found, path)) for path, value in lines(found.policies))
+        show_columns((_source(found, path), f"{printable_path(path)}={value}") for path, value in lines(found.policies))
 
 
 def _source(found: EffectivePolicy, path: Path) -> str:

@@ -41,7 +41,6 @@ def watch(
         ),
     ] = None,
     until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
-    include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
     """Follow topics and namespaces: their documents, then changes.
 
@@ -62,6 +61,7 @@ def watch(
     if mode == "history" and (topics or scope != "both"):
         raise typer.BadParameter("The history is that of namespaces, in both scopes.", param_hint="--mode")
     with calling(chosen) as client:
+        client.server_info()  # a watch goes on trying, whatever --timeout says, while its first connection is being made
         tokens = _load(resume_file)
         _save(resume_file, tokens)  # so that no watch begins whose place can't be kept
         synced = set(tokens)
@@ -92,7 +92,7 @@ def watch(
                 mode=WatchMode.Value(f"WATCH_MODE_{mode.upper()}"),
                 resume_tokens=tokens,
                 until_synced=until_synced,
-                include_previous=include_previous or not chosen.for_programs,
+                include_previous=True,
                 patience=chosen.timeout_seconds,
             )
         _follow(watched, resume_file, show)
