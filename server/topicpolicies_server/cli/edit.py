@@ -15,7 +15,7 @@ from topicpolicies import InvalidArgument, PolicyDocument, TopicPoliciesError
 
 from ..declared.files import Declaration, parse_policies
 from ..declared.rendering import plain, scope_name
-from ..declared.steps import Step, steps
+from ..declared.steps import Step, step_of
 from . import forms
 from .calls import calling
 from .documents import ValidateOnly, options_of_change, show_change
@@ -86,8 +86,7 @@ def _edited(document: PolicyDocument, file: Path) -> Step | None:
             text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
             continue
         declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, paths=paths)
-        key = document.topic, document.scope
-        return next(iter(steps({key: [declaration]}, {key: document}, prune=())), None)
+        return step_of(document, [declaration], prune=True)
 
 
 def _run_editor(file: Path) -> None:

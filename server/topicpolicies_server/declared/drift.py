@@ -36,7 +36,7 @@ from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
 from .files import Declared, by_owner, constraints_of
 from .rendering import UNSET, between, policies_of, printable_path
-from .steps import Step, owned_by_others, steps
+from .steps import Step, owned_by_others, step_of
 
 LOOK_SECONDS = 5.0
 """How often documents are compared."""
@@ -212,11 +212,10 @@ def _step(declared: Declared, key: PolicyKey, head: Head | None) -> Step | None:
     declarations = [each for each in declared.covering(key.topic) if Scope(each.scope) is key.scope]
     if not declarations or parse_topic(key.topic).is_system_topic:
         return None
-    at = key.topic, declarations[0].scope
-    document = PolicyDocument(topic=at[0], scope=at[1], version=head.version if head is not None else ABSENT)
+    document = PolicyDocument(topic=key.topic, scope=declarations[0].scope, version=head.version if head is not None else ABSENT)
     if head is not None and head.document is not None:
         document.policies.MergeFromString(secrets.wire(head.document))
-    return next(iter(steps({at: declarations}, {at: document}, prune=None)), None)
+    return step_of(document, declarations, prune=False)
 
 
 def _namespaces(declared: Declared) -> list[str]:

@@ -124,13 +124,14 @@ def steps(
         prune: the namespaces in which undeclared documents are deleted; then undeclared settings of all declared documents are cleared
             too. None: undeclared documents and settings stay.
     """
-    changed = (_step(documents[key], declared[key], prune=prune is not None) for key in sorted(declared))
+    changed = (step_of(documents[key], declared[key], prune=prune is not None) for key in sorted(declared))
     undeclared = (each for key, each in sorted(documents.items(), key=lambda item: item[0]) if key not in declared)
     deleted = (each for each in undeclared if namespace_of(each.topic) in (prune or ()) and each.HasField("policies"))
-    return [*(step for step in changed if step.mask), *(Step(document, TopicPolicies(), ()) for document in deleted)]
+    return [*(step for step in changed if step is not None), *(Step(document, TopicPolicies(), ()) for document in deleted)]
 
 
-def _step(document: PolicyDocument, declarations: Iterable[Declaration], *, prune: bool) -> Step:
+def step_of(document: PolicyDocument, declarations: Iterable[Declaration], *, prune: bool) -> Step | None:
+    """Returns the step that makes a document as it is declared; None: it is. ``prune``: whether what is not declared is cleared."""
     declared: dict[Path, TopicPolicies] = {}
     for each in declarations:
         declared = {path: values for path, values in declared.items() if not _among(path, each.paths)}
@@ -146,7 +147,8 @@ def _step(document: PolicyDocument, declarations: Iterable[Declaration], *, prun
     for name in _LISTS:  # their order does not matter: brokers read them into sets
         if sorted(getattr(present, name)) == sorted(getattr(wanted, name)):
             getattr(wanted, name)[:] = getattr(present, name)
-    return Step(document, wanted, tuple(sorted(paths_between(present, wanted))))
+    mask = tuple(sorted(paths_between(present, wanted)))
+    return Step(document, wanted, mask) if mask else None
 
 
 def _unit(path: Path) -> Path:
