@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -22,8 +21,6 @@ from ..declared.rendering import plain
 Json: TypeAlias = dict[str, Any]
 _ENDLESS = 1 << 30
 """The width of lines of YAML: a text that the library breaks into several is not always read as it was."""
-_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON may contain literally, and YAML may not."""
 
 
 def dumps(document: Json) -> str:
@@ -82,6 +79,4 @@ def declaring(documents: Iterable[PolicyDocument], namespaces: Iterable[str], *,
             scope = {"scope": "global"} if document.scope == SCOPE_GLOBAL else {}
             entries.append({"topic": document.topic} | scope | {"set": plain(document.policies, units=not as_json)})
     file = {"version": 1, "namespaces": list(namespaces), "policies": entries}
-    if not as_json:
-        return yaml(file, begin=False) + "\n"
-    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(file, ensure_ascii=False)) + "\n"
+    return (dumps(file) if as_json else yaml(file, begin=False)) + "\n"
