@@ -88,9 +88,10 @@ def _noting_that_it_waits(chosen: Globals, noted: set[str]) -> Iterator[None]:
 def check(chosen: Globals) -> None:
     """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
     server = chosen.server
-    if ("://" in server and server.startswith(("http", "pulsar"))) or ("@" in server and not server.startswith("unix")):
-        told = "An address is HOST:PORT of a topic policies server, without a name or password; the URLs of brokers are options of serve."
-        raise typer.BadParameter(told, param_hint="--server")
+    if server.startswith(("pulsar://", "pulsar+ssl://", "http://", "https://")) or ("@" in server and not server.startswith("unix")):
+        option = "--pulsar" if server.startswith("pulsar") else "--admin-url"
+        brokers = "" if "@" in server else f" That is the address of brokers: name it to a server, by serve {option} {server}."
+        raise typer.BadParameter(f"An address is HOST:PORT of a topic policies server, without a password.{brokers}", param_hint="--server")
     try:
         places_of(server)
     except ValueError as error:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import typer
 
-from topicpolicies import InvalidArgument, PolicyDocument, TopicPoliciesError
+from topicpolicies import InvalidArgument, PolicyDocument, TopicPolicies, TopicPoliciesError
+from topicpolicies.masks import paths_between
 
-from ..declared.files import Declaration, parse_policies
+from ..declared.files import parse_policies
 from ..declared.rendering import plain, scope_name
-from ..declared.steps import Step, step_of
 from . import forms
 from .calls import calling
 from .documents import ValidateOnly, options_of_change, show_change
@@ -50,12 +50,12 @@ def edit(
         os.close(handle)
         file, kept = Path(name), False
         try:
-            step = _edited(document, file)
-            if step is None:
+            edited = _edited(document, file)
+            if edited is None:
                 typer.echo("Nothing was changed.", err=True)
                 return
             how = options_of_change(chosen, scope, document.version, validate_only=dry_run)
-            result = client.update(document.topic, step.values, mask=step.mask, **how)
+            result = client.update(document.topic, edited[0], mask=edited[1], **how)
         except TopicPoliciesError:
             kept = True
             chosen.note(f"What you wrote is kept in {file}.")
@@ -66,8 +66,11 @@ def edit(
     show_change(chosen, topic, result)
 
 
-def _edited(document: PolicyDocument, file: Path) -> Step | None:
-    """Returns what the user has changed; None: nothing. At a terminal a text that is wrong is edited again, with what is wrong on top."""
+def _edited(document: PolicyDocument, file: Path) -> tuple[TopicPolicies, list[str]] | None:
+    """Returns the policies as the user has edited them, and the mask of what differs; None: nothing does.
+
+    At a terminal a text that is wrong is edited again, with what is wrong on top.
+    """
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = plain(document.policies, units=True)
     before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
@@ -78,15 +81,15 @@ def _edited(document: PolicyDocument, file: Path) -> Step | None:
         if text == before or not text.strip():
             return None
         try:
-            values, paths = parse_policies(text, "edit")
+            values, _ = parse_policies(text, "edit")
         except InvalidArgument as error:
             if text == last or not sys.stdin.isatty():
                 raise
             problems = [f"# {each.field}: {each.description}" for each in error.violations]
             text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
             continue
-        declaration = Declaration(document.topic, pattern=False, scope=document.scope, values=values, paths=paths)
-        return step_of(document, [declaration], prune=True)
+        mask = sorted(paths_between(document.policies, values))
+        return (values, mask) if mask else None
 
 
 def _run_editor(file: Path) -> None:
