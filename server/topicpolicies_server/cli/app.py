@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, cast, get_args, get_type_hints
@@ -167,7 +167,6 @@ app = typer.Typer(
 
 
 _TYPES = get_type_hints(Globals, include_extras=True)
-_DEFAULTS = {each.name: each.default_factory if each.default is MISSING else each.default for each in fields(Globals)}
 
 
 def _options(context: typer.Context, **given: Any) -> None:
@@ -178,7 +177,7 @@ def _options(context: typer.Context, **given: Any) -> None:
     context.obj = Globals(**given)
 
 
-app.callback()(with_parameters(_options, ((name, _TYPES[name], each) for name, each in _DEFAULTS.items())))
+app.callback()(with_parameters(_options, ((each.name, _TYPES[each.name], each.default) for each in fields(Globals))))
 
 
 def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., None]:
@@ -206,7 +205,7 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
 
     parameters = [(each.name, each.annotation, each.default) for each in own]
     if scoped:
-        parameters.append(("is_global", Annotated[bool, typer.Option("-g", "--global", hidden=True)], False))
+        parameters.append(("is_global", Annotated[bool, typer.Option("-g", "--global", help="As --scope global.")], False))
     for name in taken:
         kind, option = get_args(_TYPES[name])
         parameters.append((_GLOBAL + name, Annotated[kind | None, option], None))

@@ -79,7 +79,7 @@ def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Globals
             while in_order and not asked() and all(each.error is None for each in planned):
                 batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
                 in_order = in_order[len(batch) :]
-                changes = [each.request(actor=chosen.actor, reason=chosen.reason, owner=owner) for each in batch]
+                changes = [each.request(reason=chosen.reason, owner=owner) for each in batch]
                 waiting_for = [(each, change.request_id) for each, change in zip(batch, changes, strict=True)]
                 for _, outcome in client.batch(changes):
                     step, _ = waiting_for.pop(0)

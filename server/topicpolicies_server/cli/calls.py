@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 import threading
 import time
@@ -36,7 +37,8 @@ def calling(chosen: Globals, *, listening: bool = True) -> Iterator[Client]:
     """
     check(chosen)
     token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
-    with Client(chosen.server, tls=chosen.tls, token=token, timeout=chosen.timeout_seconds) as client:
+    actor = _login_name() if chosen.actor is None else chosen.actor
+    with Client(chosen.server, tls=chosen.tls, token=token, actor=actor, timeout=chosen.timeout_seconds) as client:
         if listening:
             _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
         noted: set[str] = set()
@@ -45,6 +47,14 @@ def calling(chosen: Globals, *, listening: bool = True) -> Iterator[Client]:
                 if not name.startswith("Watch"):  # those are answered with streams
                     setattr(stub, name, _noting(method, chosen, noted))
         yield client
+
+
+def _login_name() -> str:
+    """Returns the user's login name; empty: there is none."""
+    try:
+        return getpass.getuser().encode(errors="replace").decode()
+    except (OSError, KeyError, ImportError):
+        return ""
 
 
 def _noting(method: Any, chosen: Globals, noted: set[str]) -> Callable[..., Any]:

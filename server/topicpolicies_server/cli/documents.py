@@ -230,7 +230,6 @@ def options_of_change(chosen: Globals, scope: str, if_version: str, request_id: 
         "validate_only": validate_only,
         "include_previous": True,
         "request_id": request_id,
-        "actor": chosen.actor,
         "reason": chosen.reason,
     }
 

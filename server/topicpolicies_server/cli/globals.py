@@ -6,13 +6,12 @@ What calls need is imported where it is used, so that help comes without it.
 from __future__ import annotations
 
 import enum
-import getpass
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -50,11 +49,9 @@ WIDE = ContextVar("WIDE", default=False)
 """Whether the form of the running command's results is ``Output.WIDE``."""
 
 
-OneScope = Annotated[
-    Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")
-]
+OneScope = Annotated[Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
 Scopes = Annotated[
-    Literal["local", "global", "both"], typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")
+    Literal["local", "global", "both"], typer.Option("--scope", help="The documents of this cluster, of all clusters, or both.")
 ]
 
 
@@ -98,14 +95,6 @@ def with_port(server: str | None) -> str | None:
     return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
 
 
-def _default_actor() -> str:
-    """Returns the login name; empty: there is none."""
-    try:
-        return getpass.getuser().encode(errors="replace").decode()
-    except (OSError, KeyError, ImportError):
-        return ""
-
-
 def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
 
@@ -128,7 +117,7 @@ class Globals:
     timeout_seconds: Annotated[
         float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
     ] = 30.0
-    actor: Annotated[str, _option("ACTOR", "NAME", _ACTOR, "--actor", show_default=False)] = field(default_factory=_default_actor)
+    actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None
     reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = ""
     token_file: Annotated[Path | None, _option("TOKEN_FILE", "FILE", _READ_ANEW, "--token-file")] = None
     use_tls: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None

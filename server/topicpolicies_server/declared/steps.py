@@ -89,13 +89,10 @@ class Step:
         found = between(policies_of(self.document), self.after, raw=raw)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
 
-    def request(
-        self, *, validate_only: bool = False, actor: str = "", reason: str = "", owner: str = ""
-    ) -> UpdatePolicyRequest | DeletePolicyRequest:
+    def request(self, *, validate_only: bool = False, reason: str = "", owner: str = "") -> UpdatePolicyRequest | DeletePolicyRequest:
         """Returns a new request of the step."""
         document = self.document
-        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only)
-        options |= {"actor": actor, "reason": reason, "owner": owner}
+        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only, reason=reason, owner=owner)
         if self.deletes:
             return delete_request(document.topic, **options)
         return update_request(document.topic, self.values, mask=self.mask, **options)
