@@ -122,8 +122,9 @@ class Drift:
             self._topics[name] = await self._cluster.all_topics(name)
         named = {topic for topic in declared.topics if namespace_of(topic) == name}
         topics = await namespace.topics() | self._topics.get(name, frozenset()) | named
-        for count, topic in enumerate(sorted(topics)):
-            for key in (PolicyKey(topic, scope) for scope in Scope):
+        scopes = {Scope(each.scope) for each in declared.declarations}
+        for count, topic in enumerate(topics):
+            for key in (PolicyKey(topic, scope) for scope in scopes):
                 await self._compare(declared, key, await namespace.get(key))
             if count % _TOPICS_AT_ONCE == 0:
                 await asyncio.sleep(0)
