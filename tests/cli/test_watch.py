@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import A, Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
-from topicpolicies_server.cli.watch import sort_targets
+from topicpolicies_server.cli.globals import sort_targets
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:

@@ -37,7 +37,7 @@ from . import forms
 from .calls import calling
 from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, report, reporting
 from .globals import Globals, OneScope, Scopes, Topic, full_namespace, scope_of, scopes_of
-from .moments import parse_moment, read_at
+from .history import parse_moment, read_at
 from .rendering import show_differences
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from .calls import calling
 from .exits import ExitCode
 from .fields import complete
 from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of
-from .moments import parse_moment, read_at
+from .history import parse_moment, read_at
 from .rendering import show_columns, show_differences
 
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]

@@ -86,6 +86,15 @@ def full_namespace(text: str) -> str:
     return f"public/{text}" if text and "/" not in text else text
 
 
+def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain. A name alone is a topic's."""
+    topics: list[str] = []
+    namespaces: list[str] = []
+    for target in targets:
+        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(full_topic(target))
+    return topics, namespaces
+
+
 def with_port(server: str | None) -> str | None:
     """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
     if server is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Annotated, Any, Literal
@@ -14,12 +14,11 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchMode
 
-from ..core.names import full_topic
 from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
 from .exits import deferring
-from .globals import Globals, Scopes, scopes_of
+from .globals import Globals, Scopes, scopes_of, sort_targets
 from .rendering import line, show_folded
 
 
@@ -96,15 +95,6 @@ def watch(
                 patience=chosen.timeout_seconds,
             )
         _follow(watched, resume_file, show)
-
-
-def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain. A name alone is a topic's."""
-    topics: list[str] = []
-    namespaces: list[str] = []
-    for target in targets:
-        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(full_topic(target))
-    return topics, namespaces
 
 
 def _load(path: Path | None) -> dict[str, str]:
