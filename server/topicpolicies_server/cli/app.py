@@ -23,7 +23,7 @@ from .verbs import VERBS, function_of
 COMMANDS = {
     "get": ("documents:get", "Show the policies of one topic."),
     "update": ("documents:update", "Change some settings of one topic, and no others."),
-    "edit": ("edit:edit", "Edit the policies of one topic in your editor."),
+    "edit": ("documents:edit", "Edit the policies of one topic in your editor."),
     "delete": ("documents:delete", "Delete one document of one topic."),
     "effective": ("documents:effective", "Show the values in force for a topic, and the level of each."),
     "list": ("documents:list_", "List the documents of a namespace, by topic and scope."),
