@@ -243,7 +243,8 @@ class BrokerClient:
             changed = documents.differing(before, kept)
             if (after or {}).keys() - kept.keys() - (before or {}).keys():
                 self._unsure.add(judged.key)
-            _check(judged.key, changed, kept, self._missing)
+            if found := list(_not_writable(judged.key, changed, kept, self._missing)):
+                raise invalid(*found)
             if changed and not judged.validate_only:
                 await self._write(judged.key, changed, kept)
                 self._documents[judged.key] = kept
@@ -273,25 +274,22 @@ class BrokerClient:
             pending = list(refused)
 
 
-def _check(key: PolicyKey, changed: Iterable[Setting], after: Document, missing: Collection[str]) -> None:
-    """Refuses what the admin API can't write. ``missing``: the endpoints that it does not have."""
-    found = []
+def _not_writable(key: PolicyKey, changed: Iterable[Setting], after: Document, missing: Collection[str]) -> Iterator[CoreViolation]:
+    """Yields what the admin API can't write. ``missing``: the endpoints that it does not have."""
     for setting in changed:
         name = family(setting)
         endpoint = ENDPOINTS[name]
         if name in missing:
             told = f"These brokers' admin API does not have {name}: leave it out."
-            found.append(CoreViolation(f"policies.{name}", ViolationReason.UNKNOWN_PATH, told))
+            yield CoreViolation(f"policies.{name}", ViolationReason.UNKNOWN_PATH, told)
         if endpoint.local_only and key.scope is CoreScope.GLOBAL:
             told = f"The admin API has {name} in the LOCAL scope only: set it there."
-            found.append(CoreViolation(f"policies.{name}", ViolationReason.LOCAL_SCOPE_ONLY, told))
+            yield CoreViolation(f"policies.{name}", ViolationReason.LOCAL_SCOPE_ONLY, told)
         policies = documents.join({setting: after[setting]} if setting in after else {})
         there = [field for field in endpoint.members if policies.HasField(field)]  # type: ignore[arg-type]
         if 0 < len(there) < len(endpoint.members):
             told = f"The admin API sets {', '.join(endpoint.members)} together: declare all of them, or none."
-            found.append(CoreViolation(f"policies.{there[0]}", ViolationReason.HALF_OBJECT, told))
-    if found:
-        raise invalid(*found)
+            yield CoreViolation(f"policies.{there[0]}", ViolationReason.HALF_OBJECT, told)
 
 
 def _looks_unset(setting: Setting, value: bytes) -> bool:
