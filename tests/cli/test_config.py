@@ -12,7 +12,6 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from topicpolicies_server.cli.app import app
-from topicpolicies_server.config.rendering import reference
 from topicpolicies_server.config.sources import options
 
 
@@ -102,7 +101,6 @@ def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
 def test_the_sample_is_toml_without_any_option_set(home: Path) -> None:
     shown = run(home, "--sample")
     assert shown.exit_code == 0 and tomllib.loads(shown.stdout) == {}
-    assert run(home, "--reference").stdout == reference()
 
 
 @pytest.mark.parametrize("command", ["serve", "guard", "config"])

@@ -51,9 +51,9 @@ def test_the_sample_file_loads_as_it_is_and_with_every_option_uncommented(tmp_pa
 
 def test_the_reference_is_the_one_in_the_documentation() -> None:
     text = DOCUMENTED.read_text()
-    beginning, end = "<!-- topicpolicies config --reference -->\n\n", "<!-- end -->"
+    beginning, end = "<!-- config.rendering.reference() -->\n\n", "<!-- end -->"
     assert text.partition(beginning)[2].partition(end)[0] == reference() + "\n", (
-        "run topicpolicies config --reference, and copy its output there"
+        "print topicpolicies_server.config.rendering.reference(), and copy it there"
     )
 
 
