@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, ServerConfig
 from topicpolicies_server.config.building import guard_config, server_config
 from topicpolicies_server.config.rendering import written_value
-from topicpolicies_server.config.sources import OptionValues, Source, options, read_options
+from topicpolicies_server.config.sources import OptionValues, options, read_options
 
 HOME = {"HOME": "/somewhere/mine"}
 BROKERS = {"pulsar": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
@@ -47,10 +47,10 @@ def test_a_flag_precedes_the_environment_which_precedes_the_file(tmp_path: Path)
     environment = {"TOPICPOLICIES_MAX_WATCHES": "3", "TOPICPOLICIES_MAX_CONCURRENT_CALLS": "30"}
     settings = found({"max_watches": "4"}, environment, file).settings
     sources = {name: (settings[name].value, settings[name].source, settings[name].where) for name in settings}
-    assert sources["max_watches"] == (4, Source.FLAG, "--max-watches")
-    assert sources["max_concurrent_calls"] == (30, Source.ENVIRONMENT, "TOPICPOLICIES_MAX_CONCURRENT_CALLS")
-    assert sources["drain_seconds"] == (5.0, Source.FILE, str(file))
-    assert sources["max_message_bytes"] == (4 << 20, Source.DEFAULT, "")
+    assert sources["max_watches"] == (4, "flag", "--max-watches")
+    assert sources["max_concurrent_calls"] == (30, "environment", "TOPICPOLICIES_MAX_CONCURRENT_CALLS")
+    assert sources["drain_seconds"] == (5.0, "file", str(file))
+    assert sources["max_message_bytes"] == (4 << 20, "default", "")
     limits = made({"max_watches": "4"}, environment, file).limits
     assert limits == Limits(max_watches=4, max_concurrent_calls=30, drain_seconds=5.0)
 

@@ -104,7 +104,7 @@ def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
     values = ((each, written_value(each.value)) for each in in_force.settings.values())
-    for line in columns((each.option.name, each.source.name.lower(), printable(value)) for each, value in values):
+    for line in columns((each.option.name, each.source, printable(value)) for each, value in values):
         typer.echo(line)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
@@ -112,8 +112,7 @@ def _show(in_force: OptionValues) -> None:
 
 def _json(in_force: OptionValues) -> dict[str, Any]:
     told = {
-        name: {"value": _plain(setting), "source": setting.source.name.lower(), "where": setting.where}
-        for name, setting in in_force.settings.items()
+        name: {"value": _plain(setting), "source": setting.source, "where": setting.where} for name, setting in in_force.settings.items()
     }
     return {"options": told, "file": str(in_force.file) if in_force.file is not None else "", "ignored": sorted(in_force.ignored)}
 
