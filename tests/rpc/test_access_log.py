@@ -8,7 +8,6 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import MethodType, SimpleNamespace
 from typing import Any, Literal
@@ -203,23 +202,21 @@ class Stuck:
 
     def __init__(self, log: AccessLog, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go = threading.Event(), threading.Event()
-        handler = log._file
-        assert handler is not None
-        real = handler.emit
+        real = log._lines._write
 
-        def emit(record: logging.LogRecord) -> None:
+        def write(lines: bytes) -> None:
             self.began.set()
             self.go.wait(PATIENCE)
-            real(record)
+            real(lines)
 
-        monkeypatch.setattr(handler, "emit", emit)
+        monkeypatch.setattr(log._lines, "_write", write)
 
 
 async def test_calls_do_not_wait_for_a_record_that_can_not_be_written_and_missing_lines_are_counted(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = recording.log
-    log._lines._waiting.maxsize = 5
+    log._lines._most = 5
     stuck = Stuck(log, monkeypatch)
     for value in range(30):
         await client.UpdatePolicy(update(value))
@@ -235,11 +232,11 @@ async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
     caplog.set_level(logging.WARNING, "topicpolicies_server.rpc.access_log")
     log = recording.log
 
-    def full(_: logging.Handler) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patched:
-        patched.setattr(WatchedFileHandler, "reopenIfNeeded", full)
+        patched.setattr("topicpolicies_server.rpc.access_log.write_all", full)
         for value in range(3):
             await client.UpdatePolicy(update(value))
         await until(lambda: log.lost == 3)
