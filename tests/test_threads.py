@@ -19,8 +19,8 @@ def test_calls_run_in_order_and_their_futures_have_the_result_or_the_error() -> 
     futures: list[Future[None]] = [threads.submit(done.append, number) for number in range(100)]
     failing = threads.submit(int, "none")
     threads.shutdown()
+    assert all(future.result(20) is None for future in futures)
     assert done == list(range(100))
-    assert all(future.result() is None for future in futures)
     with pytest.raises(ValueError, match="none"):
         failing.result()
 

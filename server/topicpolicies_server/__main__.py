@@ -9,18 +9,18 @@ import os
 import signal
 import sys
 
-from .process import SERVERS, ignore_control_signals
-
 
 def main() -> None:
     """Runs the program. Ctrl-C exits with 130; SIGHUP, SIGUSR1 and SIGUSR2 don't end a server; a client silences gRPC's own output."""
+    heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeded:
+        signal.signal(signal.SIGINT, _leave)
+    from .process import SERVERS, ignore_control_signals  # noqa: PLC0415
+
     if SERVERS.isdisjoint(sys.argv[1:]):
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would log each failed attempt to connect, amid the command's output
     else:
         ignore_control_signals()  # until the server installs its own handlers
-    heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heeded:
-        signal.signal(signal.SIGINT, _leave)
     from .cli.app import main as run  # noqa: PLC0415
 
     try:

@@ -1,10 +1,11 @@
 """Files of a configuration: reads regular ones only (opening a pipe would block), and reads them anew while the process runs.
 
-A *source* is a value that is read from files, such as a certificate and its key, or from those of a folder. Each is checked every second on
-a thread of its own, so a disk that hangs blocks neither the event loop nor other sources. SIGHUP has all sources read at once.
+A *source* is a value that is read from files, such as a certificate and its key, or from those of a folder. Each is checked on a thread of
+its own, so a disk that hangs blocks neither the event loop nor other sources. SIGHUP has all sources read at once.
 
-A value stays in force until another one can be read and put in force. Half of a file may be valid, so files are read when they have been
-unchanged for ``_SETTLING_SECONDS``. Whether a file has changed is seen by its ctime too, because a file's owner can set its mtime back.
+A value stays in force until another one can be read and put in force. Half of a file may be valid, so files are read when they have not
+changed since the look before, nor while they were read. Whether a file has changed is seen by its ctime too, because a file's owner can set
+its mtime back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import logging
 import os
 import stat
 import threading
-import time
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,10 +24,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 _LOG = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 """How often the files are checked."""
-_SETTLING_SECONDS = 0.1
-_MOST_SETTLING = 20
 
 Signature: TypeAlias = tuple[int, int, int, int, int]
 """A file's device, inode number, size, and the times (ns) when its content (mtime) and anything about it (ctime) last changed."""
@@ -135,8 +133,6 @@ class Reloader:
         self._seconds = look_seconds
         self._sources: list[_Source] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.failures = 0
-        """How often a line in the log said that a source's files can't be used."""
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> None:
         """Adds a source, which is read anew from now on.
@@ -203,15 +199,24 @@ class Reloader:
 
     def _follow(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
         """Reads a source whenever its files have changed, on its thread, until it is removed."""
-        signature: tuple[Signature | None, ...] = ()
+        present: tuple[Signature | None, ...] = ()
+        used = present
         while True:
             at_request = source.asked.wait(self._seconds)
             source.asked.clear()
             if source.removed:
                 return
-            if not at_request and not source.problem and source.signatures() == signature:
+            before, present = present, source.signatures()
+            if not at_request and (present != before or (present == used and not source.problem)):
                 continue
-            signature, value, problem = _read(source)
+            value, problem = None, ""
+            try:
+                value = source.read()
+            except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
+                problem = _in_words(error)
+            if not at_request and source.signatures() != present:
+                continue
+            used = present
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody uses the value any more
                 loop.call_soon_threadsafe(self._use, source, value, problem, at_request)
 
@@ -222,11 +227,10 @@ class Reloader:
         if changed:
             try:
                 source.take(value)
-            except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
+            except Exception as error:  # noqa: BLE001 (as above)
                 problem = _in_words(error)
         if problem:
             if at_request or problem != source.problem:
-                self.failures += 1
                 placed = problem if any(str(path) in problem for path in source.files) else f"{source.names}: {problem}"
                 _LOG.warning("%s: %s; the former content stays in force", source.name, placed.removesuffix("."))
         elif changed:
@@ -235,23 +239,6 @@ class Reloader:
         elif source.problem or at_request:
             _LOG.info("%s: the content of %s is in force already", source.name, source.names)
         source.problem = problem
-
-
-def _read(source: _Source) -> tuple[tuple[Signature | None, ...], Any, str]:
-    """Reads a source when its files have settled; returns their signature, the value, and why it can't be used ("" if it can)."""
-    signature: tuple[Signature | None, ...] = ()
-    value: Any = None
-    problem = ""
-    for _ in range(_MOST_SETTLING):
-        signature = source.signatures()
-        time.sleep(_SETTLING_SECONDS)
-        try:
-            value, problem = source.read(), ""
-        except Exception as error:  # noqa: BLE001 (as above)
-            problem = _in_words(error)
-        if source.signatures() == signature:
-            break
-    return signature, value, problem
 
 
 def _in_words(error: Exception) -> str:

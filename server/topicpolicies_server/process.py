@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from .files import Reloader
     from .namespaces.registry import Registry
-    from .namespaces.repairs import RepairQueue
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,7 +60,6 @@ _Service = TypeVar("_Service", bound=Service)
 
 def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
     """Runs a service in a process of its own until it is told to stop (see ``until_stopped``); on uvloop, if that is installed."""
-    thresholds = gc.get_threshold()
     gc.disable()  # until the service is started
     try:
         import uvloop  # noqa: PLC0415
@@ -69,13 +67,8 @@ def run(make: Callable[[], _Service], started: Callable[[_Service], None] = lamb
         loop_factory = uvloop.new_event_loop
     except ImportError:
         loop_factory = None
-    try:
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(until_stopped(make, started))
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
-        gc.enable()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(until_stopped(make, started))
 
 
 async def until_stopped(make: Callable[[], _Service], started: Callable[[_Service], None] = lambda _: None) -> None:
@@ -94,20 +87,17 @@ async def until_stopped(make: Callable[[], _Service], started: Callable[[_Servic
         gc.freeze()
         gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
         gc.enable()
-        await until_told_to_stop(service.registry.repairs, lambda: started(service), service.reloader.reload_now)
+        await until_told_to_stop(service, lambda: started(service))
     finally:
         await service.stop()
 
 
-async def until_told_to_stop(
-    repairs: RepairQueue, listening: Callable[[], None] = lambda: None, read_anew: Callable[[], None] = lambda: None
-) -> None:
+async def until_told_to_stop(service: Service, listening: Callable[[], None] = lambda: None) -> None:
     """Waits for SIGTERM or SIGINT, and handles the other signals meanwhile. A second SIGTERM or SIGINT then has its default effect.
 
-    SIGUSR1 and SIGUSR2 pause and resume ``repairs``; SIGHUP calls ``read_anew``. ``listening`` is called once the signals are handled: as
-    soon as a server says that it runs, it may be told to stop.
+    ``listening`` is called once the signals are handled: as soon as a server says that it runs, it may be told to stop.
     """
-    loop = asyncio.get_running_loop()
+    loop, repairs = asyncio.get_running_loop(), service.registry.repairs
     asked = asyncio.Event()
 
     def pause() -> None:
@@ -120,7 +110,7 @@ async def until_told_to_stop(
 
     def reload() -> None:
         _LOG.info("files are read again")
-        read_anew()
+        service.reloader.reload_now()
 
     stopping = (signal.SIGTERM, signal.SIGINT)
     for each in stopping:

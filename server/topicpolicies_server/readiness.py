@@ -12,7 +12,6 @@ import contextlib
 import enum
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -83,8 +82,6 @@ class Readiness:
         """Since when there has been no answer, in monotonic seconds; has a meaning in STARTING, DOUBTED and CUT_OFF."""
         self.problem: PolicyError | None = None
         """Why the last question had no answer; None: it had one."""
-        self.transitions: Counter[State] = Counter()
-        """How many transitions were reported, by the state after them."""
         self._remark = ""
         self._listeners: list[Callable[[], None]] = []
         self._first = asyncio.Event()
@@ -194,7 +191,6 @@ class Readiness:
 
     def _go(self, state: State) -> None:
         self.state = state
-        self.transitions[state] += 1
         for listener in self._listeners:
             listener()
 

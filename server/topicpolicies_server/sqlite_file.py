@@ -255,14 +255,6 @@ def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
     connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page
 
 
-def close(connection: sqlite3.Connection, form: Format, path: Path) -> None:
-    """Closes a connection; an error is only logged."""
-    try:
-        connection.close()
-    except sqlite3.Error as error:
-        _log.warning("the %s %s was not closed properly: %s", form.what, path, error)
-
-
 def checksum(*values: int | str | bytes | None) -> int:
     """Computes the checksum (CRC-32) that is stored with values to detect later that they have changed."""
     texts, whole = [], 0

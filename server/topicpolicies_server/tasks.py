@@ -31,7 +31,7 @@ class RestartedTask:
         pause_seconds: float = 1.0,
         failed: Callable[[BaseException], None] = lambda _: None,
     ) -> None:
-        """Does nothing before ``start``. ``run`` is called anew, after a pause, until it returns; ``failed`` gets each failure."""
+        """Does nothing before ``start``. ``run`` is called again, after a pause, until it returns; each failure goes to ``failed``."""
         self.name = name
         self._run = run
         self._pause = pause_seconds
@@ -79,10 +79,7 @@ class RestartedTask:
     def _report(self, error: BaseException) -> None:
         trace = None if isinstance(error, PolicyError) else error
         _LOG.error("%s failed (%s); it continues in %g s", self.name, _in_words(error), self._pause, exc_info=trace)
-        try:
-            self._failed(error)
-        except Exception:  # noqa: BLE001 (the task goes on all the same)
-            _LOG.exception("%s: reporting its failure failed", self.name)
+        self._failed(error)
 
 
 class TaskSet:
@@ -137,7 +134,7 @@ class DaemonThreads(Executor):
     def __init__(self, count: int, name: str) -> None:
         self._count = count
         self._name = name
-        self._threads: list[threading.Thread] = []
+        self._started = 0
         self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._ended = False
         self._lock = threading.Lock()
@@ -164,23 +161,19 @@ class DaemonThreads(Executor):
             if self._ended:
                 raise RuntimeError(f"the threads {self._name} were shut down")
             self._waiting.put(run)
-            if len(self._threads) < self._count:
-                thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if self._started < self._count:
+                self._started += 1
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no further calls; those that were submitted are still made. ``wait``: whether to wait until the threads have ended."""
-        del cancel_futures
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
+        """Takes no further calls; those that were submitted are still made, and nothing waits for them."""
+        del wait, cancel_futures
         with self._lock:
             if not self._ended:
                 self._ended = True
-                for _ in self._threads:
+                for _ in range(self._started):
                     self._waiting.put(None)
-        if wait:
-            for thread in self._threads:
-                thread.join()
 
     def _work(self) -> None:
         while (run := self._waiting.get()) is not None:

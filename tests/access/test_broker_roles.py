@@ -33,7 +33,6 @@ class Brokers:
         self.at_once = self.most_at_once = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
-        self.closed = False
 
     async def get(self, *path: str, seconds: float) -> Any:
         """Returns the answer for a path; None: not found."""
@@ -49,10 +48,6 @@ class Brokers:
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    async def close(self) -> None:
-        """Notes that it was closed."""
-        self.closed = True
 
 
 class Clock:
@@ -82,7 +77,6 @@ async def roles(brokers: Brokers, clock: Clock) -> AsyncIterator[BrokerRoles]:
     made = BrokerRoles(cast("Admin", brokers), clock)
     yield made
     await made.close()
-    assert brokers.closed
 
 
 async def permissions(roles: BrokerRoles, role: str, namespace: str = SPACE) -> set[Permission]:

@@ -213,7 +213,7 @@ async def test_keys_of_an_issuer_that_is_down_stay_in_force_for_a_while_and_no_c
             assert isinstance(world.identification.caller([("authorization", f"Bearer {each}")]), Caller)
         await asyncio.sleep(0.02)
     assert len(world.asked) >= 2, "it is requested again in the background"
-    await eventually(lambda: not world.issuers[ISSUER].age())
+    await eventually(lambda: not world.issuers[ISSUER].keys)
     assert await world.refused(shown) is Reason.AUTHORIZATION_UNKNOWN
 
 

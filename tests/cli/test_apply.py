@@ -121,6 +121,7 @@ def test_a_file_with_refused_entries_names_them_and_changes_nothing(workspace: W
         assert topic("marked") in result.stderr
         assert topic("good") not in result.stderr
         assert "Nothing was changed." in result.stderr
+        assert (topic("good") in result.stdout) is (command == "plan"), "what is accepted is shown too"
         report = json.loads(workspace.run(command, "-o", "json").stderr)["error"]
         assert [each["error"]["violations"][0]["reason"] for each in report["refused"]] == ["HALF_OBJECT", "REDACTED_SECRET"]
         assert (report["code"], report["message"]) == ("INVALID_ARGUMENT", "The server refuses 2 changes; nothing was changed.")
@@ -423,8 +424,23 @@ def test_without_the_permission_to_read_the_history_a_file_is_planned_and_applie
             declared.write_text(f"version: 1\npolicies:\n  - topic: {ORDERS}\n    set: {{max_producer_per_topic: {value}}}\n")
             planned, applied = terminal.run("plan", str(declared)), terminal.run("apply", str(declared))
             assert (planned.exit_code, applied.exit_code) == (7, 0), applied.stderr
-            note = f"You may not read the history of {NAMESPACE}, so it is not known what other owners have declared.\n"
+            note = f"What other owners have declared in {NAMESPACE} is not known: "
             assert [note in each.stderr for each in (planned, applied)] == [value == 2] * 2, "a value that is there may be another owner's"
+
+
+def test_a_file_with_only_constraints_is_told_as_one(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "constraints.yaml"
+    path.write_text("version: 1\nconstraints: [{pattern: public/a/*, fields: {max_producer_per_topic: {max: 5}}}]\n")
+    planned = terminal.run("plan", str(path))
+    assert planned.exit_code == 0 and "serve --declared keeps them" in planned.stderr
+
+
+def test_times_and_sizes_are_exported_with_units_and_to_programs_as_numbers(terminal: Terminal) -> None:
+    terminal.json("update", ORDERS, "message_ttl_in_seconds=3h", "compaction_threshold=10G", "max_producer_per_topic=60")
+    exported = terminal.run("export", NAMESPACE).stdout
+    assert "message_ttl_in_seconds: 3h" in exported and "compaction_threshold: 10G" in exported and "max_producer_per_topic: 60" in exported
+    (entry,) = terminal.json("export", NAMESPACE)["policies"]
+    assert entry["set"] == {"compaction_threshold": 10 << 30, "max_producer_per_topic": 60, "message_ttl_in_seconds": 10_800}
 
 
 def test_files_of_several_owners_are_not_applied_together(recorded: Terminal, tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def test_a_path_that_is_assigned_twice_is_refused(texts: tuple[str, str]) -> Non
 
 def test_a_path_that_is_both_set_and_unset_is_refused() -> None:
     assert refused("max_producer_per_topic=1", unset=("max_producer_per_topic",)) == {"max_producer_per_topic": "OVERLAPPING_PATHS"}
+    assert mask(unset=("max_producer_per_topic", "max_producer_per_topic")) == ["max_producer_per_topic"], "twice is as once"
     assert refused(unset=("no_such",)) == {"no_such": "UNKNOWN_PATH"}
 
 

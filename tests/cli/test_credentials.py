@@ -30,7 +30,7 @@ def test_the_caller_is_the_subject_of_the_token_in_the_file(secured: Terminal, t
     secured.environment["TOPICPOLICIES_TOKEN_FILE"] = str(mine)
     history = secured.run("history", TOPIC)
     assert history.exit_code == 0
-    assert 'alice, who claimed to be "tests"' in history.stdout
+    assert 'alice, who named "tests" as the actor' in history.stdout
     (entry,) = (each["entry"] for each in secured.lines("history", TOPIC))
     origin = entry["origin"]
     assert (origin["actor"], origin["actor_standing"]) == ("alice", "ACTOR_STANDING_AUTHENTICATED")

@@ -51,8 +51,8 @@ def run(server: str, *arguments: str) -> Result:
 def rows(result: Result) -> dict[str, tuple[str, str]]:
     """Returns the value and the source of each setting."""
     assert result.exit_code == 0, result.output
-    cells = [re.fullmatch(r"(\S+) +(.*?)(?:  +(.*))?", line) for line in result.stdout.splitlines()[1:]]
-    return {each[1]: (each[2], each[3]) for each in cells if each is not None}
+    cells = [re.fullmatch(r"(.+?)  +(\S+)=(.*)", line) for line in result.stdout.splitlines()[1:]]
+    return {each[2]: (each[3], each[1]) for each in cells if each is not None}
 
 
 def test_every_value_is_shown_with_its_source(server: str) -> None:

@@ -43,7 +43,7 @@ def signalled(amid: str, name: str, *arguments: str) -> tuple[int, str, str]:
     return ran.returncode, ran.stdout, ran.stderr
 
 
-@pytest.mark.parametrize("amid", ["typer", "grpc", "topicpolicies_server.cli.server"])
+@pytest.mark.parametrize("amid", ["asyncio", "typer", "grpc", "topicpolicies_server.cli.server"])
 def test_an_interrupt_during_the_imports_ends_the_program_without_a_traceback(amid: str) -> None:
     code, output, errors = signalled(amid, "SIGINT", "info")
     assert (code, errors) == (130, "")

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
         (("guard", "acme/a/b", *CLUSTER), "guard must be tenant/namespace"),
         (("guard", "acme/*", "--pulsar", "x", "--admin-url", "y"), "pulsar must be pulsar://host:port"),
         (("guard", "acme/*", *CLUSTER, "--metrics-listen", "unix:/tmp/m"), "over TCP only"),
-        (("guard", "acme/*", *CLUSTER, "--max-repairs-per-second", "0"), "max_repairs_per_second must be from"),
+        (("guard", "acme/*", *CLUSTER, "--max-repairs-per-second", "0"), "max_repairs_per_second must be a number from"),
         (("serve", "--data", "p.db", "--guard", "acme/*"), "--guard goes with --pulsar"),
         (("serve", *CLUSTER, "--guard", "acme"), "guard must be tenant/namespace"),
         (("serve", *CLUSTER, "--guard", "acme/*", "--writer", "exclusive"), "goes with --writer shared"),
@@ -85,9 +86,13 @@ def test_an_invalid_combination_of_options_is_refused_with_a_sentence(
     assert configured == []
 
 
+def service(repairs: RepairQueue) -> Any:
+    return SimpleNamespace(registry=SimpleNamespace(repairs=repairs), reloader=None)
+
+
 async def test_signals_pause_and_resume_repairs_and_stop_the_process() -> None:
     repairs = RepairQueue(asyncio.get_running_loop(), 10)
-    waiting = asyncio.get_running_loop().create_task(until_told_to_stop(repairs))
+    waiting = asyncio.get_running_loop().create_task(until_told_to_stop(service(repairs)))
     await asyncio.sleep(0)
     seen = []
     for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR2):
@@ -102,4 +107,4 @@ async def test_signals_pause_and_resume_repairs_and_stop_the_process() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_sent_by_the_callback_at_the_start_stops_the_process(number: signal.Signals) -> None:
     repairs = RepairQueue(asyncio.get_running_loop(), 10)
-    await asyncio.wait_for(until_told_to_stop(repairs, lambda: os.kill(os.getpid(), number)), 20)
+    await asyncio.wait_for(until_told_to_stop(service(repairs), lambda: os.kill(os.getpid(), number)), 20)

@@ -66,7 +66,7 @@ def test_get_shows_a_past_version_by_time_or_version(recorded: Terminal) -> None
     both = recorded.json("get", TOPIC, "--as-of", between, "--scope", "both")["documents"]
     assert [document.get("policies") for document in both] == [{"max_producer_per_topic": 1}, None]
     assert recorded.json("get", TOPIC, "--as-of", "now")["policies"] == {"max_producer_per_topic": 2}
-    assert recorded.run("get", TOPIC, "--as-of", "gibberish!").exit_code == 2
+    assert recorded.run("get", TOPIC, "--as-of", "gib-berish").exit_code == 2
     code, error = recorded.failing("get", TOPIC, "--as-of", "zz99")
     assert (code, error["reason"]) == (1, "NOT_IN_HISTORY")
 
@@ -113,16 +113,16 @@ def test_a_deletion_is_shown_once_with_its_actor_and_its_tombstone_without_one(r
     assert not [line for line in shown.splitlines() if line != line.rstrip()]
 
 
-def test_a_text_that_is_neither_a_version_nor_a_time_is_refused_with_the_valid_forms(recorded: Terminal) -> None:
+def test_a_text_that_is_no_version_is_refused_with_how_times_are_written(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=1")
-    for moment in ("2h", "30m", "zzz", "yesterday", "312w"):
-        code, error = recorded.failing("get", TOPIC, "--as-of", moment)
-        assert (code, error["reason"]) == (2, "USAGE"), moment
-        assert f'"{moment}" is neither a time nor a version' in error["message"] and "7d-ago" in error["message"]
-    for moment in ("1d", "7d"):
+    for moment in ("2h", "zzz", "yesterday", "1d"):
         for command in (("get", TOPIC, "--as-of", moment), ("diff", TOPIC, moment), ("revert", TOPIC, "--to", moment, "--yes")):
             _, error = recorded.failing(*command)
-            assert error["message"].endswith(f"for a time write {moment}-ago."), (moment, error)
+            assert f"{moment} was taken as a version" in error["message"] and "7d-ago" in error["message"]
+    for moment in ("2026-13-01", "2 hours ago", "2h-before"):
+        code, error = recorded.failing("get", TOPIC, "--as-of", moment)
+        assert (code, error["reason"]) == (2, "USAGE"), moment
+        assert f'"{moment}" is not a time' in error["message"] and "7d-ago" in error["message"]
 
 
 def test_where_topic_policies_are_disabled_the_history_is_told_to_stand_still_and_the_log_not_to_be_broken(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_wrong_usage_is_told_in_the_words_of_the_command_line(
 def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(terminal: Terminal) -> None:
     told = terminal.run("get", TOPIC, "--output", "xml")
     assert told.exit_code == 2
-    assert told.stderr.rstrip().endswith("(env var: 'TOPICPOLICIES_OUTPUT'): 'xml' is not one of 'table', 'wide', 'json', 'yaml', 'name'.")
+    assert told.stderr.rstrip().endswith("'--output' / '-o': 'xml' is not one of 'table', 'wide', 'json', 'yaml', 'name'.")
 
 
 def test_a_server_that_does_not_answer_is_named_with_what_to_do(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

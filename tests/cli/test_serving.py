@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.client.certificates import Authority
 from topicpolicies_server.cli import serve as serve_module
-from topicpolicies_server.cli.app import app, globals_first, output_of
+from topicpolicies_server.cli.app import app, output_of
 from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, HistoryConfig, PulsarLogConfig, ServerConfig
 
 ENVIRONMENT = {"PYTHONPATH": ":".join(sys.path)}
@@ -50,12 +48,15 @@ def test_secrets_are_shown_only_with_the_option_for_it(configured: list[ServerCo
     assert [config.show_secrets for config in configured] == [False, True]
 
 
-def test_the_options_of_tls_of_a_server_may_stand_before_the_command_too(configured: list[ServerConfig], tmp_path: Path) -> None:
+def test_the_options_of_tls_of_a_server_stand_after_the_command_and_are_not_ignored_before_it(
+    configured: list[ServerConfig], tmp_path: Path
+) -> None:
     own = Authority(tmp_path, "authority").identity("server")
     given = ("--tls-certificate", str(own.certificate), "--tls-key", str(own.key))
-    assert CliRunner().invoke(app, [*given, "serve", "--data", str(tmp_path / "p.db")]).exit_code == 0
+    refused = CliRunner().invoke(app, [*given, "serve", "--data", str(tmp_path / "p.db")])
+    assert refused.exit_code == 2 and "they stand after serve" in refused.stderr
     assert serve("--data", str(tmp_path / "p.db"), *given).exit_code == 0
-    assert [config.tls.certificate_file if config.tls else None for config in configured] == [own.certificate] * 2
+    assert [config.tls.certificate_file if config.tls else None for config in configured] == [own.certificate]
 
 
 def test_the_history_has_the_path_and_the_bounds_of_its_options(configured: list[ServerConfig], tmp_path: Path) -> None:
@@ -216,22 +217,6 @@ def test_without_its_packages_the_command_line_names_what_to_install() -> None:
     assert "pip install 'topicpolicies[cli]'" in failed.stderr
 
 
-OPTIONS = st.sampled_from(
-    ["--output", "--output=json", "-o", "json", "-ojson", "--tls", "--no-tls", "--server", "--", "get", "a=b", "-x", ""]
-)
-
-
-TAKES_VALUE = {"--output": True, "-o": True, "--server": True, "--tls": False, "--no-tls": False}
-
-
-@given(st.lists(OPTIONS))
-def test_moving_global_options_to_the_front_keeps_all_arguments_and_is_idempotent(arguments: list[str]) -> None:
-    first, others = globals_first(arguments, TAKES_VALUE)
-    assert sorted([*first, *others]) == sorted(arguments)
-    again = globals_first([*first, *others], TAKES_VALUE)
-    assert [*again[0], *again[1]] == [*first, *others]
-
-
 @pytest.mark.parametrize(
     ("arguments", "environment", "wanted"),
     [
@@ -247,4 +232,4 @@ def test_moving_global_options_to_the_front_keeps_all_arguments_and_is_idempoten
 def test_json_for_errors_of_usage_is_requested_by_any_form_of_the_option_or_the_environment(
     arguments: list[str], environment: str, wanted: bool
 ) -> None:
-    assert (output_of(globals_first(arguments, TAKES_VALUE)[0], {"TOPICPOLICIES_OUTPUT": environment}) == "json") is wanted
+    assert (output_of(arguments, {"TOPICPOLICIES_OUTPUT": environment}) == "json") is wanted

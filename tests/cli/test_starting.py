@@ -122,6 +122,11 @@ def access_log_in_no_folder(directory: Path) -> tuple[list[str], str]:
     ], "none/calls can't be used (No such file"
 
 
+def wrong_cluster_file(directory: Path) -> tuple[list[str], str]:
+    (directory / "cluster.toml").write_text("nonsense = 1")
+    return ["--listen", "127.0.0.1:0", "--cluster-file", f"{directory}/cluster.toml"], "can't be used as cluster file"
+
+
 HELD: list[socket.socket] = []
 
 
@@ -136,7 +141,7 @@ def nothing_held() -> Iterator[None]:
     "arrange",
     [
         *(port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database),
-        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder),
+        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder, wrong_cluster_file),
     ],
 )
 def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(

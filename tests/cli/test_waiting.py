@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from topicpolicies_server.cli import calls
-from topicpolicies_server.cli.settings import Output, Settings
+from topicpolicies_server.cli.globals import Globals, Output
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def called(said: list[str], settings: Settings, seconds: float) -> list[str]:
+def called(said: list[str], settings: Globals, seconds: float) -> list[str]:
     """Makes a call that is answered after ``seconds``, or once something is said."""
 
     def with_call(*_: Any, **_more: Any) -> tuple[str, Any]:
@@ -38,12 +38,12 @@ def called(said: list[str], settings: Settings, seconds: float) -> list[str]:
 
 
 def test_who_waits_at_a_terminal_is_told_for_what_and_how_long(said: list[str]) -> None:
-    assert called(said, Settings("sidecar:6680"), 20) == ["Waiting for sidecar:6680, for 30 s at most (--timeout) ..."]
+    assert called(said, Globals("sidecar:6680"), 20) == ["Waiting for sidecar:6680, for 30 s at most (--timeout) ..."]
 
 
 def test_nothing_is_said_to_programs_nor_after_the_answer(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert called(said, Settings("sidecar:6680", output=Output.JSON), 0.1) == []
-    assert called(said, Settings("sidecar:6680"), 0) == []
+    assert called(said, Globals("sidecar:6680", output=Output.JSON), 0.1) == []
+    assert called(said, Globals("sidecar:6680"), 0) == []
     time.sleep(0.1)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    assert called(said, Settings("sidecar:6680"), 0.1) == []
+    assert called(said, Globals("sidecar:6680"), 0.1) == []

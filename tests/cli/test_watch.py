@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 from tests.cli.conftest import A, Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
-from topicpolicies_server.cli.watch import sort_targets
+from topicpolicies_server.cli.globals import sort_targets
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
@@ -33,6 +34,7 @@ def test_each_line_is_one_json_document(terminal: Terminal) -> None:
     terminal.write(A, "gone", None)
     change, bookmark = terminal.lines("watch", A, "--until-synced")
     origin = change["change"].pop("origin")
+    assert "policies" not in change["change"].pop("previous")
     change["change"].pop("previous_version", None)
     assert (origin["actor"], origin["actor_standing"]) == ("somebody", "ACTOR_STANDING_UNAUTHENTICATED")
     assert origin["update_mask"] == ["max_producer_per_topic"]
@@ -122,7 +124,7 @@ def test_mode_every_shows_every_change(terminal: Terminal, tmp_path: Path) -> No
     beginning = resume_file.read_text()
     for value in (1, 2, None):
         terminal.write(A, "t", value)
-    changes = [each["change"] for each in terminal.lines(*arguments, "--include-previous") if "change" in each]
+    changes = [each["change"] for each in terminal.lines(*arguments) if "change" in each]
     assert [change["document"].get("policies", {}).get("max_producer_per_topic") for change in changes] == [1, 2, None]
     assert [change["previous_version"] for change in changes[1:]] == [change["document"]["version"] for change in changes[:-1]]
     assert [change["previous"].get("policies") for change in changes] == [
@@ -220,3 +222,11 @@ def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(termina
             f"- {topic} {versions[2]} by somebody (not authenticated)  deleted: max_producer_per_topic=6",
         ]
     assert kinds(terminal.lines("watch", A, "--until-synced", "--resume-file", str(resume_file))) == ["bookmark"], "nothing comes twice"
+
+
+def test_a_first_connection_that_is_not_answered_ends_with_the_timeout(terminal: Terminal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        ended = terminal.run("watch", A, "--server", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1")
+    assert ended.exit_code == 5 and "did not answer in time" in ended.stderr
+    assert time.monotonic() - began < 10

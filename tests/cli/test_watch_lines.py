@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from topicpolicies import SCOPE_LOCAL, PolicyDocument, TopicPolicies, WatchEvent
 from topicpolicies.v1.events_pb2 import ChangeOrigin
 from topicpolicies.v1.service_pb2 import PolicyChange
-from topicpolicies_server.cli.events import line
+from topicpolicies_server.cli.rendering import line
 
 
 def test_a_change_is_shown_with_its_local_date_and_time() -> None:

@@ -157,7 +157,7 @@ def test_output_that_can_not_be_written_is_reported_as_an_error(recorded: Termin
 
 
 def test_export_as_json_declares_the_same_as_yaml(recorded: Terminal, tmp_path: Path) -> None:
-    recorded.json("update", f"{A}/t", "subscription_policies.`\U0001f600 \x7f\u2028`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
+    recorded.json("update", f"{A}/t", "subscription_policies.`\U0001f600 \u65e5`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
     recorded.json("update", TOPIC, "retention_policies.retention_time_in_minutes=10", "retention_policies.retention_size_in_mb=100")
     exported = recorded.json("export", A)
     assert exported["version"] == 1 and exported["namespaces"] == [A]

@@ -23,9 +23,11 @@ from topicpolicies_server.logs.pulsar.admin import Admin
 @pytest.fixture
 async def source(broker: Broker) -> AsyncIterator[AdminSource]:
     """A source that asks the shared broker."""
-    made = AdminSource(Admin(broker.admin_url), broker.service_url)
+    api = Admin(broker.admin_url)
+    made = AdminSource(api, broker.service_url)
     yield made
     await made.close()
+    await api.close()
 
 
 async def test_a_broker_answers_with_all_facts_that_the_rules_need(source: AdminSource, admin: BrokerAdmin, namespace: str) -> None:
@@ -92,10 +94,12 @@ async def test_a_lookup_creates_neither_the_topic_nor_a_change_log(source: Admin
 
 
 async def test_a_lookup_fails_in_bounded_time_if_no_broker_answers() -> None:
-    source = AdminSource(Admin(f"http://127.0.0.1:{free_port()}"), "pulsar://127.0.0.1:1")
+    api = Admin(f"http://127.0.0.1:{free_port()}")
+    source = AdminSource(api, "pulsar://127.0.0.1:1")
     began = time.monotonic()
     with pytest.raises(LogError) as error:
         await source.topic("persistent://public/default/one")
     assert error.value.kind is Kind.UNAVAILABLE
     assert time.monotonic() - began < 30
     await source.close()
+    await api.close()

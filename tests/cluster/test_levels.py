@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.cluster.brokers import SETTINGS, cluster_facts
-from topicpolicies_server.cluster.levels import namespace_level
+from topicpolicies_server.cluster.levels import SETTINGS, cluster_facts, namespace_level
 from topicpolicies_server.core.policies.facts import BrokerFacts
 
 

@@ -23,7 +23,6 @@ from topicpolicies_server.config import (
     ServerConfig,
     TlsConfig,
     TokenConfig,
-    Writer,
     insecure,
     parse_address,
 )
@@ -164,7 +163,7 @@ def test_secrets_that_every_user_may_read_or_write_are_reported(folder: Path, mo
     configs: list[ServerConfig | GuardConfig] = [
         GuardConfig(log=cluster(token_file=files["pulsar_token_file"], **keys, **secure), guard=("a/b",)),
         server(
-            log=cluster(oauth2=issued, writer=Writer.EXCLUSIVE, **secure),
+            log=cluster(oauth2=issued, writer="exclusive", **secure),
             tls=TlsConfig(certificate_file=files["tls_key"], key_file=files["tls_key"]),
             peer_token_file=files["peer_token_file"],
             authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=files["token_secret_key"])),

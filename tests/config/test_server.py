@@ -19,7 +19,6 @@ from topicpolicies_server.config import (
     PulsarLogConfig,
     ServerConfig,
     TlsConfig,
-    Writer,
     parse_address,
 )
 from topicpolicies_server.config.option import Option, options_of
@@ -130,13 +129,11 @@ def test_any_text_is_an_address_or_a_configuration_error(text: str) -> None:
 def test_an_exclusive_writer_on_all_interfaces_needs_an_advertised_address(host: str) -> None:
     listen = parse_address(f"{host}:6680")
     with pytest.raises(ConfigError, match="--advertise"):
-        ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True)
-    config = ServerConfig(
-        log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True, advertise=parse_address("sidecar-1:6680")
-    )
+        ServerConfig(log=pulsar(writer="exclusive"), listen=listen, insecure_listen=True)
+    config = ServerConfig(log=pulsar(writer="exclusive"), listen=listen, insecure_listen=True, advertise=parse_address("sidecar-1:6680"))
     assert str(config.advertise) == "sidecar-1:6680"
     ServerConfig(log=pulsar(), listen=listen, insecure_listen=True)
-    ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True, read_only=True)
+    ServerConfig(log=pulsar(writer="exclusive"), listen=listen, insecure_listen=True, read_only=True)
 
 
 @pytest.mark.parametrize("option", ["peer_token_file", "peer_trust_certs_file"])
@@ -148,8 +145,8 @@ def test_what_a_server_needs_to_forward_changes_goes_with_exclusive_writers(opti
     with pytest.raises(ConfigError, match="go with --writer exclusive"):
         ServerConfig(log=pulsar(), **here)
     with pytest.raises(ConfigError, match="can't be read"):
-        ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), **absent)
-    ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), **here)
+        ServerConfig(log=pulsar(writer="exclusive"), **absent)
+    ServerConfig(log=pulsar(writer="exclusive"), **here)
 
 
 @pytest.mark.parametrize("text", ["sidecar-1", "sidecar-1:0", "http://sidecar-1:6680", "0.0.0.0:6680", "[::]:6680"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, ServerConfig
 from topicpolicies_server.config.building import guard_config, server_config
 from topicpolicies_server.config.rendering import written_value
-from topicpolicies_server.config.sources import OptionValues, Source, options, read_options
+from topicpolicies_server.config.sources import OptionValues, options, read_options
 
 HOME = {"HOME": "/somewhere/mine"}
 BROKERS = {"pulsar": "pulsar://broker:6650", "admin_url": "http://broker:8080"}
@@ -47,10 +47,10 @@ def test_a_flag_precedes_the_environment_which_precedes_the_file(tmp_path: Path)
     environment = {"TOPICPOLICIES_MAX_WATCHES": "3", "TOPICPOLICIES_MAX_CONCURRENT_CALLS": "30"}
     settings = found({"max_watches": "4"}, environment, file).settings
     sources = {name: (settings[name].value, settings[name].source, settings[name].where) for name in settings}
-    assert sources["max_watches"] == (4, Source.FLAG, "--max-watches")
-    assert sources["max_concurrent_calls"] == (30, Source.ENVIRONMENT, "TOPICPOLICIES_MAX_CONCURRENT_CALLS")
-    assert sources["drain_seconds"] == (5.0, Source.FILE, str(file))
-    assert sources["max_message_bytes"] == (4 << 20, Source.DEFAULT, "")
+    assert sources["max_watches"] == (4, "flag", "--max-watches")
+    assert sources["max_concurrent_calls"] == (30, "environment", "TOPICPOLICIES_MAX_CONCURRENT_CALLS")
+    assert sources["drain_seconds"] == (5.0, "file", str(file))
+    assert sources["max_message_bytes"] == (4 << 20, "default", "")
     limits = made({"max_watches": "4"}, environment, file).limits
     assert limits == Limits(max_watches=4, max_concurrent_calls=30, drain_seconds=5.0)
 
@@ -111,14 +111,14 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
     environment = {"TOPICPOLICIES_MAX_CONCURRENT_CALLS": "many", "TOPICPOLICIES_LISTEN": "nowhere", "TOPICPOLICIES_LISTN": "a:1"}
     flags = {"drain_seconds": "nan", "history_days": "0", "pulsar": "pulsar://b:6650", "admin_url": "", "tls_client_ca": tmp_path / "gone"}
     assert set(problems(flags=flags, environment=environment, file=file)) == {
-        f"max_watches must be from 1 to 1,000,000, not 0 ({file}).",
+        f"max_watches must be a whole number from 1 to 1,000,000, not 0 ({file}).",
         f"writer must be shared or exclusive, not 'nobody' ({file}).",
         f"read_only must be true or false, not 1 ({file}).",
-        "max_concurrent_calls must be a whole number, not 'many' (TOPICPOLICIES_MAX_CONCURRENT_CALLS).",
+        "max_concurrent_calls must be a whole number from 16 to 1,000,000, not 'many' (TOPICPOLICIES_MAX_CONCURRENT_CALLS).",
         "listen must be host:port, [IPv6 address]:port or unix:/path (TOPICPOLICIES_LISTEN).",
         "TOPICPOLICIES_LISTN is not an option: did you mean TOPICPOLICIES_LISTEN?",
-        "drain_seconds must be from 0.0 to 600.0, not 'nan' (--drain-seconds).",
-        "history_days must be from 1 to 36,600, not '0' (--history-days).",
+        "drain_seconds must be a number from 0.0 to 600.0, not 'nan' (--drain-seconds).",
+        "history_days must be a whole number from 1 to 36,600, not '0' (--history-days).",
         "--pulsar goes with --admin-url.",
         "--tls-client-ca goes with --tls-certificate and --tls-key.",
         f"guard must be tenant/namespace, with * for any characters, not 'acme' ({file}).",
@@ -135,10 +135,10 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
         (b"\xff = 1", "is not UTF-8"),
         (b'data = "a\\u0000b"', "data must be a path"),
         (b'data = ""', "data must be a path"),
-        (b"max_watches = true", "max_watches must be a whole number, not True"),
-        (b"max_watches = 1.5", "max_watches must be a whole number, not 1.5"),
+        (b"max_watches = true", "max_watches must be a whole number from 1 to 1,000,000, not True"),
+        (b"max_watches = 1.5", "max_watches must be a whole number from 1 to 1,000,000, not 1.5"),
         (b"max_watches = 1979-05-27", "max_watches must be a whole number"),
-        (b"drain_seconds = inf", "drain_seconds must be from"),
+        (b"drain_seconds = inf", "drain_seconds must be a number from"),
         (b"guard = [1]", "guard must be a list"),
         (b'pulsar = "a\\nb"', "pulsar must be a text"),
     ],

@@ -22,16 +22,10 @@ PER_SECOND = 20.0
 class Finder:
     """A guard that is not started, and the changes of what it has found."""
 
-    def __init__(self, brokers: FakeBrokers, *patterns: str, per_second: float = PER_SECOND) -> None:
+    def __init__(self, brokers: FakeBrokers, *patterns: str) -> None:
         self.changes: list[frozenset[str]] = []
         self.failures: list[BaseException] = []
-        self.guard = Guard(
-            cast("Any", None),
-            brokers,  # type: ignore[arg-type]
-            patterns,
-            refresh_seconds=SOON,
-            per_second=per_second,
-        )
+        self.guard = Guard(cast("Any", None), cast("Any", brokers), patterns)
         self._changed = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._task, self._noting = loop.create_task(self._run()), loop.create_task(self._note())
@@ -146,7 +140,6 @@ def test_a_namespace_that_a_broker_loads_is_found_in_seconds_however_many_tenant
         assert brokers.busiest_second() <= PER_SECOND and brokers.most_at_once == 1
         if patterns != ("*/new",):
             assert asked.total() <= 3.0 * (loop.time() - since), asked  # other tenants are not asked about
-        assert sum(finder.guard.asked.values()) == len(brokers.asked)
 
     simulate(scenario)
 
@@ -295,7 +288,7 @@ def test_malformed_answers_release_no_namespace(answer: object, caplog: pytest.L
         assert {path for _, path in brokers.asked} >= set(paths)
 
     simulate(scenario)
-    assert any("can't be understood" in record.getMessage() for record in caplog.records)
+    assert any("in an unknown form" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("answer", [{}, [], "<html>", 7, {"partitions": "?"}])
@@ -361,19 +354,6 @@ def test_tenants_are_listed_while_one_of_two_brokers_does_not_answer() -> None:
         since = asyncio.get_running_loop().time()
         await asyncio.sleep(120)
         assert brokers.questions(since)["namespaces"] <= 3, "the remaining broker reports all loaded namespaces"
-
-    simulate(scenario)
-
-
-def test_a_request_that_is_never_answered_is_abandoned() -> None:
-    async def scenario() -> None:
-        brokers = FakeBrokers()
-        brokers.load("acme/orders")
-        brokers.answer_seconds = 1e9
-        finder = Finder(brokers, "acme/*")
-        await asyncio.sleep(1)
-        brokers.answer_seconds = 0.003
-        assert await finder.until(lambda found: "acme/orders" in found) <= 40.0
 
     simulate(scenario)
 

@@ -73,7 +73,11 @@ class World:
         complete = position(self.compacted) if self.compacted else ""
         self.reader = await reader_of(self.history, Log(complete=complete))
         self.reader.view = View(FoldContext(joining=True, joined_at=self.now), [complete])
-        self.reader.read(*self.log)
+        killed = self.chance.random() < 0.2
+        self.reader.read(*self.log[: self.chance.randrange(len(self.log) + 1) if killed else None])
+        if killed:
+            self.reader = None
+            return
         self.reader.recorder.caught_up()
         self.reader.view.loaded()
 

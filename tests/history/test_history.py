@@ -125,17 +125,6 @@ async def test_a_file_that_is_too_large_is_trimmed_from_its_oldest_events(path: 
     assert left == list(range(6_001 - len(left), 6_001))
 
 
-async def test_an_event_that_can_not_be_encoded_is_a_gap_and_the_others_are_written(history: History) -> None:
-    reader = await reader_of(history)
-    reader.read(update(1, 1), update(2, 2, actor="\ud800"), update(3, 3), update(4, 4, at=2**64))
-    page = await history.page(Query(NAMESPACE))
-    assert rows(page.entries) == [4, 3, 1]
-    assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 2_000, BEGIN + 2_001)]
-    assert history.figures().gaps == {"OVERRUN": 1}, "the gap is counted, for an alert"
-    reader.read(update(5, 5))
-    assert rows((await history.page(Query(NAMESPACE))).entries) == [5, 4, 3, 1]
-
-
 def test_a_backup_to_which_a_link_leads_is_for_its_owner_only_once_it_is_opened_and_so_are_the_files_beside_it(
     path: Path, tmp_path: Path
 ) -> None:

@@ -155,3 +155,16 @@ def test_after_a_failure_the_next_opening_records_what_is_missing() -> None:
     log.failing = ""
     read(sink, known, log, *range(1, 15))
     assert (sink.rows, sink.gaps) == (list(range(6, 15)), [])
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [(Log(complete=position(9)), GapReason.COMPACTED), (Log("another"), GapReason.LOG_REPLACED)],
+    ids=["compacted", "replaced"],
+)
+def test_an_opening_that_ends_before_it_has_read_its_log_has_told_the_gap_before_what_it_recorded(log: Log, reason: GapReason) -> None:
+    sink, known = Sink(), extent(5)
+    reader(sink, known, log).read(update(8, 8), update(9, 9))
+    assert sink.gaps == [(LAST, NOW, reason)]
+    read(sink, known, log, 8, 9, 10)
+    assert (sink.rows, sink.gaps) == ([8, 9, 10], [(LAST, NOW, reason)])

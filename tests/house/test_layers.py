@@ -120,8 +120,8 @@ def test_a_planted_import_from_a_higher_layer_is_reported(tmp_path: Path, where:
 
 def test_a_planted_import_cycle_is_reported(tmp_path: Path) -> None:
     server = shutil.copytree(_SERVER, tmp_path / "topicpolicies_server")
-    with (server / "rpc" / "servicer.py").open("a") as module:
-        module.write("\n\nif TYPE_CHECKING:\n    from .batches import ChangeBatch\n")
+    with (server / "rpc" / "changes.py").open("a") as module:
+        module.write("\n\nif TYPE_CHECKING:\n    from .server import Server\n")
     found = circle(server, "topicpolicies_server")
     assert found[0] == found[-1]
-    assert {"topicpolicies_server.rpc.batches", "topicpolicies_server.rpc.servicer"} <= {*found}
+    assert {"topicpolicies_server.rpc.server", "topicpolicies_server.rpc.changes"} <= {*found}

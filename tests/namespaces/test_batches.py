@@ -43,7 +43,7 @@ def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
 
 
 def outcomes(
-    submissions: Sequence[Submission], split: Callable[[list[Request]], list[list[Request]]], **options: Any
+    submissions: Sequence[Submission], split: Callable[[list[Request]], list[list[Request]]], *, waiting: int = 10_000, **options: Any
 ) -> tuple[Answers, list[Any]]:
     """Submits updates in portions, in one turn of the event loop; returns the answers, and the entries of the log."""
     answers: Answers = []
@@ -51,6 +51,7 @@ def outcomes(
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
+        bench.namespace.updates.sequencer.most_waiting = waiting
         original = bench.opened.append
 
         def append(event: Event) -> None:
@@ -82,7 +83,7 @@ def outcomes(
 def test_updates_submitted_together_have_the_same_answers_and_events_as_one_by_one(
     submissions: list[Submission], depth: int, portion: int
 ) -> None:
-    options = {"max_in_flight_per_key": depth, "max_waiting_per_key": 10}
+    options = {"max_in_flight_per_key": depth, "waiting": 10}
     alone = outcomes(submissions, lambda requests: [[request] for request in requests], **options)
     together = outcomes(submissions, lambda requests: [requests], **options)
     portions = outcomes(submissions, lambda requests: [requests[at : at + portion] for at in range(0, len(requests), portion)], **options)

@@ -31,7 +31,9 @@ def test_a_namespace_is_loaded_once_for_all_callers() -> None:
     simulate(scenario)
 
 
-def test_the_number_of_concurrent_loads_is_bounded() -> None:
+def test_the_number_of_concurrent_loads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topicpolicies_server.namespaces.registry._LOADS", 2)
+
     async def scenario(bench: Bench) -> None:
         bench.log.opening_seconds = 0.1
         names = [f"acme/{letter}" for letter in "abcdef"]
@@ -39,7 +41,7 @@ def test_the_number_of_concurrent_loads_is_bounded() -> None:
         assert bench.log.most_at_once == 2
         assert [at for at, _ in bench.log.openings] == pytest.approx([0.0, 0.0, 0.1, 0.1, 0.2, 0.2])
 
-    simulate(scenario, max_concurrent_loads=2)
+    simulate(scenario)
 
 
 def test_nothing_is_answered_before_the_log_is_read() -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.ops import log as log_module
-from topicpolicies_server.ops.log import Json, Plain, Queued, Writer, moment
+from topicpolicies_server.ops.log import Json, Lines, Plain, moment, write_all
 
 PATIENCE = 20.0
 
@@ -104,7 +105,7 @@ def logger_to(handler: logging.Handler) -> logging.Logger:
 
 
 def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: Pipe) -> None:
-    handler = Queued(Writer(pipe.writing), 100)
+    handler = Lines(partial(write_all, pipe.writing), 100)
     logger = logger_to(handler)
 
     def log() -> None:
@@ -127,7 +128,7 @@ def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: P
 
 def test_flushing_to_a_pipe_that_is_not_read_ends_after_a_bounded_time(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "_FLUSH_SECONDS", 0.1)
-    handler = Queued(Writer(pipe.writing))
+    handler = Lines(partial(write_all, pipe.writing))
     logger_to(handler).info("x" * 1_000_000)
     flushing = threading.Thread(target=handler.flush, daemon=True)
     flushing.start()
@@ -139,7 +140,7 @@ def test_flushing_to_a_pipe_that_is_not_read_ends_after_a_bounded_time(pipe: Pip
 def test_waiting_lines_are_written_by_the_flush_at_the_end_of_the_process(tmp_path: Path) -> None:
     file = (tmp_path / "lines").open("wb", buffering=0)
     with file:
-        handler = Queued(Writer(file.fileno()))
+        handler = Lines(partial(write_all, file.fileno()))
         for number in range(2_000):
             logger_to(handler).info("%d", number)
         handler.flush()  # as logging does at the end of the process

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from ruamel.yaml import YAML
 
-from tests.guard.told import Told
 from tests.namespaces.bench import Bench, simulate
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.access.issuers import KeysKnown
+from topicpolicies_server.access.issuers import Issuer
+from topicpolicies_server.config.callers import OidcConfig
 from topicpolicies_server.files import Reloader
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.logs.change_log import Connections
@@ -42,26 +42,22 @@ class ConnectedLog:
 
 
 def beside_pulsar() -> Scrape:
-    """Returns the metrics of a server with brokers and a guard."""
+    """Returns the metrics of a server with brokers."""
     shown: list[Scrape] = []
 
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
-        guard = Told(bench.registry, "acme/other")
-        guard.asked["namespaces"] = 1
         log, bench.registry.common.log = bench.registry.common.log, ConnectedLog()  # type: ignore[assignment]
         registry = CollectorRegistry()
         sources = ServerSources(
             reloader=Reloader(),
             limits=bench.limits,
-            issuers=lambda: KeysKnown(1.0, 0),
+            issuers=[Issuer("https://a", OidcConfig(issuers=("https://a",), audiences=("me",)), None, lambda: None)],
             unrecorded=int,
-            spans_lost=int,
             certificate_ends=lambda: 1.0,
             drift=lambda: {"acme/orders": 1},
-            put_back={"applied": 1},
         )
-        registry.register(ServerCollector(bench.registry, guard, CallCounts(), sources))
+        registry.register(ServerCollector(bench.registry, CallCounts(), sources, guarded=int))
         shown.append(Scrape(generate_latest(registry).decode()))
         bench.registry.common.log = log
 

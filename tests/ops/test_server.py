@@ -17,7 +17,7 @@ from tests.client.certificates import Authority, Identity
 from tests.ports import free_port
 from tests.stubs import async_stub
 from topicpolicies.v1.service_pb2 import ListPoliciesRequest
-from topicpolicies_server.access.issuers import Issuer, KeySet, Unanswered, keys_known
+from topicpolicies_server.access.issuers import Issuer, KeySet, Unanswered
 from topicpolicies_server.access.keys import secret_key
 from topicpolicies_server.config import (
     AuthenticationConfig,
@@ -29,7 +29,9 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.config.callers import OidcConfig, TokenConfig
-from topicpolicies_server.config.server import AccessLogConfig, Recorded, TelemetryConfig
+from topicpolicies_server.config.server import AccessLogConfig, TelemetryConfig
+from topicpolicies_server.files import Reloader
+from topicpolicies_server.ops.metrics import ServerSources
 from topicpolicies_server.rpc.server import Server
 
 from .scraping import Shown
@@ -50,7 +52,7 @@ async def secured(path: Path, identity: Identity) -> AsyncIterator[Shown]:
         tls=TlsConfig(certificate_file=identity.certificate, key_file=identity.key),
         authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
         authorization=AuthorizationConfig(allow_authenticated=True),
-        access_log=AccessLogConfig(which=Recorded.ALL, path=path / "calls.log"),
+        access_log=AccessLogConfig(which="all", path=path / "calls.log"),
         telemetry=TelemetryConfig(endpoint=f"http://127.0.0.1:{free_port()}", trace_ratio=1.0),
         limits=LIMITS,
     )
@@ -63,24 +65,22 @@ def end_of(identity: Identity) -> float:
     return x509.load_pem_x509_certificate(identity.certificate.read_bytes()).not_valid_after_utc.timestamp()
 
 
-async def test_lost_records_and_spans_and_unusable_files_are_shown(tmp_path: Path) -> None:
+async def test_lost_records_and_unusable_files_are_shown(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
     identity = authority.identity("server", "127.0.0.1")
     async with secured(tmp_path, identity) as shown:
         before = await shown.scrape()
         assert before.value("topicpolicies_certificate_end_seconds") == end_of(identity)
         assert before.value("topicpolicies_limit", option="max_watches") == 7
-        for name in ("access_log_lost_total", "spans_lost_total", "reread_failures_total", "files_unusable"):
+        for name in ("access_log_lost_total", "files_unusable"):
             assert before.labels(f"topicpolicies_{name}") and before.value(f"topicpolicies_{name}") == 0, name
 
         metadata = (("authorization", f"Bearer {jwt.encode({'sub': 'me'}, SECRET)}"),)
         await shown.stub.ListPolicies(ListPoliciesRequest(namespace="public/a"), metadata=metadata)
-        await shown.until_more("topicpolicies_spans_lost_total", 0)
 
         kept = identity.certificate.read_bytes()
         identity.certificate.write_text("nonsense")
         scrape = await shown.until("topicpolicies_files_unusable", 1)
-        assert scrape.value("topicpolicies_reread_failures_total") == 1
         assert scrape.value("topicpolicies_certificate_end_seconds") == before.value("topicpolicies_certificate_end_seconds")
         identity.certificate.write_bytes(kept)
         await shown.until("topicpolicies_files_unusable", 0)
@@ -95,7 +95,7 @@ async def test_the_end_of_a_new_certificate_is_shown_once_it_is_in_force(tmp_pat
         await shown.until("topicpolicies_certificate_end_seconds", end_of(other))
 
 
-async def test_the_age_of_issuers_keys_and_the_number_of_issuers_without_an_answer_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_issuers_without_an_answer_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = True
 
     async def fetch(_: str) -> KeySet:
@@ -107,13 +107,17 @@ async def test_the_age_of_issuers_keys_and_the_number_of_issuers_without_an_answ
     monkeypatch.setattr("topicpolicies_server.access.issuers.REFRESH_SECONDS", 0.1)
     config = OidcConfig(issuers=("https://a", "https://b"), audiences=("me",))
     issuers = [Issuer(name, config, fetch, lambda: None) for name in config.issuers]
-    assert keys_known(issuers) == (0.0, 0)
+    sources = ServerSources(reloader=Reloader(), limits=LIMITS, issuers=issuers)
+
+    def unanswered() -> float:
+        return next(each.samples[0].value for each in sources.families() if each.name == "topicpolicies_issuers_unanswered")
+
     for each in issuers:
         each.ask()
     await asyncio.sleep(0.05)
-    assert keys_known(issuers).oldest_seconds > 0 and keys_known(issuers).unanswered == 0
+    assert unanswered() == 0
     answers = False
     await asyncio.sleep(0.3)
-    assert keys_known(issuers).oldest_seconds > 0.2 and keys_known(issuers).unanswered == 2
+    assert unanswered() == 2
     for each in issuers:
         await each.close()

@@ -18,7 +18,7 @@ from tests.cli.programs import Ended
 from tests.ports import free_port
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import Api, Refused, Update
+from .api import GLOBAL, Api, Refused, Update
 from .conftest import Serving
 from .server_process import run
 
@@ -109,6 +109,17 @@ async def test_drift_is_put_back_but_never_what_another_owner_has_declared(servi
         await api.update(ORDERS, {"compaction_threshold": 11})
         await becomes(api, ORDERS, max_producer_per_topic=9, compaction_threshold=10, message_ttl_in_seconds=60)
         assert "max_producer_per_topic is left as it is, because platform declared it" in server.printed
+
+
+async def test_a_pattern_of_global_policies_reaches_a_topic_that_has_only_a_local_document(serving: Serving, tmp_path: Path) -> None:
+    entry = f"{{pattern: {NAMESPACE}/o*, scope: global, set: {{max_producer_per_topic: 5}}}}"
+    server = await serving("--declared", declare(tmp_path / "declared.yaml", "payments", entry), "--enforce")
+    async with Api(server.address) as api:
+        await api.update(ORDERS, {"message_ttl_in_seconds": 60})
+        over = time.monotonic() + _SECONDS
+        while (await api.get(ORDERS, GLOBAL)).policies != TopicPolicies(max_producer_per_topic=5):
+            assert time.monotonic() < over, "as apply would, and as plan says"
+            await asyncio.sleep(0.2)
 
 
 def with_roles(folder: Path) -> list[str]:

@@ -8,10 +8,9 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from types import MethodType, SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import grpc
 import pytest
@@ -31,8 +30,6 @@ from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import (
     AccessLogConfig,
     EmbeddedLogConfig,
-    LogFormat,
-    Recorded,
     ServerConfig,
     parse_address,
 )
@@ -50,7 +47,7 @@ ID = "3f2c1b9e8a444c559a301d0f6f5d6a01"
 class Recording:
     """A server that records its calls in a file."""
 
-    def __init__(self, path: Path, which: Recorded) -> None:
+    def __init__(self, path: Path, which: Literal["changes", "all", "off"]) -> None:
         self.path = path
         config = AccessLogConfig(which=which, path=path)
         log = EmbeddedLogConfig(path=None)
@@ -74,7 +71,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.fixture(params=[Recorded.CHANGES])
+@pytest.fixture(params=["changes"])
 async def recording(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Recording]:
     """Yields a running server with an access log."""
     made = Recording(tmp_path / "calls.log", request.param)
@@ -130,7 +127,7 @@ async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration
     assert fields(fourth, "outcome", "topic", "request_id") == ("INVALID_ARGUMENT", "no/such\ntopic\x85/here", None)
 
 
-@pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
+@pytest.mark.parametrize("recording", ["all"], indirect=True)
 async def test_reads_are_recorded_if_the_configuration_says_so(recording: Recording, client: AsyncStub) -> None:
     await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
     await client.ListPolicies(ListPoliciesRequest(namespace="public/default"))
@@ -205,23 +202,21 @@ class Stuck:
 
     def __init__(self, log: AccessLog, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.go = threading.Event(), threading.Event()
-        handler = log._file
-        assert handler is not None
-        real = handler.emit
+        real = log._lines._write
 
-        def emit(record: logging.LogRecord) -> None:
+        def write(lines: bytes) -> None:
             self.began.set()
             self.go.wait(PATIENCE)
-            real(record)
+            real(lines)
 
-        monkeypatch.setattr(handler, "emit", emit)
+        monkeypatch.setattr(log._lines, "_write", write)
 
 
 async def test_calls_do_not_wait_for_a_record_that_can_not_be_written_and_missing_lines_are_counted(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = recording.log
-    log._lines._waiting.maxsize = 5
+    log._lines._most = 5
     stuck = Stuck(log, monkeypatch)
     for value in range(30):
         await client.UpdatePolicy(update(value))
@@ -237,11 +232,11 @@ async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
     caplog.set_level(logging.WARNING, "topicpolicies_server.rpc.access_log")
     log = recording.log
 
-    def full(_: logging.Handler) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patched:
-        patched.setattr(WatchedFileHandler, "reopenIfNeeded", full)
+        patched.setattr("topicpolicies_server.rpc.access_log.write_all", full)
         for value in range(3):
             await client.UpdatePolicy(update(value))
         await until(lambda: log.lost == 3)
@@ -253,4 +248,4 @@ async def test_a_full_disk_is_logged_once_and_does_not_affect_calls(
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
-        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), LogFormat.TEXT)
+        AccessLog(AccessLogConfig(path=tmp_path / "no" / "such"), "text")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
+from topicpolicies_server.access.caller import EVERYTHING
 from topicpolicies_server.core.chains.request import Outcome, Request, Result
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import invalid
@@ -15,6 +16,7 @@ from topicpolicies_server.core.names import Scope as KeyScope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.rpc import answers
 from topicpolicies_server.rpc.errors import status
+from topicpolicies_server.rpc.requests import Answer, BatchedChange
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)
 TOPICS = TEXTS.map(lambda local: f"persistent://tenant/namespace/{local or 'x'}")
@@ -82,9 +84,9 @@ def test_serialized_answers_equal_those_of_protobuf(
     assert len(serialized) == whole.ByteSize()
 
 
-def batched(request: Request | None, answer: answers.Answer) -> answers.BatchedChange:
+def batched(request: Request | None, answer: Answer) -> BatchedChange:
     """Returns a change of a batch, with its answer."""
-    return answers.BatchedChange(0, service_pb2.PolicyChangeRequest(), request, wire=documents.wire, answer=answer)
+    return BatchedChange(0, service_pb2.PolicyChangeRequest(), request, granted=EVERYTHING, answer=answer)
 
 
 def test_documents_that_have_no_room_in_the_answer_to_a_batch_are_left_out_and_later_smaller_ones_are_not() -> None:

@@ -11,6 +11,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from topicpolicies.errors import from_rpc_error
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import LogError
@@ -35,7 +36,7 @@ class Refusing(grpc.GenericRpcHandler):
 
         async def handle(_: bytes, context: Any) -> bytes:
             self.attempts.append(time.monotonic())
-            await Call(method.rpartition("/")[2], context).refuse(self.error)
+            await Call(method.rpartition("/")[2], context).fail(self.error)
             return b""
 
         return grpc.unary_unary_rpc_method_handler(handle)
@@ -59,7 +60,7 @@ async def refused(channel: grpc.aio.Channel, method: str) -> PolicyError:
     attempt: Any = channel.unary_unary(f"/{_SERVICE}/{method}")
     with pytest.raises(grpc.aio.AioRpcError) as refusal:
         await attempt(b"", timeout=20)
-    error = errors.received(refusal.value)
+    error = errors.received(from_rpc_error(refusal.value))
     assert error is not None and refusal.value.code().name == error.kind.value
     return error
 

@@ -14,7 +14,7 @@ from google.rpc.status_pb2 import Status
 
 from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, Recorded, ServerConfig, parse_address
+from topicpolicies_server.config import AccessLogConfig, EmbeddedLogConfig, ServerConfig, parse_address
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.rpc.server import Server
@@ -28,7 +28,7 @@ from .test_permitting import FAST, PATIENCE, SLOW, change
 async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
     """Yields a server that asks the slow authority, and records its calls."""
     assert slow.asked == 0
-    record = AccessLogConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
+    record = AccessLogConfig(which="changes", path=tmp_path / "calls.log")
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), access_log=record)
     async with Server(config) as running:
         running.calls.identify = believe

@@ -21,6 +21,7 @@ from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite.log import SqliteLog, SqliteNamespaceLog
 from topicpolicies_server.namespaces.updates import Updates
+from topicpolicies_server.rpc.changes import end_changes
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, refused
@@ -72,7 +73,7 @@ async def test_a_change_that_has_its_answer_gets_it_whatever_ends_the_call_just_
         settle(self, request, answer)
         for call in server.calls:
             if call.request is request:
-                server.calls.on_deadline(call) if ends == "deadline" else server.servicer.end_changes()
+                server.calls.on_deadline(call) if ends == "deadline" else end_changes(server.calls)
                 ended.append(call)
 
     monkeypatch.setattr(Updates, "_settle", settle_and_end)

@@ -10,8 +10,8 @@ from topicpolicies_server.rpc.server import open_log
 
 
 async def test_the_options_set_which_superseded_events_the_log_keeps(tmp_path: Path) -> None:
-    limits = Limits(retention_seconds=5.0, max_retained_events=2_000, max_retained_bytes=3 << 20)
+    limits = Limits(retention_seconds=5.0, max_retained_bytes=3 << 20)
     log = await open_log(EmbeddedLogConfig(path=tmp_path / "policies.db"), limits, str)
     assert isinstance(log, SqliteLog)
-    assert log._compaction == Compaction(retention_ms=5_000, retained=2_000, retained_bytes=3 << 20)
+    assert log._compaction == Compaction(retention_ms=5_000, retained_bytes=3 << 20)
     await log.close()

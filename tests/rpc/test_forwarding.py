@@ -14,18 +14,18 @@ import pytest_asyncio
 
 from tests.client.certificates import Authority
 from tests.ports import free_port
+from topicpolicies import Tls
 from topicpolicies.v1 import service_pb2 as messages
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.config import TlsConfig
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.errors import Kind, PolicyError, stopping
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, NotLeader
 from topicpolicies_server.rpc import errors, forwarding
-from topicpolicies_server.rpc.answers import BatchedChange
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.forwarding import FORWARDED_KEY, Forwarding
+from topicpolicies_server.rpc.requests import BatchedChange
 
 REQUEST = messages.UpdatePolicyRequest(topic="persistent://acme/shop/orders", request_id="a" * 32)
 ANSWER = messages.ChangeResult(version="7", outcome=messages.CHANGE_OUTCOME_APPLIED)
@@ -120,7 +120,7 @@ async def leader() -> AsyncIterator[Leader]:
 async def peers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forwarding]:
     """Connections without TLS, with a token."""
     monkeypatch.setattr(forwarding, "PAUSE_SECONDS", 0.01)
-    made = Forwarding(0.5, tls=None, trusted=None, token=lambda: "secret")
+    made = Forwarding(0.5, tls=None, token=lambda: "secret")
     yield made
     await made.close()
 
@@ -186,7 +186,7 @@ async def test_a_change_that_certainly_was_not_made_is_tried_here_again(
     call.started -= 1.0
     with pytest.raises(NotLeader) as refused:
         await peers.change(call, REQUEST, led_by(leader.address))
-    assert call.of_all_attempts(refused.value, REQUEST.request_id) is refused.value
+    assert call.of_all_attempts(refused.value, REQUEST.request_id, unsure=call.unsure) is refused.value
     warned = refusal is not None and refusal.kind is not Kind.UNAVAILABLE
     assert len([each for each in caplog.records if "refuses the changes" in each.message]) == warned
 
@@ -215,43 +215,39 @@ async def test_a_change_that_may_have_been_made_is_tried_again_and_never_said_no
         await leader.server.stop(None)
     assert await changing is None
     assert call.unsure
-    found = call.of_all_attempts(led_by(leader.address), REQUEST.request_id)
+    found = call.of_all_attempts(led_by(leader.address), REQUEST.request_id, unsure=call.unsure)
     assert (found.kind, found.reason) == (Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN)
     assert found.metadata == {"request_id": REQUEST.request_id}
 
 
-async def test_a_batch_is_split_by_leader(leader: Leader, peers: Forwarding) -> None:
-    other = Leader()
-    await other.server.start()
-    ids = [f"{number:032x}" for number in range(5)]
+async def test_each_change_of_a_batch_has_the_leaders_result_and_those_that_were_not_made_can_be_tried_again(
+    leader: Leader, peers: Forwarding
+) -> None:
+    ids = [f"{number:032x}" for number in range(3)]
     changes = [batched(index, request_id) for index, request_id in enumerate(ids)]
-    done = [messages.ChangeResult(version=str(number)) for number in range(5)]
+    done = messages.ChangeResult(version="0")
     busy = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED, "Later.")
-    leader.batch = [messages.PolicyChangeResult(success=done[0]), messages.PolicyChangeResult(error=errors.status(led_by("elsewhere:1")))]
-    other.batch = [messages.PolicyChangeResult(success=done[2]), messages.PolicyChangeResult(error=errors.status(busy))]
-    led = {0: leader, 1: leader, 2: other, 4: other}
-    for index, each in led.items():
-        changes[index].answer = led_by(each.address)
+    failed = [messages.PolicyChangeResult(error=errors.status(error)) for error in (led_by("elsewhere:1"), busy)]
+    leader.batch = [messages.PolicyChangeResult(success=done), *failed]
     call = call_of("BatchUpdatePolicies")
-    found = await peers.batch(call, [changes[index] for index in led])
-    failed = found.pop(changes[4])
-    assert isinstance(failed, PolicyError) and failed.reason is Reason.LIMIT_REACHED
-    assert found == {changes[0]: done[0], changes[2]: done[2]}, "1 can be tried again"
-    for each, sent in ((leader, [0, 1]), (other, [2, 4])):
-        assert list(messages.BatchUpdatePoliciesRequest.FromString(each.calls[0][1]).changes) == [changes[index].message for index in sent]
-    await other.server.stop(None)
-    async with asyncio.timeout(10):  # until the connection is known to be closed, the change may have been made
-        while await peers.batch(call, [changes[2]]):  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.05)
+    first, second, third = await peers.batch(call, leader.address, changes)
+    assert (first, second) == (done, None), "1 can be tried again"
+    assert isinstance(third, PolicyError) and third.reason is Reason.LIMIT_REACHED
+    assert list(messages.BatchUpdatePoliciesRequest.FromString(leader.calls[0][1]).changes) == [each.message for each in changes]
     leader.hangs = True
     leader.came.clear()
-    batch = asyncio.create_task(peers.batch(call, [changes[0]]))
+    batch = asyncio.create_task(peers.batch(call, leader.address, changes))
     await leader.came.wait()
-    assert call.unsure, "if the call is ended now, its changes may have been made"
+    assert all(each.unsure for each in changes), "if the call is ended now, its changes may have been made"
     await leader.server.stop(None)
-    unknown = (await batch)[changes[0]]
-    assert isinstance(unknown, PolicyError) and (unknown.reason, unknown.metadata) == (Reason.OUTCOME_UNKNOWN, {"request_id": ids[0]})
-    assert not call.unsure
+    unknown = await batch
+    assert [each.metadata for each in unknown if isinstance(each, PolicyError) and each.reason is Reason.OUTCOME_UNKNOWN] == [
+        {"request_id": each} for each in ids
+    ]
+    assert not any(each.unsure for each in changes)
+    async with asyncio.timeout(10):  # until the connection is known to be closed, the changes may have been made
+        while await peers.batch(call, leader.address, changes) != [None] * 3:  # noqa: ASYNC110 (nothing signals it)
+            await asyncio.sleep(0.05)
 
 
 async def test_a_principal_that_metadata_can_not_name_is_not_forwarded(leader: Leader, peers: Forwarding) -> None:
@@ -262,20 +258,20 @@ async def test_a_principal_that_metadata_can_not_name_is_not_forwarded(leader: L
 
 
 @pytest.fixture
-def tls(tmp_path: Path) -> tuple[TlsConfig, grpc.ServerCredentials]:
+def tls(tmp_path: Path) -> tuple[Tls, grpc.ServerCredentials]:
     """The TLS of this sidecar, and that of a leader which demands certificates of the same authority."""
     authority = Authority(tmp_path, "authority")
     one, two = authority.identity("one", "127.0.0.1"), authority.identity("two", "127.0.0.1")
     pair, trusted = (one.key.read_bytes(), one.certificate.read_bytes()), authority.certificate
-    own = TlsConfig(certificate_file=two.certificate, key_file=two.key, client_ca_file=trusted)
+    own = Tls(certificate_file=two.certificate, key_file=two.key, ca_file=trusted)
     return own, grpc.ssl_server_credentials([pair], trusted.read_bytes(), require_client_auth=True)
 
 
-async def test_a_leader_with_tls_knows_this_sidecar_by_its_certificate(tls: tuple[TlsConfig, grpc.ServerCredentials]) -> None:
+async def test_a_leader_with_tls_knows_this_sidecar_by_its_certificate(tls: tuple[Tls, grpc.ServerCredentials]) -> None:
     own, of_leader = tls
     leader = Leader(of_leader)
     await leader.server.start()
-    peers = Forwarding(5.0, tls=own, trusted=None, token=str)
+    peers = Forwarding(5.0, tls=own, token=str)
     assert await peers.change(call_of(), REQUEST, led_by(leader.address)) == ANSWER.SerializeToString()
     assert "authorization" not in leader.calls[0][2]
     await peers.close()

@@ -17,10 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.access import NOBODY, Caller, Way
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import quotas as quotas_module
-from topicpolicies_server.rpc.quotas import Quotas, address, principal
+from topicpolicies_server.rpc.quotas import Quotas, principal
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -130,7 +130,7 @@ async def test_without_authentication_callers_of_one_address_share_a_limit_and_h
     ],
 )
 def test_addresses_are_named_without_ports(peer: str, name: str) -> None:
-    assert address(peer) == name
+    assert principal(NOBODY, peer) == name
 
 
 def callers() -> Iterator[tuple[Caller, Caller, bool]]:

@@ -18,8 +18,8 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.rpc.reads import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import UNCONFIRMED_KEY
 
 from .conftest import TOPIC, refused
 

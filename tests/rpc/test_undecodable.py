@@ -116,7 +116,7 @@ METHODS = {
     "ListPolicies": "reads.Problems",
     "GetServerInfo": "server.info",
     "WatchPolicies": "watching.policy_part.read_watch",
-    "BatchUpdatePolicies": "batches.ChangeBatch",
+    "BatchUpdatePolicies": "changes.ChangeBatch",
 }
 
 

@@ -1,6 +1,6 @@
 """The simulation: sidecars, brokers and clients on one namespace, on a simulated clock, with faults, from a seed.
 
-The service's own code runs unchanged: servicer, namespaces, sequencer, view and hub, over the memory log. In some profiles that log
+The service's own code runs unchanged: methods, namespaces, sequencer, view and hub, over the memory log. In some profiles that log
 consists of ledgers and is read by the Pulsar log's own reader. Everything around this code is simulated, and decided by the seed:
 
 - ``loop``: time and order.

@@ -14,7 +14,7 @@ import pytest
 
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.rpc import requests
-from topicpolicies_server.rpc.batches import TURN_SECONDS
+from topicpolicies_server.rpc.changes import TURN_SECONDS
 
 from .loop import SimulatedLoop, Stuck
 from .report import story

@@ -4,6 +4,6 @@
 - ``grants``: what a caller may do; ``roles_file``: by a file; ``broker_roles``: as Pulsar's brokers decide
 """
 
-from .caller import NOBODY, Caller, Granted, Permission, Way
+from .caller import NOBODY, NOTHING, Caller, Granted, Permission, Way
 
-__all__ = ["NOBODY", "Caller", "Granted", "Permission", "Way"]
+__all__ = ["NOBODY", "NOTHING", "Caller", "Granted", "Permission", "Way"]

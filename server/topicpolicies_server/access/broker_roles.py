@@ -11,12 +11,14 @@ Source: ``PulsarAuthorizationProvider.allowTopicPolicyOperationAsync``, which fo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ..cluster.cache import Cache
 from ..core.errors import Kind, PolicyError
-from ..core.reasons import LogState, Reason
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, understood
+from ..logs.pulsar.facts import configuration
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
 _BROKERS = ""
@@ -37,7 +39,7 @@ class BrokerRoles:
         superusers: frozenset[str] = _NOBODY,
         fresh_seconds: float = 30.0,
     ) -> None:
-        """Sends no request yet. Closes ``admin`` with itself.
+        """Sends no request yet.
 
         ``superusers``: roles that may do everything, whatever brokers say; ``fresh_seconds``: how long answers are fresh (``Cache``).
         """
@@ -71,9 +73,8 @@ class BrokerRoles:
         return NOTHING
 
     async def close(self) -> None:
-        """Ends the requests under way, and closes the connections."""
+        """Ends the requests under way."""
         await self._roles.close()
-        await self._admin.close()
 
     async def _ask(self, key: str) -> frozenset[str]:
         return await (self._ask_superusers() if key == _BROKERS else self._ask_tenant(key))
@@ -81,13 +82,8 @@ class BrokerRoles:
     @understood
     async def _ask_superusers(self) -> frozenset[str]:
         """Requests the brokers' superusers; none if they do not let this server see their configuration."""
-        try:
-            settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
-        except LogError as error:
-            if error.state is LogState.ADMIN_REFUSED:
-                return _NOBODY
-            raise
-        said = (settings or {}).get("superUserRoles") or ""
+        settings = await configuration(partial(self._admin.get, seconds=_SECONDS)) or {}
+        said = settings.get("superUserRoles") or ""
         return frozenset(filter(None, (role.strip() for role in said.strip().removeprefix("[").removesuffix("]").split(","))))
 
     @understood

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ..config import AuthorizationConfig, LogConfig, PulsarLogConfig
+from ..config import AuthorizationConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
 from .caller import EVERYTHING, Caller, Granted, Permission
 from .roles_file import RolesFile
+
+if TYPE_CHECKING:
+    from ..logs.pulsar.admin import Admin
 
 
 class Roles(Protocol):
@@ -86,20 +89,18 @@ def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyErr
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
 
 
-def open_roles(config: AuthorizationConfig, log: LogConfig, reloader: Reloader) -> Roles | None:
-    """Opens what grants permissions: a file, which ``reloader`` reads again, or the brokers of the change logs; None: nothing does.
+def open_roles(config: AuthorizationConfig, admin: Admin | None, reloader: Reloader) -> Roles | None:
+    """Opens what grants permissions: a file, which ``reloader`` reads again, or the brokers (``admin``); None: nothing does.
 
     Raises:
         RuntimeError: the file can't be used.
-        LogError: one that the connection needs can't be used.
     """
     if config.file is not None:
         return RolesFile(config.file, reloader)
     if not config.brokers:
         return None
-    assert isinstance(log, PulsarLogConfig), "the configuration is valid"
-    from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
-    from .broker_roles import BrokerRoles  # noqa: PLC0415
+    assert admin is not None, "the configuration is valid"
+    from .broker_roles import BrokerRoles  # noqa: PLC0415 - what a server does not use is not imported
 
     now = asyncio.get_running_loop().time
-    return BrokerRoles(admin_api(log), now, superusers=frozenset(config.superuser_roles), fresh_seconds=config.cache_seconds)
+    return BrokerRoles(admin, now, superusers=frozenset(config.superuser_roles), fresh_seconds=config.cache_seconds)

@@ -26,7 +26,7 @@ from typing import TypeAlias
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from ..config import AuthenticationConfig, OidcConfig, TokenConfig
+from ..config import AuthenticationConfig
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..files import Reloader
@@ -152,31 +152,24 @@ def open_identification(config: AuthenticationConfig, reloader: Reloader) -> Ide
     """
     found = Identification(certificates=config.certificate, proxy_roles=frozenset(config.proxy_roles))
     if config.token is not None:
-        _open_tokens(config.token, config.leeway_seconds, found, reloader)
-    if config.oidc is not None:
-        _open_issuers(config.oidc, config.leeway_seconds, found, reloader)
+        found.tokens = tokens = Tokens((), config.token, config.leeway_seconds)
+
+        def take(known: tuple[keys.Key, ...]) -> None:
+            tokens.keys = known
+            found.forget()
+
+        if config.token.secret_key_file is not None:
+            reloader.follow("token secret key", config.token.secret_key_file, keys.secret_keys, take)
+        elif config.token.public_key_file is not None:
+            reloader.follow("token public key", config.token.public_key_file, keys.public_keys, take)
+    if (oidc := config.oidc) is not None:
+        fetch = partial(fetch_keys, trusting(oidc.trust_certs_file)) if oidc.jwks_file is None else None
+        for name in oidc.issuers:
+            issuer = found.issuers[name] = Issuer(name, oidc, fetch, found.forget, leeway=config.leeway_seconds)
+            issuer.ask()
+            if oidc.jwks_file is not None:
+                reloader.follow("OpenID Connect keys", oidc.jwks_file, key_set, issuer.take)
     return found
-
-
-def _open_tokens(config: TokenConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    def take(found: tuple[keys.Key, ...]) -> None:
-        tokens.keys = found
-        into.forget()
-
-    into.tokens = tokens = Tokens((), config, leeway)
-    if config.secret_key_file is not None:
-        reloader.follow("token secret key", config.secret_key_file, keys.secret_keys, take)
-    elif config.public_key_file is not None:
-        reloader.follow("token public key", config.public_key_file, keys.public_keys, take)
-
-
-def _open_issuers(config: OidcConfig, leeway: float, into: Identification, reloader: Reloader) -> None:
-    fetch = partial(fetch_keys, trusting(config.trust_certs_file)) if config.jwks_file is None else None
-    into.issuers = {name: Issuer(name, config, fetch, into.forget, leeway=leeway) for name in config.issuers}
-    for each in into.issuers.values():
-        each.ask()
-        if config.jwks_file is not None:
-            reloader.follow("OpenID Connect keys", config.jwks_file, key_set, each.take)
 
 
 def _only(key: str, metadata: Metadata) -> str | None:

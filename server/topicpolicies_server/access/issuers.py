@@ -16,10 +16,10 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import httpx
 import jwt
@@ -123,15 +123,6 @@ def _keys_url(issuer: str, discovery: httpx.Response) -> str:
     return url
 
 
-class KeysKnown(NamedTuple):
-    """Figures about the issuers' keys."""
-
-    oldest_seconds: float
-    """How long ago the oldest keys came; 0: none did, or they are in a file."""
-    unanswered: int
-    """How many issuers gave no keys when they were last asked."""
-
-
 Fetch: TypeAlias = Callable[[str], Awaitable[KeySet]]
 
 
@@ -150,8 +141,8 @@ class Issuer:
         self._name = name
         self._config = config
         self._leeway = leeway
-        self._came_at: float | None = None
-        """When keys were fetched last, in monotonic seconds; None: never."""
+        self._came_at = float("-inf")
+        """When keys were fetched last, in monotonic seconds."""
         self._fetch = fetch
         """None: the issuer is not asked, or not any more."""
         self._changed = changed
@@ -165,10 +156,6 @@ class Issuer:
         if keys != self.keys:
             self.keys = keys
             self._changed()
-
-    def age(self) -> float:
-        """Returns how many seconds ago the keys were fetched; 0: there are none, or they are in a file."""
-        return time.monotonic() - self._came_at if self.keys and self._came_at is not None else 0.0
 
     def ask(self) -> asyncio.Task[None] | None:
         """Starts fetching the keys, unless that is under way. Returns the task that fetches them; None: the issuer was asked just now."""
@@ -225,7 +212,7 @@ class Issuer:
             if not self.problem:
                 _LOG.warning("the keys of %s can't be fetched (%s); they are requested again", self._name, error)
             self.problem = str(error)
-            keys = self.keys if self.age() < LAST_SECONDS else ()
+            keys = self.keys if time.monotonic() < self._came_at + LAST_SECONDS else ()
         else:
             if self.problem:
                 _LOG.info("the keys of %s were fetched again", self._name)
@@ -234,8 +221,3 @@ class Issuer:
             self._asking = None
         self.take(keys)
         self._next = asyncio.get_running_loop().call_later(ASK_SECONDS if self.problem else REFRESH_SECONDS, self.ask)
-
-
-def keys_known(issuers: Collection[Issuer]) -> KeysKnown:
-    """Returns the figures about the keys of issuers. Any thread may call this."""
-    return KeysKnown(max((each.age() for each in issuers), default=0.0), sum(bool(each.problem) for each in issuers))

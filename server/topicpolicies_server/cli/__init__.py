@@ -1,11 +1,11 @@
 """The command line: ``topicpolicies``. What a command needs is imported when it runs, and it ends by raising Typer's exceptions.
 
-- ``app``: the application, its commands and its global options; ``settings``: the values of these; ``calls``: a client by them
-- ``documents``, ``edit``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
+- ``app``: the application and its commands; ``globals``: the options that every command has; ``calls``: a client by them
+- ``documents``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
 - ``apply``: plan, apply, revert, export; ``broker_client``, with the table ``endpoints``: they by the admin API
 - ``fields``: pulsar-admin's flags of each field; ``assignments``: what ``update`` sets; ``verbs``: the commands of pulsar-admin
 - ``doctor``: what is wrong; ``serve``, ``demo``: the commands that run a server or a guard; ``options``: their options
-- ``rendering``, ``events``, ``forms``: documents, changes and entries for people and for programs
+- ``rendering``, ``forms``: documents, changes and entries for people and for programs
 - ``exits``: how commands end
 """
 

@@ -1,28 +1,29 @@
-"""The application: its commands, and the global options, which may stand before or after the command."""
+"""The application: its commands, each of which takes the global options too, and reports its errors in one way."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
 from ..process import SERVERS
-from .exits import INTERRUPTED, ExitCode, report, terminated, writing
-from .settings import REQUIRED, WIDE, Output, Settings, WrongUsage, with_parameters
+from .exits import INTERRUPTED, ExitCode, report, reporting, terminated, writing
+from .globals import WIDE, Globals, Output, WrongUsage, with_parameters
 from .verbs import VERBS, function_of
 
 COMMANDS = {
     "get": ("documents:get", "Show the policies of one topic."),
     "update": ("documents:update", "Change some settings of one topic, and no others."),
-    "edit": ("edit:edit", "Edit the policies of one topic in your editor."),
+    "edit": ("documents:edit", "Edit the policies of one topic in your editor."),
     "delete": ("documents:delete", "Delete one document of one topic."),
     "effective": ("documents:effective", "Show the values in force for a topic, and the level of each."),
     "list": ("documents:list_", "List the documents of a namespace, by topic and scope."),
@@ -57,10 +58,10 @@ _MEANT = {
     "topicPolicies": "The commands of pulsar-admin topicPolicies stand alone here: topicpolicies set-retention -t 3h -s 1G TOPIC.",
 }
 """Commands of other programs, and what does the same here."""
-
-
 _NAMING = ("get", "update", "edit", "delete", "effective", "list")
 """The commands that ``--output name`` is for."""
+_GLOBAL = "global_"
+"""How the names of the global options begin among the parameters of a command."""
 
 
 class Application(TyperGroup):
@@ -72,7 +73,7 @@ class Application(TyperGroup):
         self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
 
     def get_command(self, _: Any, cmd_name: str) -> Any:
-        """Returns a command; None: there is none of this name."""
+        """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's."""
         if cmd_name in VERBS:
             function = function_of(cmd_name)
         elif cmd_name in COMMANDS:
@@ -81,8 +82,19 @@ class Application(TyperGroup):
         else:
             return None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(function)
-        return typer.main.get_command(alone)
+        alone.command(cmd_name)(_with_globals(cmd_name, function))
+        command = typer.main.get_command(alone)
+        ours = [each for each in command.params if (each.name or "").startswith(_GLOBAL)]
+        own = {name for each in command.params if each not in ours for name in each.opts}
+        for each in ours:
+            each.hidden, each.envvar, each.opts = True, None, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the command of arguments."""
+        if args[0] in _MEANT:
+            raise WrongUsage(f'There is no command "{args[0]}". {_MEANT[args[0]]}')
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _: Any, formatter: Any) -> None:
         """Writes the sentences of the commands, none of which is imported."""
@@ -96,19 +108,19 @@ class Application(TyperGroup):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command and exits."""
-        takes_value = {name: not getattr(each, "is_flag", False) for each in self.params for name in (*each.opts, *each.secondary_opts)}
-        given = sys.argv[1:] if args is None else args
-        first, others = globals_first(given, takes_value)
-        if (command := _command(others)) in {*SERVERS, "config"}:  # they have options of TLS of their own, wherever these stand
-            first, others = globals_first(given, {name: value for name, value in takes_value.items() if "tls" not in name})
-            others.remove(command)
-            others.insert(0, command)
-        output = output_of(first)
+        """Runs a command and exits. ``help COMMAND`` is ``COMMAND --help``, and ``--version`` is ``version``."""
+        given = list(sys.argv[1:] if args is None else args)
+        if given[:1] == ["help"]:
+            given = [*given[1:], "--help"]
+        elif given[:1] == ["--version"]:
+            given[0] = "version"
+        output = output_of(given)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
             try:
-                code = super().main(_arranged(first, others), *rest, **(extra | {"standalone_mode": False}))
+                if any(argument != argument.encode(errors="replace").decode() for argument in given):  # such bytes arrive as surrogates
+                    raise WrongUsage("An argument has bytes that are not UTF-8.")
+                code = super().main(given, *rest, **(extra | {"standalone_mode": False}))
             except typer.Abort as error:  # at a prompt: Ctrl-C or Ctrl-D, both in the line of the question, or the answer was no
                 typer.echo("\nNothing was changed." if error.__context__ else "Nothing was changed.", err=True)
                 code = INTERRUPTED if isinstance(error.__context__, KeyboardInterrupt) else ExitCode.ERROR
@@ -122,14 +134,9 @@ class Application(TyperGroup):
             except Exception as error:
                 if isinstance(error.__context__, KeyboardInterrupt):  # it came in the middle of a lock's code
                     sys.exit(INTERRUPTED)
-                if hasattr(error, "problems"):  # a ConfigError
-                    violations = [{"field": "", "reason": "CONFIGURATION", "description": each} for each in error.problems]
-                    message = " ".join(error.problems)
-                    wrong = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": message, "violations": violations}
-                    report(wrong, json=json)
-                elif not hasattr(error, "format_message"):  # what all of click's exceptions have
+                if not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
-                elif json or not hasattr(error, "show"):
+                if json or not hasattr(error, "show"):
                     report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}, json=json)
                 else:
                     error.show()
@@ -137,62 +144,17 @@ class Application(TyperGroup):
         sys.exit(code or ExitCode.OK)
 
 
-def globals_first(args: Sequence[str], takes_value: Mapping[str, bool]) -> tuple[list[str], list[str]]:
-    """Returns the global options among arguments, and all others. What follows ``--`` stays; pulsar-admin's commands have own short ones.
-
-    ``takes_value``: the names of the global options, and whether a value follows.
-    """
-    first: list[str] = []
-    others: list[str] = []
-    at = 0
-    while at < len(args) and args[at] != "--":
-        argument = args[at]
-        long = argument.startswith("--")
-        name, together, _ = argument.partition("=") if long else (argument[:2], argument[2:], "")
-        if name in takes_value and (long or argument == "-o" or _command(others) not in VERBS):
-            end = at + 1 + (takes_value[name] and not together)
-            first += args[at:end]
-        else:
-            end = at + 1
-            others.append(argument)
-        at = end
-    return first, [*others, *args[at:]]
-
-
-def _command(others: Sequence[str]) -> str:
-    return next((argument for argument in others if not argument.startswith("-")), "")
-
-
-def output_of(first: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
-    """Returns the form of output that the global options, or else the environment, select. Of a repeated option the last one counts."""
+def output_of(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Returns the form of output that arguments, or else the environment, select, for errors that come before the arguments are parsed."""
     wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
-    for option, value in pairwise([*first, ""]):
+    for option, value in pairwise([*args, ""]):
+        if option == "--":
+            break
         if option in ("--output", "-o"):
             wanted = value
         elif option.startswith(("--output=", "-o")):
             wanted = option.removeprefix("--output").removeprefix("-o").removeprefix("=")
     return wanted.lower()
-
-
-def _arranged(first: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Returns global options, then a command and its arguments: ``-g`` as ``--scope global``, ``help COMMAND`` as ``COMMAND --help``."""
-    if not all(argument == argument.encode(errors="replace").decode() for argument in (*first, *others)):  # such bytes arrive as surrogates
-        raise WrongUsage("An argument has bytes that are not UTF-8.")
-    command = _command(others)
-    if command in _MEANT:
-        raise WrongUsage(f'There is no command "{command}". {_MEANT[command]}')
-    if command == "help":
-        return [*first, *(each for each in others if each != "help"), "--help"]
-    if others[:1] == ["--version"]:
-        return [*first, "version", *others[1:]]
-    if command in VERBS:
-        if output_of(first, {}) and command.startswith("get-"):
-            told = f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings."
-            raise WrongUsage(told)
-        return [*first, *others]
-    if output_of(first, {}) == "name" and command in COMMANDS and command not in _NAMING:
-        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
-    return [*first, *(each for argument in others for each in (("--scope", "global") if argument in ("-g", "--global") else (argument,)))]
 
 
 app = typer.Typer(
@@ -204,20 +166,58 @@ app = typer.Typer(
 )
 
 
+_TYPES = get_type_hints(Globals, include_extras=True)
+
+
 def _options(context: typer.Context, **given: Any) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.
 
     These options may stand before or after the command.
     """
-    context.obj = Settings(**given)
-    WIDE.set(context.obj.output is Output.WIDE)
+    context.obj = Globals(**given)
 
 
-_TYPES = get_type_hints(Settings, include_extras=True)
-_DEFAULTS = {each.name: each.default_factory if each.default is MISSING else each.default for each in fields(Settings)}
-app.callback()(
-    with_parameters(_options, [("context", typer.Context, REQUIRED), *((name, _TYPES[name], each) for name, each in _DEFAULTS.items())])
-)
+app.callback()(with_parameters(_options, ((each.name, _TYPES[each.name], each.default) for each in fields(Globals))))
+
+
+def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., None]:
+    """Returns what Typer makes a command of: it takes the global options too, and reports errors.
+
+    ``function``: takes the global options, and parameters of its own.
+    """
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    taken = [each for each in _TYPES if command not in {*SERVERS, "config"} or "tls" not in each]
+    scoped = any(each.name == "scope" for each in own)
+
+    def run(context: typer.Context, **given: Any) -> None:
+        said = {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
+        before = [name for name in _TYPES if getattr(context.find_root().get_parameter_source(name), "name", "") == "COMMANDLINE"]
+        if not set(before) <= set(taken):
+            raise WrongUsage(f"The options of TLS that {command} has are its own: they stand after {command}.")
+        chosen = replace(context.obj, **said)
+        if "output" in {*before, *said}:
+            _check_output(command, chosen.output)
+        WIDE.set(chosen.output is Output.WIDE)
+        if scoped and given.pop("is_global"):
+            given["scope"] = "global"
+        with reporting(chosen):
+            function(chosen, **given)
+
+    parameters = [(each.name, each.annotation, each.default) for each in own]
+    if scoped:
+        parameters.append(("is_global", Annotated[bool, typer.Option("-g", "--global", help="As --scope global.")], False))
+    for name in taken:
+        kind, option = get_args(_TYPES[name])
+        parameters.append((_GLOBAL + name, Annotated[kind | None, option], None))
+    run.__doc__ = function.__doc__
+    return with_parameters(run, parameters)
+
+
+def _check_output(command: str, output: Output) -> None:
+    if command.startswith("get-"):
+        raise WrongUsage(f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings.")
+    if output is Output.NAME and command in COMMANDS and command not in _NAMING:
+        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
 
 
 def main() -> None:

@@ -24,11 +24,10 @@ from topicpolicies import (
     TopicPoliciesError,
     Violation,
 )
-from topicpolicies.masks import format_path, parse_path, paths_between
+from topicpolicies.masks import paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.v1.history_pb2 import HistoryOutcome
 
-from ..core.changes import masks
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
@@ -36,10 +35,10 @@ from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
 from . import forms
 from .calls import calling
-from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, exit_codes, report, reporting
-from .moments import parse_moment, read_at
+from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, report, reporting
+from .globals import Globals, OneScope, Scopes, Topic, full_namespace, scope_of, scopes_of
+from .history import parse_moment, read_at
 from .rendering import show_differences
-from .settings import OneScope, Scopes, Settings, Topic, full_namespace, scope_of, scopes_of, settings
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -65,7 +64,7 @@ def validated(client: Client | BrokerClient, todo: Sequence[Step]) -> list[Step]
     return kept
 
 
-def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Settings, owner: str = "") -> int:
+def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Globals, owner: str = "") -> int:
     """Sends the steps: updates first, then deletions. Nothing more is sent once one has failed, or after an interrupt.
 
     A second interrupt ends the wait for the answers of the batch that was sent; what was not answered has failed with ``OutcomeUnknown``.
@@ -80,7 +79,7 @@ def make(client: Client | BrokerClient, planned: Sequence[Step], chosen: Setting
             while in_order and not asked() and all(each.error is None for each in planned):
                 batch = [each for each in in_order[:BATCH] if each.deletes is in_order[0].deletes]
                 in_order = in_order[len(batch) :]
-                changes = [each.request(actor=chosen.actor, reason=chosen.reason, owner=owner) for each in batch]
+                changes = [each.request(reason=chosen.reason, owner=owner) for each in batch]
                 waiting_for = [(each, change.request_id) for each, change in zip(batch, changes, strict=True)]
                 for _, outcome in client.batch(changes):
                     step, _ = waiting_for.pop(0)
@@ -128,7 +127,7 @@ AdminToken = Annotated[FilePath | None, typer.Option("--admin-token-file", metav
 
 
 def plan(
-    context: typer.Context,
+    chosen: Globals,
     files: Files = None,
     more: MoreFiles = None,
     prune: Prune = False,
@@ -149,18 +148,19 @@ def plan(
       pulsar-admin topics list public/default |
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
-    with exit_codes(detailed=detailed):
+    with reporting(chosen, detailed=detailed):
         declared = _load(chosen, [*(files or ()), *(more or ())], topics)
         with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
             planned = _plan(client, chosen, declared, topics, prune=prune)
-        _show_plan(chosen, planned, "as declared")
-        if planned:
+        sound = [each for each in planned if each.error is None]
+        if sound or not planned:
+            _show_plan(chosen, sound, "as declared")
+        if accepted(planned, chosen):
             raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def apply(  # noqa: PLR0913, PLR0917 - options
-    context: typer.Context,
+    chosen: Globals,
     files: Files = None,
     more: MoreFiles = None,
     prune: Prune = False,
@@ -188,15 +188,14 @@ def apply(  # noqa: PLR0913, PLR0917 - options
       topicpolicies apply policies.yaml \\
           --prune --yes --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     declared = _load(chosen, [*(files or ()), *(more or ())], topics)
     with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
         planned = _plan(client, chosen, declared, topics, prune=prune, force=force)
-        carry_out(client, chosen, planned, "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
+        carry_out(client, chosen, accepted(planned, chosen), "as declared", yes=yes, dry_run=dry_run, owner=declared.owner)
 
 
 def carry_out(
-    client: Client | BrokerClient, chosen: Settings, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = ""
+    client: Client | BrokerClient, chosen: Globals, planned: Sequence[Step], wanted: str, *, yes: bool, dry_run: bool, owner: str = ""
 ) -> None:
     """Shows steps, asks, sends them, and reports what became of them.
 
@@ -235,7 +234,7 @@ def carry_out(
 
 
 def revert(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     to: Annotated[str, typer.Option("--to", metavar="TIME|VERSION", help="The moment whose document is wanted, as in get --as-of.")],
     scope: OneScope = "local",
@@ -254,7 +253,6 @@ def revert(
       topicpolicies revert public/default/orders --to 15
       topicpolicies revert public/default/orders --to 2h-ago --dry-run
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     moment = parse_moment(to, "--to")
     with calling(chosen) as client:
         then = read_at(client, topic, scope_of(scope), moment)
@@ -266,7 +264,7 @@ def revert(
 
 
 def export_(
-    context: typer.Context,
+    chosen: Globals,
     namespaces: Annotated[
         list[str], typer.Argument(metavar="NAMESPACE...", help="tenant/namespace; a name alone is of the tenant public.")
     ],
@@ -287,7 +285,6 @@ def export_(
       topicpolicies export public/default > policies.yaml
       topicpolicies export public/default public/payments -f policies.yaml
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with _client(chosen, admin_url, admin_token) as client:
         namespaces = list(map(full_namespace, namespaces))
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scopes_of(scope))]
@@ -302,7 +299,7 @@ def export_(
 
 
 def _client(
-    chosen: Settings,
+    chosen: Globals,
     admin_url: str | None,
     token_file: FilePath | None,
     declarations: Sequence[Declaration] = (),
@@ -317,19 +314,21 @@ def _client(
     return calling_brokers(chosen, admin_url, token_file, declarations, everything=everything)
 
 
-def _load(chosen: Settings, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
+def _load(chosen: Globals, files: Sequence[FilePath], topics: FilePath | None) -> Declared:
     if not files:
         raise typer.BadParameter("Name a file of declared policies; topicpolicies export NAMESPACE writes one.", param_hint="FILE")
     if [*files, topics].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("Only one file can be standard input.", param_hint="--topics")
-    with reporting(chosen):
-        return load(files)
+    declared = load(files)
+    if declared.constraints and not declared.declarations:
+        chosen.note("Only constraints are declared: serve --declared keeps them, and plan and apply change nothing.")
+    return declared
 
 
 def _plan(
-    client: Client | BrokerClient, chosen: Settings, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
+    client: Client | BrokerClient, chosen: Globals, declared: Declared, topics: FilePath | None, *, prune: bool, force: bool = False
 ) -> list[Step]:
-    """Returns the steps that would change something, all of which the server and other owners accept."""
+    """Returns the steps that would change something, with an error those that the server or another owner does not accept."""
     wanted = [*(namespace_of(each.topic) for each in declared.declarations), *(declared.namespaces if prune else ())]
     documents = {(each.topic, each.scope): each for namespace in dict.fromkeys(wanted) for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
@@ -341,10 +340,10 @@ def _plan(
         chosen.note(f"{pattern} matches no topic that is known.")
     if not force and isinstance(client, Client):
         _check_owners(client, chosen, planned, declared.owner)
-    return accepted(planned, chosen)
+    return planned
 
 
-def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
+def accepted(planned: list[Step], chosen: Globals) -> list[Step]:
     """Returns steps that were checked; if some were refused, reports all refusals and ends the command with the code of the first."""
     refused = [(each, each.error) for each in planned if each.error is not None]
     if not refused:
@@ -361,31 +360,25 @@ def accepted(planned: list[Step], chosen: Settings) -> list[Step]:
     raise typer.Exit(exit_code(refused[0][1]))
 
 
-def _check_owners(client: Client, chosen: Settings, planned: Sequence[Step], owner: str) -> None:
+def _check_owners(client: Client, chosen: Globals, planned: Sequence[Step], owner: str) -> None:
     """Gives each step that would change what another owner declared an error, as far as the server's history tells."""
-    unknown: dict[str, str] = {}
+    unknown: set[str] = set()
     for step in planned:
-        present, namespace = step.document.policies, namespace_of(step.document.topic)
-        paths = [path for path in step.mask or map(format_path, masks.populated(present)) if masks.is_set(parse_path(path), present)]
-        if not paths or namespace in unknown:
+        namespace = namespace_of(step.document.topic)
+        if not step.document.HasField("policies") or namespace in unknown:
             continue
         try:
-            others = owned_by_others(paths, owner, _changes(client, step))
-        except PermissionDenied:
-            unknown[namespace] = f"You may not read the history of {namespace}"
+            others = owned_by_others(step, owner, _changes(client, step))
+        except (PermissionDenied, FailedPrecondition) as error:
+            unknown.add(namespace)
+            if owner or error.reason != "HISTORY_OFF":
+                chosen.note(f"What other owners have declared in {namespace} is not known: {error.message}")
             continue
-        except FailedPrecondition as error:
-            if error.reason != "HISTORY_OFF":
-                raise
-            unknown = {namespace: "The server keeps no history"} if owner else {}
-            break
         if step.error is None and others:
             violations = [Violation(path, "OWNED_BY_OTHER", f"{other} declared it.") for path, other in others.items()]
             told = ", ".join(f"{other} declared {path}" for path, other in others.items())
             message = f"{told}; apply --force changes it all the same."
             step.error = PreconditionFailed(message, code=StatusCode.ABORTED, reason="OWNED_BY_OTHER", violations=violations)
-    for why in unknown.values():
-        chosen.note(f"{why}, so it is not known what other owners have declared.")
 
 
 def _changes(client: Client, step: Step) -> Iterator[tuple[str, Sequence[str], bool]]:
@@ -408,7 +401,7 @@ def _listed(path: FilePath | None) -> Iterator[str]:
                 raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
 
 
-def _show_plan(chosen: Settings, planned: Sequence[Step], wanted: str) -> None:
+def _show_plan(chosen: Globals, planned: Sequence[Step], wanted: str) -> None:
     if chosen.shown({"steps": [each.json() for each in planned]}):
         return
     for each in planned:

@@ -62,7 +62,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[
     for text in unset:
         try:
             path = format_path(_find(text).path)
-            if path in result.values:
+            if result.values.get(path) is not None:
                 raise ValueProblem("OVERLAPPING_PATHS", f'"{text}" is both set and unset.')
         except ValueProblem as problem:
             violations.append(Violation(text, problem.reason, str(problem)))

@@ -7,16 +7,12 @@ by the rules that need no facts of the cluster, and by the brokers when they are
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
-
-import typer
 
 from topicpolicies import (
     CHANGE_OUTCOME_APPLIED,
@@ -52,8 +48,7 @@ from ..logs.pulsar.facts import learn
 from ..rpc.errors import status
 from ..rpc.requests import read_change
 from .endpoints import ENDPOINTS, path_of, read, request
-from .exits import reporting
-from .settings import Settings, WrongUsage
+from .globals import Globals, WrongUsage
 
 TOGETHER = 8
 """How many topics are read or written at the same time, each by one request at a time."""
@@ -61,14 +56,15 @@ _VERSION = "0"
 """The version of every document: the admin API has none."""
 _FALSE = f"false of {' and of '.join(name for name, endpoint in ENDPOINTS.items() if endpoint.unset is False)}"
 _NOT_SHOWN = f"The admin API shows neither {_FALSE}, nor policies of subscriptions that do not exist: they are left out."
-_PROGRESS_SECONDS = 3.0
+_MANY = 100
+"""How many topics take so long to read that it is noted."""
 _READ_SECONDS, _SHORT_SECONDS = 15.0, 1.0
 """How long to go on asking for a setting, and for subscriptions."""
 
 
 @contextmanager
 def calling_brokers(
-    chosen: Settings, url: str, token_file: Path | None, declarations: Sequence[Declaration], *, everything: bool
+    chosen: Globals, url: str, token_file: Path | None, declarations: Sequence[Declaration], *, everything: bool
 ) -> Iterator[BrokerClient]:
     """Yields a client of the admin API, as ``calls.calling`` yields one of a server. The global options for TLS are those of its TLS."""
     _ = chosen.tls  # raises if the options contradict each other
@@ -85,19 +81,18 @@ def calling_brokers(
         raise WrongUsage("--admin-url must be http://host:port or https://host:port.")
     if problems := config.problems():
         raise WrongUsage(problems[-1])
-    with reporting(chosen):
-        try:
-            admin = admin_api(config)
-        except PolicyError as error:
-            raise _told(error) from error
-        with BrokerClient(chosen, admin, service_url, declarations, everything=everything) as client:
-            yield client
+    try:
+        admin = admin_api(config)
+    except PolicyError as error:
+        raise _told(error) from error
+    with BrokerClient(chosen, admin, service_url, declarations, everything=everything) as client:
+        yield client
 
 
 class BrokerClient:
     """A client of the admin API. ``with`` closes its connections."""
 
-    def __init__(self, chosen: Settings, admin: Admin, service_url: str, declarations: Sequence[Declaration], *, everything: bool) -> None:
+    def __init__(self, chosen: Globals, admin: Admin, service_url: str, declarations: Sequence[Declaration], *, everything: bool) -> None:
         """Sends no request yet.
 
         Args:
@@ -197,18 +192,9 @@ class BrokerClient:
         return frozenset(each for each in found if not parse_topic(each).is_system_topic)
 
     async def _read_all(self, topics: Sequence[str]) -> None:
-        done, told = 0, time.monotonic()
-        shown = not self._chosen.for_programs and sys.stderr.isatty()
-
-        async def read_one(topic: str) -> None:
-            nonlocal done, told
-            await self._read(topic)
-            done += 1
-            if shown and time.monotonic() - told >= _PROGRESS_SECONDS:
-                told = time.monotonic()
-                typer.echo(f"Read {done:,} of {len(topics):,} topics ...", err=True)
-
-        await _together(read_one, topics)
+        if len(topics) > _MANY:
+            self._note(f"Reading {len(topics):,} topics, some sixty requests each ...")
+        await _together(self._read, topics)
 
     @understood
     async def _read(self, topic: str) -> None:
@@ -257,7 +243,8 @@ class BrokerClient:
             changed = documents.differing(before, kept)
             if (after or {}).keys() - kept.keys() - (before or {}).keys():
                 self._unsure.add(judged.key)
-            _check(judged.key, changed, kept, self._missing)
+            if found := list(_not_writable(judged.key, changed, kept, self._missing)):
+                raise invalid(*found)
             if changed and not judged.validate_only:
                 await self._write(judged.key, changed, kept)
                 self._documents[judged.key] = kept
@@ -287,25 +274,22 @@ class BrokerClient:
             pending = list(refused)
 
 
-def _check(key: PolicyKey, changed: Iterable[Setting], after: Document, missing: Collection[str]) -> None:
-    """Refuses what the admin API can't write. ``missing``: the endpoints that it does not have."""
-    found = []
+def _not_writable(key: PolicyKey, changed: Iterable[Setting], after: Document, missing: Collection[str]) -> Iterator[CoreViolation]:
+    """Yields what the admin API can't write. ``missing``: the endpoints that it does not have."""
     for setting in changed:
         name = family(setting)
         endpoint = ENDPOINTS[name]
         if name in missing:
             told = f"These brokers' admin API does not have {name}: leave it out."
-            found.append(CoreViolation(f"policies.{name}", ViolationReason.UNKNOWN_PATH, told))
+            yield CoreViolation(f"policies.{name}", ViolationReason.UNKNOWN_PATH, told)
         if endpoint.local_only and key.scope is CoreScope.GLOBAL:
             told = f"The admin API has {name} in the LOCAL scope only: set it there."
-            found.append(CoreViolation(f"policies.{name}", ViolationReason.LOCAL_SCOPE_ONLY, told))
+            yield CoreViolation(f"policies.{name}", ViolationReason.LOCAL_SCOPE_ONLY, told)
         policies = documents.join({setting: after[setting]} if setting in after else {})
         there = [field for field in endpoint.members if policies.HasField(field)]  # type: ignore[arg-type]
         if 0 < len(there) < len(endpoint.members):
             told = f"The admin API sets {', '.join(endpoint.members)} together: declare all of them, or none."
-            found.append(CoreViolation(f"policies.{there[0]}", ViolationReason.HALF_OBJECT, told))
-    if found:
-        raise invalid(*found)
+            yield CoreViolation(f"policies.{there[0]}", ViolationReason.HALF_OBJECT, told)
 
 
 def _looks_unset(setting: Setting, value: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 import threading
 import time
@@ -18,41 +19,45 @@ from topicpolicies.addresses import is_local, places_of
 
 from ..escaping import printable
 from . import forms
-from .exits import accepts, reporting
-from .settings import Settings
+from .exits import accepts
+from .globals import Globals
 
 SILENT_SECONDS = 3.0
 """How long a command waits before it says so at a terminal."""
 _START_SECONDS = 1.0
 """How long a server on this machine may take to begin to listen."""
 _UNCONFIRMED = "topicpolicies-unconfirmed-since"
-_BROKERS = "is a broker's. Run topicpolicies serve --pulsar {0}, and name that server here."
-_ADMIN_API = "is that of brokers' admin API, which serve takes as --admin-url; TLS is used with --tls."
-_SCHEMES = {"pulsar": _BROKERS, "pulsar+ssl": _BROKERS, "http": _ADMIN_API, "https": _ADMIN_API}
-"""What the schemes of other addresses mean."""
 
 
 @contextmanager
-def calling(chosen: Settings, *, listening: bool = True) -> Iterator[Client]:
-    """Yields a client of the server. An error of the body is reported, and ends the command (``reporting``).
+def calling(chosen: Globals, *, listening: bool = True) -> Iterator[Client]:
+    """Yields a client of the server.
 
     ``listening``: whether a server has to listen, if its address is of this machine.
     """
-    with reporting(chosen):
-        check(chosen)
-        token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
-        with Client(chosen.server, tls=chosen.tls, token=token, timeout=chosen.timeout_seconds) as client:
-            if listening:
-                _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
-            noted: set[str] = set()
-            for stub in (client.stub, client.history_stub):
-                for name, method in list(vars(stub).items()):
-                    if not name.startswith("Watch"):  # those are answered with streams
-                        setattr(stub, name, _noting(method, chosen, noted))
-            yield client
+    check(chosen)
+    token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
+    actor = _login_name() if chosen.actor is None else chosen.actor
+    with Client(chosen.server, tls=chosen.tls, token=token, actor=actor, timeout=chosen.timeout_seconds) as client:
+        if listening:
+            _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
+        noted: set[str] = set()
+        for stub in (client.stub, client.history_stub):
+            for name, method in list(vars(stub).items()):
+                if not name.startswith("Watch"):  # those are answered with streams
+                    setattr(stub, name, _noting(method, chosen, noted))
+        yield client
 
 
-def _noting(method: Any, chosen: Settings, noted: set[str]) -> Callable[..., Any]:
+def _login_name() -> str:
+    """Returns the user's login name; empty: there is none."""
+    try:
+        return getpass.getuser().encode(errors="replace").decode()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def _noting(method: Any, chosen: Globals, noted: set[str]) -> Callable[..., Any]:
     """Returns a method of a stub, which answers with one message, that notes on standard error, once, that answers are not confirmed."""
 
     def call(request: Any, **options: Any) -> Any:
@@ -72,7 +77,7 @@ def _noting(method: Any, chosen: Settings, noted: set[str]) -> Callable[..., Any
 
 
 @contextmanager
-def _noting_that_it_waits(chosen: Settings, noted: set[str]) -> Iterator[None]:
+def _noting_that_it_waits(chosen: Globals, noted: set[str]) -> Iterator[None]:
     told = f"Waiting for {printable(chosen.server)}, for {chosen.timeout_seconds:g} s at most (--timeout) ..."
 
     def note() -> None:
@@ -90,15 +95,13 @@ def _noting_that_it_waits(chosen: Settings, noted: set[str]) -> Iterator[None]:
         timer.cancel()
 
 
-def check(chosen: Settings) -> None:
+def check(chosen: Globals) -> None:
     """Checks the address, because gRPC reports an invalid port only as a refused connection, and the files that the options name."""
     server = chosen.server
-    scheme = server.partition("://")[0]
-    problem = f"{scheme}:// {_SCHEMES[scheme].format(server)}" if scheme in _SCHEMES and "://" in server else ""
-    if "@" in server and not server.startswith("unix"):
-        problem = "it has no name or password."
-    if problem:
-        raise typer.BadParameter(f"An address is HOST:PORT of a topic policies server; {problem}", param_hint="--server")
+    if server.startswith(("pulsar://", "pulsar+ssl://", "http://", "https://")) or ("@" in server and not server.startswith("unix")):
+        option = "--pulsar" if server.startswith("pulsar") else "--admin-url"
+        brokers = "" if "@" in server else f" That is the address of brokers: name it to a server, by serve {option} {server}."
+        raise typer.BadParameter(f"An address is HOST:PORT of a topic policies server, without a password.{brokers}", param_hint="--server")
     try:
         places_of(server)
     except ValueError as error:

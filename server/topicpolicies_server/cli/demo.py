@@ -20,9 +20,9 @@ import typer
 from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, TopicPolicies
 
 from ..config import DEFAULT_LISTEN, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
-from .exits import ExitCode, reporting
+from .exits import ExitCode
+from .globals import Globals
 from .serve import starting
-from .settings import Settings, settings
 
 TOPIC = "persistent://public/default/demo"
 _SETTINGS = (
@@ -38,7 +38,7 @@ _Made: TypeAlias = tuple[ChangeResult, str, int]
 
 
 def demo(
-    context: typer.Context,
+    chosen: Globals,
     listen: Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen.")] = DEFAULT_LISTEN,
     clients: Annotated[int, typer.Option("--clients", metavar="N", min=1, max=1000, help="Clients that run at once.")] = 64,
     updates: Annotated[int, typer.Option("--updates", metavar="N", min=1, max=100_000, help="Updates of each client.")] = 50,
@@ -54,7 +54,6 @@ def demo(
       topicpolicies demo
       topicpolicies demo --once --clients 200 --updates 20 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with tempfile.TemporaryDirectory(prefix="topicpolicies-demo-") as folder:
         log, history = EmbeddedLogConfig(path=Path(folder) / "demo.db"), HistoryConfig(path=Path(folder) / "history.db")
         config = ServerConfig(log=log, listen=parse_address(listen), history=history)
@@ -70,7 +69,7 @@ def demo(
                     await _serve_on(server.address)
             return report["problems"]  # type: ignore[no-any-return]
 
-        with reporting(chosen), starting("the demo", chosen, config.listen) as started:
+        with starting("the demo", chosen, config.listen) as started:
             problems = asyncio.run(run())
     if problems:
         raise typer.Exit(ExitCode.ERROR)
@@ -122,7 +121,7 @@ def _problems(version: str, made: Sequence[_Made], watched: Sequence[str]) -> li
     return found
 
 
-def _show(report: dict[str, Any], clients: int, chosen: Settings) -> None:
+def _show(report: dict[str, Any], clients: int, chosen: Globals) -> None:
     if chosen.shown(report):
         return
     per_second = report["updates"] / report["seconds"]

@@ -11,12 +11,9 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from grpc import StatusCode
 
 from topicpolicies import Client, TopicPoliciesError
 from topicpolicies.addresses import Place, places_of
-from topicpolicies.v1.service_pb2 import LogKind, WriterMode
-from topicpolicies.values import enum_name
 
 from ..config import PulsarLogConfig, ServerConfig
 from ..config.building import server_config
@@ -28,11 +25,11 @@ from ..core.reasons import LogState
 from ..escaping import printable
 from ..logs.change_log import LogError
 from .calls import calling
-from .exits import ExitCode, connect, message_of, reporting
+from .exits import ExitCode, connect, message_of
+from .globals import DEFAULT_SERVER, Globals, full_namespace
 from .options import configured
 from .rendering import show_columns
 from .server import status_of
-from .settings import Settings, full_namespace, settings
 
 _SECONDS, _BROKER_SECONDS = 6.0, 3.0
 
@@ -124,7 +121,7 @@ class Doctor:
         return {level: counted[level] for level in ("failed", "warning", "skipped", "ok")}
 
 
-def check_server(run: Doctor, chosen: Settings, client: Client, namespaces: Sequence[str], scratch: str) -> None:
+def check_server(run: Doctor, chosen: Globals, client: Client, namespaces: Sequence[str], scratch: str) -> None:
     """Checks a running server as its client. ``scratch``: the namespace or topic of which a change is checked; empty: none is."""
     run.check("address", "connections are accepted", lambda: connected(places_of(chosen.server)))
     run.check("server.service", "the service answers", lambda: _service(client, chosen))
@@ -147,18 +144,15 @@ def connected(places: Sequence[Place]) -> str:
     return ", ".join(map(str, places))
 
 
-def _service(client: Client, chosen: Settings) -> str:
+def _service(client: Client, chosen: Globals) -> str:
     try:
         info = client.server_info(timeout=_SECONDS)
     except TopicPoliciesError as error:
-        if error.code is StatusCode.UNIMPLEMENTED:
-            raise Problem(f"it is another gRPC service ({error.message})") from None
-        raise Problem("there is no answer" if error.code is StatusCode.DEADLINE_EXCEEDED else message_of(error, chosen)) from None
-    log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
-    return f"version {info.version}, log {log.lower()}, writers {writers.lower()}"
+        raise Problem(message_of(error, chosen)) from None
+    return f"version {info.version}"
 
 
-def _ready(chosen: Settings) -> str:
+def _ready(chosen: Globals) -> str:
     status = status_of(chosen, "readiness")
     if status != "SERVING":
         raise Problem(status)
@@ -252,9 +246,7 @@ Pre = Annotated[bool, typer.Option("--pre", help="Check only the brokers, before
 
 
 @configured(ReadBy.SERVE, without=("tls_certificate", "tls_key"))
-def doctor(
-    context: typer.Context, in_force: OptionValues, *, scratch: Scratch = "", namespaces: Namespaces = None, pre: Pre = False
-) -> None:
+def doctor(chosen: Globals, in_force: OptionValues, *, scratch: Scratch = "", namespaces: Namespaces = None, pre: Pre = False) -> None:
     """Find what is wrong, and show what to do.
 
     It checks the server's address, whether the service answers and is ready, and, with --scratch, whether a change would be made. With the
@@ -270,13 +262,12 @@ def doctor(
       topicpolicies doctor --pre --pulsar pulsar://broker:6650 \\
           --admin-url http://broker:8080 --pulsar-token-file token
     """  # noqa: D301 - "\b" keeps the lines
-    chosen, config = settings(context), None
+    config = None
     if in_force.file is not None or pre or any(in_force.settings[name].given for name in _SOURCES):
         config = server_config(in_force, os.environ)
     if pre and config is not None and not isinstance(config.log, PulsarLogConfig):
         raise typer.BadParameter("It checks brokers: name them with --pulsar. What the embedded log lacks, serve says.", param_hint="--pre")
-    said = context.parent is not None and getattr(context.parent.get_parameter_source("server"), "name", "") != "DEFAULT"
-    if config is not None and not said:
+    if config is not None and chosen.server == DEFAULT_SERVER:
         chosen = _of_config(chosen, config)
     named = list(dict.fromkeys([*map(full_namespace, namespaces or []), *([scratch] if scratch.count("/") == 1 else [])]))
     if wrong := next((each for each in named if each.count("/") != 1 or not all(each.split("/"))), None):
@@ -288,7 +279,7 @@ def doctor(
     if config is not None and isinstance(config.log, PulsarLogConfig):
         from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what clients have no use for need not be installed
 
-        with reporting(chosen), Runner() as runner:
+        with Runner() as runner:
             admin = admin_api(config.log)
             try:
                 check_brokers(run, config.log, lambda *path: runner.run(admin.get(*path, seconds=_BROKER_SECONDS)), named)
@@ -302,7 +293,7 @@ def doctor(
         raise typer.Exit(ExitCode.UNWELL)
 
 
-def _of_config(chosen: Settings, config: ServerConfig) -> Settings:
+def _of_config(chosen: Globals, config: ServerConfig) -> Globals:
     """Returns how the server of a configuration is reached from its own machine."""
     listen = config.listen
     target = str(listen._replace(host="127.0.0.1") if listen.unspecified else listen)

@@ -1,27 +1,33 @@
-"""The commands about documents: get, update, delete, list, effective."""
+"""The commands about documents: get, update, edit, delete, list, effective."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path as FilePath
 from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOutcome, ChangeResult, Client, PolicyDocument
-from topicpolicies.masks import Path, parse_path
+from topicpolicies import ChangeOutcome, ChangeResult, Client, InvalidArgument, PolicyDocument, TopicPolicies, TopicPoliciesError
+from topicpolicies.masks import Path, parse_path, paths_between
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 from topicpolicies.values import enum_name
 
-from ..declared.rendering import between, compact, lines, policies_of, printable_path, scope_name
+from ..declared.rendering import between, compact, lines, plain, policies_of, printable_path, scope_name
 from ..escaping import printable
 from . import forms
 from .assignments import parse
 from .calls import calling
-from .exits import ExitCode, reporting
+from .exits import ExitCode
 from .fields import complete
-from .moments import parse_moment, read_at
+from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of
+from .history import parse_moment, read_at
 from .rendering import show_columns, show_differences
-from .settings import OneScope, Scopes, Settings, Topic, WrongUsage, full_namespace, scope_of, scopes_of, settings
 
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
@@ -29,9 +35,15 @@ RequestId = Annotated[
     str, typer.Option("--request-id", metavar="UUID", help="An id of your own, so that the command can be repeated safely.")
 ]
 
+_HEAD = """\
+# {topic}  {scope}  version {version}
+# What is removed here is cleared. Times and sizes may have units (7d, 10G). An empty file changes nothing.
+# topicpolicies explain FIELD says what a field takes.
+"""
+
 
 def get(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     scope: Scopes = "local",
     as_of: Annotated[
@@ -49,7 +61,6 @@ def get(
       topicpolicies get public/default/orders --as-of 1d-ago
       topicpolicies get public/default/orders --scope both -o yaml
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
     if isinstance(moment, str) and scope == "both":
         raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
@@ -72,7 +83,7 @@ def _has_global(client: Client, absent: PolicyDocument) -> bool:
 
 
 def update(  # noqa: PLR0913, PLR0917 - options
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     assignments: Annotated[
         list[str] | None,
@@ -126,13 +137,11 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t -g replication_clusters+=us-east
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     if not assignments and not unset and not mask:
         raise WrongUsage("Name what to change: FIELD=VALUE to set, --unset FIELD to clear.")
     if must_not_exist and if_version:
         raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
-    with reporting(chosen):
-        wanted = parse(assignments or (), unset or ())
+    wanted = parse(assignments or (), unset or ())
     with calling(chosen) as client:
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         how["exists"] = False if must_not_exist else None
@@ -148,8 +157,46 @@ def update(  # noqa: PLR0913, PLR0917 - options
     show_change(chosen, topic, result)
 
 
+def edit(
+    chosen: Globals,
+    topic: Topic,
+    scope: OneScope = "local",
+    dry_run: ValidateOnly = False,
+) -> None:
+    """Edit the policies of one topic in your editor.
+
+    The editor is that of $VISUAL or $EDITOR. The change is made on condition that nobody has changed the document meanwhile.
+    After an error what you have written is kept, in a file that is named.
+
+    \b
+    Examples:
+      topicpolicies edit persistent://public/default/orders
+      EDITOR=nano topicpolicies edit public/default/orders -g
+    """  # noqa: D301 - "\b" keeps the lines
+    with calling(chosen) as client:
+        document = client.get(topic, scope=scope_of(scope))
+        handle, name = tempfile.mkstemp(prefix="topicpolicies-", suffix=".yaml")
+        os.close(handle)
+        file, kept = FilePath(name), False
+        try:
+            edited = _edited(document, file)
+            if edited is None:
+                typer.echo("Nothing was changed.", err=True)
+                return
+            how = options_of_change(chosen, scope, document.version, validate_only=dry_run)
+            result = client.update(document.topic, edited[0], mask=edited[1], **how)
+        except TopicPoliciesError:
+            kept = True
+            chosen.note(f"What you wrote is kept in {file}.")
+            raise
+        finally:
+            if not kept:
+                file.unlink()
+    show_change(chosen, topic, result)
+
+
 def delete(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     scope: OneScope = "local",
     if_version: IfVersion = "",
@@ -166,7 +213,6 @@ def delete(
       topicpolicies delete public/default/orders -g --reason "moved to the namespace"
       topicpolicies delete public/default/orders --if-version 12
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
@@ -175,7 +221,7 @@ def delete(
 
 
 def list_(
-    context: typer.Context,
+    chosen: Globals,
     namespace: Annotated[
         str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace; a name alone is of the tenant public.", callback=full_namespace)
     ],
@@ -191,7 +237,6 @@ def list_(
       topicpolicies list public/default -g --output json
       topicpolicies list public/default -o name
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         pages = list(client.list_pages(namespace, scopes=scopes_of(scope), page_size=1_000))
     documents = [document for page in pages for document in page.documents]
@@ -202,7 +247,7 @@ def list_(
         typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 
-def effective(context: typer.Context, topic: Topic) -> None:
+def effective(chosen: Globals, topic: Topic) -> None:
     """Show the values in force for a topic, and the level of each.
 
     A setting is taken from the first of these that sets it: the topic's local document, its global one, the namespace, the broker.
@@ -212,13 +257,12 @@ def effective(context: typer.Context, topic: Topic) -> None:
       topicpolicies effective persistent://public/default/orders
       topicpolicies effective public/default/orders --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         found = client.effective(topic)
     if not chosen.shown(found, [found.topic]):
         disabled = "  its own policies are disabled" if found.disabled else ""
         typer.echo(f"{printable(found.topic)}  local version {found.local_version}, global version {found.global_version}{disabled}")
-        show_columns((printable_path(path), value or '""', _source(found, path)) for path, value in lines(found.policies))
+        show_columns((_source(found, path), f"{printable_path(path)}={value}") for path, value in lines(found.policies))
 
 
 def _source(found: EffectivePolicy, path: Path) -> str:
@@ -228,7 +272,41 @@ def _source(found: EffectivePolicy, path: Path) -> str:
     return "" if setting is None else enum_name(PolicySource.DESCRIPTOR, sources[setting]).lower().replace("_", ", ")
 
 
-def options_of_change(chosen: Settings, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
+def _edited(document: PolicyDocument, file: FilePath) -> tuple[TopicPolicies, list[str]] | None:
+    """Returns the policies as the user has edited them, and the mask of what differs; None: nothing does.
+
+    At a terminal a text that is wrong is edited again, with what is wrong on top.
+    """
+    from ..declared.files import parse_policies  # noqa: PLC0415 - YAML is for few commands only
+
+    head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
+    policies = plain(document.policies, units=True)
+    before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
+    while True:
+        file.write_text(text, encoding="utf-8")
+        _run_editor(file)
+        last, text = text, file.read_text(encoding="utf-8")
+        if text == before or not text.strip():
+            return None
+        try:
+            values, _ = parse_policies(text, "edit")
+        except InvalidArgument as error:
+            if text == last or not sys.stdin.isatty():
+                raise
+            problems = [f"# {each.field}: {each.description}" for each in error.violations]
+            text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
+            continue
+        mask = sorted(paths_between(document.policies, values))
+        return (values, mask) if mask else None
+
+
+def _run_editor(file: FilePath) -> None:
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    if ended := subprocess.run([*shlex.split(editor), str(file)], check=False).returncode:  # noqa: S603 - the user's own
+        raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {ended}")
+
+
+def options_of_change(chosen: Globals, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
     """Returns the options that updates and deletions have in common."""
     return {
         "scope": scope_of(scope),
@@ -236,7 +314,6 @@ def options_of_change(chosen: Settings, scope: str, if_version: str, request_id:
         "validate_only": validate_only,
         "include_previous": True,
         "request_id": request_id,
-        "actor": chosen.actor,
         "reason": chosen.reason,
     }
 
@@ -253,7 +330,7 @@ def show(document: PolicyDocument) -> None:
         typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
 
 
-def show_change(chosen: Settings, topic: str, result: ChangeResult) -> None:
+def show_change(chosen: Globals, topic: str, result: ChangeResult) -> None:
     """Prints what a change did: its outcome, and the settings that it changed, before and after.
 
     ``topic``: if the result does not name it: that of a repeat may not.

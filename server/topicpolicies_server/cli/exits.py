@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 import typer
 
 from ..escaping import printable
-from .settings import Settings
+from .globals import Globals
 
 if TYPE_CHECKING:
     from topicpolicies import TopicPoliciesError
@@ -89,34 +89,35 @@ DetailedExitCode = Annotated[
 
 
 @contextmanager
-def exit_codes(*, detailed: bool) -> Iterator[None]:
-    """Has the body end with terraform's exit codes if ``detailed``: 0 no differences, 1 an error, 2 differences."""
+def reporting(chosen: Globals, *, detailed: bool = False) -> Iterator[None]:
+    """Reports an error of the body on standard error, and ends the command with its exit code.
+
+    ``detailed``: whether the exit codes are terraform's: 0 no differences, 1 an error, 2 differences.
+    """
     try:
         yield
     except typer.Exit as ended:
         if not detailed or not ended.exit_code:
             raise
         raise typer.Exit(2 if ended.exit_code == ExitCode.DIFFERENT else 1) from None
+    except Exception as error:
+        from topicpolicies import TopicPoliciesError  # noqa: PLC0415
 
-
-@contextmanager
-def reporting(chosen: Settings) -> Iterator[None]:
-    """Reports an error of the body on standard error, and ends the command with its exit code. ``chosen``: how a server was called."""
-    from topicpolicies import TopicPoliciesError  # noqa: PLC0415
-
-    try:
-        yield
-    except TopicPoliciesError as error:
-        report(error_json(error, chosen), json=chosen.json)
-        raise typer.Exit(exit_code(error)) from None
-    except OSError as error:
-        if error.filename is None:  # an error of the output, which ``writing`` reports
+        if isinstance(error, TopicPoliciesError):
+            code, told = exit_code(error), error_json(error, chosen)
+        elif isinstance(error, OSError) and error.filename is not None:  # else of the output, which ``writing`` reports
+            code, told = ExitCode.ERROR, {"code": "UNKNOWN", "reason": "FILE", "message": f"{error.filename}: {error.strerror}"}
+        elif hasattr(error, "problems"):  # a ConfigError
+            violations = [{"field": "", "reason": "CONFIGURATION", "description": each} for each in error.problems]
+            told = {"code": "INVALID_ARGUMENT", "reason": "CONFIGURATION", "message": str(error), "violations": violations}
+            code = ExitCode.USAGE
+        else:
             raise
-        report({"code": "UNKNOWN", "reason": "FILE", "message": f"{error.filename}: {error.strerror}"}, json=chosen.json)
-        raise typer.Exit(ExitCode.ERROR) from None
+        report(told, json=chosen.json)
+        raise typer.Exit(1 if detailed else code) from None
 
 
-def error_json(error: TopicPoliciesError, chosen: Settings) -> dict[str, Any]:
+def error_json(error: TopicPoliciesError, chosen: Globals) -> dict[str, Any]:
     """Returns an error as JSON."""
     told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": message_of(error, chosen)}
     more = {"metadata": error.metadata, "violations": [each._asdict() for each in error.violations], "request_id": error.request_id}
@@ -139,7 +140,7 @@ def report(error: Mapping[str, Any], *, json: bool) -> None:
         typer.echo(printable(f"  - {field}: {told.removeprefix(f'{field}: ')}" if field else f"  - {told}"), err=True)
 
 
-def message_of(error: TopicPoliciesError, chosen: Settings) -> str:
+def message_of(error: TopicPoliciesError, chosen: Globals) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
     from topicpolicies import OutcomeUnknown  # noqa: PLC0415
     from topicpolicies.channels import credentials_for  # noqa: PLC0415

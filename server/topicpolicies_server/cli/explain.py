@@ -12,18 +12,16 @@ from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
 from topicpolicies.values import ValueProblem, kind_name, map_value
 
-from ..declared.definition import comment_of, unit_of
-from ..declared.values import find
+from ..declared.values import comment_of, find, unit_of
 from .app import COMMANDS
-from .exits import reporting
 from .fields import FIELDS, Row, complete, meant, paths
+from .globals import Globals
 from .rendering import show_columns
-from .settings import settings
 from .verbs import VERBS
 
 
 def explain(
-    context: typer.Context,
+    chosen: Globals,
     field: Annotated[
         str,
         typer.Argument(
@@ -40,18 +38,16 @@ def explain(
       topicpolicies explain set-backlog-quota
       topicpolicies explain messageTTLInSeconds -o json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     names = list(FIELDS)
-    with reporting(chosen):
-        try:
-            names = names if not field else [VERBS.get(field) or VERBS.get(f"set-{field}", field)]
-            target = find(names[0])
-        except ValueProblem as problem:
-            names = meant(field.lower())
-            if not names:
-                a_command = f"That is a command: topicpolicies {field} --help"
-                raise invalid(Violation(field, problem.reason, a_command if field in COMMANDS else str(problem))) from None
-            target = find(names[0])
+    try:
+        names = names if not field else [VERBS.get(field) or VERBS.get(f"set-{field}", field)]
+        target = find(names[0])
+    except ValueProblem as problem:
+        names = meant(field.lower())
+        if not names:
+            a_command = f"That is a command: topicpolicies {field} --help"
+            raise invalid(Violation(field, problem.reason, a_command if field in COMMANDS else str(problem))) from None
+        target = find(names[0])
     if len(names) > 1:
         every = TopicPolicies.DESCRIPTOR.fields_by_name
         if not chosen.shown({"fields": [explanation(name, every[name]) for name in names]}):

@@ -1,28 +1,68 @@
-"""The commands about the past: history, and diff, which compares a topic at two moments."""
+"""The past: moments as people type them, and the commands history, and diff, which compares a topic at two moments."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, TypeAlias
 
 import typer
 
-from topicpolicies import PolicyDocument
+from topicpolicies import Client, InvalidArgument, OutOfRange, PolicyDocument, Scope
 from topicpolicies.v1.history_pb2 import HistoryGap
 
 from ..declared.rendering import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
-from .events import entry_line, gap_line
-from .exits import DetailedExitCode, ExitCode, exit_codes
-from .moments import parse_moment, parse_time, read_at
-from .rendering import show_differences, show_folded
-from .settings import OneScope, Scopes, Topic, scope_of, scopes_of, settings
-from .watch import sort_targets
+from .exits import DetailedExitCode, ExitCode, reporting
+from .globals import Globals, OneScope, Scopes, Topic, scope_of, scopes_of, sort_targets
+from .rendering import entry_line, gap_line, show_differences, show_folded
+
+Moment: TypeAlias = datetime | str | None
+"""A time, a version, or None: now."""
+_AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_time(text: str, option: str) -> datetime:
+    """Parses a time: ``now``, one before now (``2h-ago``), or an ISO 8601 time; one without a zone is local."""
+    now = datetime.now().astimezone()
+    if text.lower() == "now":
+        return now
+    try:
+        if ago := _AGO.fullmatch(text.strip()):
+            return now - timedelta(**{_UNITS[ago[2].lower()]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        forms = "a time (2026-03-01T12:00, with a zone or local), a time before now (2h-ago, 30m-ago, 7d-ago) or now"
+        raise typer.BadParameter(f'"{text}" is not a time: write {forms}.', param_hint=option) from None
+
+
+def parse_moment(text: str, option: str) -> Moment:
+    """Parses a time, which has a ``-`` or a blank, or a version.
+
+    ``now`` becomes None, not a time, which would be in the future for a server whose clock is behind.
+    """
+    if text.lower() == "now":
+        return None
+    return parse_time(text, option) if "-" in text or " " in text else text
+
+
+def read_at(client: Client, topic: str, scope: Scope.ValueType, moment: Moment) -> PolicyDocument:
+    """Reads a document as it was at a moment, or as it is now. If there is no such version, the error says how a time is written."""
+    if moment is None:
+        return client.get(topic, scope=scope)
+    try:
+        return client.as_of(topic, moment, scope=scope)
+    except (InvalidArgument, OutOfRange) as error:
+        if isinstance(moment, str):
+            error.message += f" {moment} was taken as a version; a time is written as 2026-03-01T12:00, 2h-ago or 7d-ago."
+        raise
 
 
 def history(
-    context: typer.Context,
+    chosen: Globals,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
     scope: Scopes = "both",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="Only events at this time or later.")] = "",
@@ -46,7 +86,6 @@ def history(
       topicpolicies history public/default \\
           --oldest-first --limit 100000 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     topics, namespaces = sort_targets([target])
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
@@ -89,7 +128,7 @@ def history(
 
 
 def diff(
-    context: typer.Context,
+    chosen: Globals,
     topic: Topic,
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
@@ -107,9 +146,8 @@ def diff(
       topicpolicies diff public/default/orders 2026-03-01T12:00 2026-03-02T12:00
       topicpolicies diff public/default/orders 15 16 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with exit_codes(detailed=detailed):
+    with reporting(chosen, detailed=detailed):
         with calling(chosen) as client:
             first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
         found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)

@@ -13,11 +13,11 @@ import typer
 from ..config import Address
 from ..config.building import server_config
 from ..config.option import Option, ReadBy
-from ..config.rendering import plain, reference, sample, written_value
+from ..config.rendering import plain, sample, written_value
 from ..config.sources import OptionValues, Setting, options, read_options
 from ..escaping import printable
+from .globals import Globals, with_parameters
 from .rendering import columns
-from .settings import REQUIRED, settings, with_parameters
 
 _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", help="A file of options; also TOPICPOLICIES_CONFIG.")]
 
@@ -25,7 +25,7 @@ _FILE = Annotated[Path | None, typer.Option("--config", metavar="FILE.toml", hel
 def configured(by: ReadBy, *, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags of all options that it reads, and calls it with the values in force.
 
-    The command takes the context, then the values in force, then parameters of its own, which Typer sees unchanged.
+    The command takes the global options, then the values in force, then parameters of its own, which Typer sees unchanged.
 
     Args:
         by: whose options the command takes, those of serve or of guard.
@@ -37,14 +37,14 @@ def configured(by: ReadBy, *, without: Sequence[str] = ()) -> Callable[[Callable
     def made(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[2:]
 
-        def run(context: typer.Context, config_file: Path | None, **given: Any) -> None:
+        def run(chosen: Globals, config_file: Path | None, **given: Any) -> None:
             others = {each.name: given.pop(each.name) for each in own}
             flags = given | {name: tuple(given[name] or ()) for name in arguments}
-            command(context, read_options(flags, os.environ, config_file), **others)
+            command(chosen, read_options(flags, os.environ, config_file), **others)
 
         run.__doc__ = command.__doc__
         run.__name__ = command.__name__
-        parameters = [("context", typer.Context, REQUIRED), *((each.name, each.annotation, each.default) for each in own)]
+        parameters = [(each.name, each.annotation, each.default) for each in own]
         flags = [(each.name, _flag(each, argument=each.name in arguments), None) for each in taken]
         return with_parameters(run, [*parameters, ("config_file", _FILE, None), *flags])
 
@@ -75,11 +75,10 @@ def _help(option: Option) -> str:
 
 
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
-Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]
 
 
 @configured(ReadBy.BOTH)
-def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
+def config(chosen: Globals, in_force: OptionValues, *, sample_file: Sample = False) -> None:
     """Show the options in force, and the source of each.
 
     It takes the options, the file and the environment variables of serve, and shows the values with which serve would run. It starts and
@@ -91,10 +90,9 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
       topicpolicies config --config sidecar.toml --max-watches 100
       topicpolicies config --sample > sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
-    if sample_file or reference_table:
-        typer.echo(sample() if sample_file else reference(), nl=False)
+    if sample_file:
+        typer.echo(sample(), nl=False)
         return
-    chosen = settings(context)
     try:
         server_config(in_force, os.environ)
     finally:
@@ -106,7 +104,7 @@ def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
     values = ((each, written_value(each.value)) for each in in_force.settings.values())
-    for line in columns((each.option.name, each.source.name.lower(), printable(value)) for each, value in values):
+    for line in columns((each.option.name, each.source, printable(value)) for each, value in values):
         typer.echo(line)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
@@ -114,8 +112,7 @@ def _show(in_force: OptionValues) -> None:
 
 def _json(in_force: OptionValues) -> dict[str, Any]:
     told = {
-        name: {"value": _plain(setting), "source": setting.source.name.lower(), "where": setting.where}
-        for name, setting in in_force.settings.items()
+        name: {"value": _plain(setting), "source": setting.source, "where": setting.where} for name, setting in in_force.settings.items()
     }
     return {"options": told, "file": str(in_force.file) if in_force.file is not None else "", "ignored": sorted(in_force.ignored)}
 

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .. import files
-from ..config import Address, ConfigError, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
+from ..config import Address, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
 from ..config.building import guard_config, server_config
 from ..config.option import ReadBy
 from ..config.sources import OptionValues
 from ..core.errors import PolicyError
 from ..ops.log import set_up_logging
-from .exits import ExitCode, accepts, report, reporting
+from .exits import ExitCode, accepts, report
+from .globals import Globals
 from .options import configured
-from .settings import Settings, settings
 
 if TYPE_CHECKING:
     from ..declared.files import Declared
@@ -31,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @configured(ReadBy.SERVE)
-def serve(context: typer.Context, in_force: OptionValues) -> None:
+def serve(chosen: Globals, in_force: OptionValues) -> None:
     """Run a server, until it is stopped (SIGTERM, Ctrl-C).
 
     By default it listens on loopback, and keeps its change log in your data folder.
@@ -51,21 +50,17 @@ def serve(context: typer.Context, in_force: OptionValues) -> None:
           --authentication-providers token --token-secret-key secret.key \\
           --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     config = server_config(in_force, os.environ)
-    if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
-        _check_cluster_file(config.log.cluster_file)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
 
-        with reporting(chosen):  # a file that is wrong is wrong usage, not a failure to start
-            declared = by_owner([config.declared])
+        declared = by_owner([config.declared])
     run(config, chosen, declared)
 
 
 @configured(ReadBy.GUARD)
-def guard(context: typer.Context, in_force: OptionValues) -> None:
+def guard(chosen: Globals, in_force: OptionValues) -> None:
     """Restore what brokers lose of each other's changes.
 
     It runs until it is stopped (SIGTERM, Ctrl-C).
@@ -81,19 +76,10 @@ def guard(context: typer.Context, in_force: OptionValues) -> None:
           --pulsar pulsar://broker:6650 --admin-url http://broker:8080
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
-    run(guard_config(in_force), settings(context))
+    run(guard_config(in_force), chosen)
 
 
-def _check_cluster_file(path: Path) -> None:
-    from ..cluster.file import parse  # noqa: PLC0415 - most servers have none
-
-    try:
-        parse(files.read(path).decode())
-    except (OSError, ValueError) as error:
-        raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
-
-
-def run(config: ServerConfig | GuardConfig, chosen: Settings, declared: Sequence[Declared] = ()) -> None:
+def run(config: ServerConfig | GuardConfig, chosen: Globals, declared: Sequence[Declared] = ()) -> None:
     """Runs a server or a guard, which logs on standard error, until a signal stops it.
 
     ``declared``: what each owner declares in the files that a server keeps in force.
@@ -128,7 +114,7 @@ def run(config: ServerConfig | GuardConfig, chosen: Settings, declared: Sequence
 
 
 @contextmanager
-def starting(what: str, chosen: Settings, *addresses: Address | None, form: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[], None]]:
+def starting(what: str, chosen: Globals, *addresses: Address | None, form: LogFormat = "text") -> Iterator[Callable[[], None]]:
     """Ends the command with a message if ``what``, which is to listen at addresses, could not start. Yields a function to call once it has.
 
     ``form``: the format of log lines; unless it is TEXT, the message is a log line too, whatever the form of output.
@@ -151,7 +137,7 @@ def starting(what: str, chosen: Settings, *addresses: Address | None, form: LogF
         if isinstance(error, OSError) and error.filename:
             reason, why = "FILE", f"{error.filename} can't be used ({error.strerror}): name another place."
     sentence = f"{what} {'ended' if running.is_set() else 'could not start'}: {why}"
-    if form is LogFormat.TEXT:
+    if form == "text":
         report({"code": "UNKNOWN", "reason": reason, "message": sentence}, json=chosen.json)
     else:
         _LOG.critical("%s", sentence, extra={"fields": {"reason": reason}})

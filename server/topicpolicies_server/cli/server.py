@@ -17,12 +17,12 @@ from topicpolicies.values import enum_name
 
 from ..escaping import printable
 from .calls import calling, check
-from .exits import ExitCode, reporting
+from .exits import ExitCode
+from .globals import Globals
 from .rendering import show_columns
-from .settings import Settings, settings
 
 
-def info(context: typer.Context) -> None:
+def info(chosen: Globals) -> None:
     """Show the server's version, log and writers.
 
     \b
@@ -30,7 +30,6 @@ def info(context: typer.Context) -> None:
       topicpolicies info
       topicpolicies info --server sidecar:6680 --output json
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     with calling(chosen) as client:
         found = client.server_info()
     if not chosen.shown(found):
@@ -40,7 +39,7 @@ def info(context: typer.Context) -> None:
 
 
 def health(
-    context: typer.Context,
+    chosen: Globals,
     service: Annotated[str, typer.Option("--service", metavar="NAME", help="liveness or readiness; empty: readiness.")] = "",
 ) -> None:
     """Check whether the server is ready.
@@ -55,16 +54,14 @@ def health(
       topicpolicies health --server localhost:6680 --timeout 2
       topicpolicies health --service liveness
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
-    with reporting(chosen):
-        status = status_of(chosen, service)
+    status = status_of(chosen, service)
     if not chosen.shown({"status": status}):
         typer.echo(status)
     if status != "SERVING":
         raise typer.Exit(ExitCode.UNAVAILABLE)
 
 
-def status_of(chosen: Settings, service: str) -> str:
+def status_of(chosen: Globals, service: str) -> str:
     """Returns the status of a service by its name in gRPC's health service. An answer that does not come is a TopicPoliciesError."""
     check(chosen)
     with closing(open_channel(grpc, chosen.server, None, chosen.tls, ())) as channel:
@@ -76,9 +73,8 @@ def status_of(chosen: Settings, service: str) -> str:
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
 
 
-def version(context: typer.Context) -> None:
+def version(chosen: Globals) -> None:
     """Show the version of this program."""
-    chosen = settings(context)
     found = metadata.version("topicpolicies")
     if not chosen.shown({"version": found}):
         typer.echo(f"topicpolicies {found}")

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..declared.definition import unit_of
 from .fields import FIELDS, Flag, Row
-from .settings import REQUIRED, Topic, WrongUsage, scope_of, settings, with_parameters
+from .globals import REQUIRED, Globals, OneScope, Topic, WrongUsage, scope_of, with_parameters
 
 _DELAYED = "delayed_delivery_enabled"
 """The field of the only command that sets several fields together: ``endpoints`` has their names."""
@@ -23,7 +22,6 @@ _OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-
 """The drivers of offload policies, by name in lower case, and how the names of their own fields begin."""
 VERBS = {f"{action}-{row.verb}": name for name, row in FIELDS.items() if row.verb for action in ("set", "get", "remove")}
 """The commands, and the field of each."""
-_Global = Annotated[bool, typer.Option("-g", "--global", help="The policy of all clusters.")]
 _Applied = Annotated[bool, typer.Option("-ap", "-a", "--applied", help="The value in force, whatever level sets it.")]
 
 
@@ -34,33 +32,28 @@ def function_of(command: str) -> Callable[..., None]:
     row = FIELDS[name]
     flags = row.flags if action == "set" else ()
 
-    def run(context: typer.Context, topic: str, is_global: bool, **given: Any) -> None:
+    def run(chosen: Globals, topic: str, scope: str, **given: Any) -> None:
         from .assignments import parse  # noqa: PLC0415
         from .calls import calling  # noqa: PLC0415
         from .endpoints import ENDPOINTS  # noqa: PLC0415
 
-        chosen = settings(context)
-        scope = scope_of("global" if is_global else "local")
         key = given.pop("key", "")
         path = name if action == "get" else _path(name, row, key)
         assignments = _assignments(path, row, given) if action == "set" else {}
         with calling(chosen) as client:
             if action == "get":
-                typer.echo(_found(client, topic, scope, name, key, applied=given["applied"]), nl=False)
+                typer.echo(_found(client, topic, scope_of(scope), name, key, applied=given["applied"]), nl=False)
                 return
             texts = {path: text for path, (text, _) in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
             units = {path: unit for path, (_, unit) in assignments.items()}
             values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
             mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
-            client.update(topic, values, mask=mask, scope=scope, actor=chosen.actor, reason=chosen.reason)
+            result = client.update(topic, values, mask=mask, scope=scope_of(scope), reason=chosen.reason)
+            chosen.shown(result, [topic])
 
     run.__doc__ = f"{action.title()} {verb.replace('-', ' ')} of a topic, as pulsar-admin topicPolicies does ({name})."
-    parameters: list[tuple[str, Any, Any]] = [
-        ("context", typer.Context, REQUIRED),
-        ("topic", Topic, REQUIRED),
-        ("is_global", _Global, False),
-    ]
+    parameters: list[tuple[str, Any, Any]] = [("topic", Topic, REQUIRED), ("scope", OneScope, "local")]
     if action == "get":
         parameters.append(("applied", _Applied, False))
     if row.key and (action != "get" or name != "back_log_quota_map"):
@@ -81,6 +74,8 @@ def _name(flag: Flag) -> str:
 def _option(flag: Flag, told: str) -> Any:
     if flag.switch:
         return Annotated[bool, typer.Option(*flag.names.split(), help=f"{told}: {flag.switch}.")]
+    from ..declared.values import unit_of  # noqa: PLC0415
+
     unit = flag.bare or unit_of(told)
     told += f": {flag.values}" if flag.values else f": {unit}, or with a unit" if unit else ""
     note = f"; by default {flag.default}" if flag.default else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Annotated, Any, Literal
@@ -14,18 +14,16 @@ import typer
 
 from topicpolicies import Violation, Watch, WatchMode
 
-from ..core.names import full_topic
 from ..declared.files import name_of, read_text, wrong
 from . import forms
 from .calls import calling
-from .events import line
 from .exits import deferring
-from .rendering import show_folded
-from .settings import Scopes, scopes_of, settings
+from .globals import Globals, Scopes, scopes_of, sort_targets
+from .rendering import line, show_folded
 
 
 def watch(
-    context: typer.Context,
+    chosen: Globals,
     targets: Annotated[list[str], typer.Argument(metavar="TOPIC_OR_NAMESPACE...", help="Topics, and namespaces as tenant/namespace.")],
     mode: Annotated[
         Literal["latest", "every", "history"],
@@ -42,7 +40,6 @@ def watch(
         ),
     ] = None,
     until_synced: Annotated[bool, typer.Option("--until-synced", help="End once everything that exists now is shown.")] = False,
-    include_previous: Annotated[bool, typer.Option("--include-previous", help="Show the document before each change too.")] = False,
 ) -> None:
     """Follow topics and namespaces: their documents, then changes.
 
@@ -59,11 +56,11 @@ def watch(
       topicpolicies watch public/default \\
           --mode history --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
-    chosen = settings(context)
     topics, namespaces = sort_targets(targets)
     if mode == "history" and (topics or scope != "both"):
         raise typer.BadParameter("The history is that of namespaces, in both scopes.", param_hint="--mode")
     with calling(chosen) as client:
+        client.server_info()  # a watch goes on trying, whatever --timeout says, while its first connection is being made
         tokens = _load(resume_file)
         _save(resume_file, tokens)  # so that no watch begins whose place can't be kept
         synced = set(tokens)
@@ -94,19 +91,10 @@ def watch(
                 mode=WatchMode.Value(f"WATCH_MODE_{mode.upper()}"),
                 resume_tokens=tokens,
                 until_synced=until_synced,
-                include_previous=include_previous or not chosen.for_programs,
+                include_previous=True,
                 patience=chosen.timeout_seconds,
             )
         _follow(watched, resume_file, show)
-
-
-def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain. A name alone is a topic's."""
-    topics: list[str] = []
-    namespaces: list[str] = []
-    for target in targets:
-        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(full_topic(target))
-    return topics, namespaces
 
 
 def _load(path: Path | None) -> dict[str, str]:

@@ -19,13 +19,12 @@ from topicpolicies.names import namespace_of
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PERSISTENT
-from ..core.reasons import LogState, Reason
+from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, segments_of, understood
-from ..logs.pulsar.facts import cluster_name
-from .brokers import cluster_facts
+from ..logs.pulsar.facts import cluster_name, configuration
 from .cache import Cache
-from .levels import namespace_level
+from .levels import cluster_facts, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _LOG = logging.getLogger(__name__)
@@ -35,6 +34,7 @@ _MANY = 16
 _FRESH_SECONDS = 2.0
 """How long lists are used; in the second half of that time they are requested anew."""
 _MOST = 8
+_REFUSED = "The brokers' limits and defaults can't be read: give the sidecar the role of a superuser of the brokers."
 _PLAIN, _MISSING = TopicFacts(True, {}), TopicFacts(False, {})
 
 
@@ -60,7 +60,7 @@ class AdminSource:
         refuses: Callable[[], PolicyError | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Sends no request yet. Closes ``admin`` with itself.
+        """Sends no request yet.
 
         ``service_url``: where brokers are reached; if there are several clusters, it may tell which one this is. ``missing_topics``:
         whether topics that do not exist (yet) are accepted. ``refuses`` returns the error with which requests are refused now.
@@ -78,15 +78,9 @@ class AdminSource:
     @understood
     async def cluster(self) -> ClusterFacts:
         """Returns the facts of the cluster and its brokers; nothing of the brokers if they refuse their configuration to the sidecar."""
-        settings, problem = {}, ""
-        try:
-            settings = await self._ask("brokers", "configuration", "runtime")
-        except LogError as error:
-            if error.state is not LogState.ADMIN_REFUSED:
-                raise
-            problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
-        self.name = await cluster_name(settings, self._admin, self._service_url)
-        return ClusterFacts(self.name, refused=problem) if problem else cluster_facts(self.name, settings)
+        settings = await configuration(self._ask)
+        self.name = await cluster_name(settings or {}, self._admin, self._service_url)
+        return ClusterFacts(self.name, refused=_REFUSED) if settings is None else cluster_facts(self.name, settings)
 
     @understood
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:
@@ -131,9 +125,8 @@ class AdminSource:
         return lists.topics | lists.partitioned
 
     async def close(self) -> None:
-        """Ends the requests under way and closes the connections."""
+        """Ends the requests under way."""
         await self._cached_lists.close()
-        await self._admin.close()
 
     @understood
     async def _one(self, topic: str) -> TopicFacts:

@@ -10,21 +10,23 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from topicpolicies.v1.policies_pb2 import TopicPolicies
-
-from ..config import LogConfig, PulsarLogConfig
+from ..config import PulsarLogConfig, ServerConfig
 from ..core.chains.request import Request
 from ..core.changes import rules
 from ..core.changes.rule_table import full_name
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, parse_topic
-from ..core.policies.facts import BrokerFacts, Facts, Need
+from ..core.policies.facts import Facts, Need
 from ..core.reasons import Reason
 from ..files import Reloader
 from .cache import Cache
+from .levels import Levels
 from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
+
+if TYPE_CHECKING:
+    from ..logs.pulsar.admin import Admin
 
 _HERE = ""
 _MOST_TENANTS = 1_000
@@ -37,14 +39,6 @@ _EXISTENCE_SECONDS = 1.0
 comes next would get them. A topic that is changed more often waits for no answer: it is asked about while the last answer is in use."""
 _FILE_SECONDS = 1.0
 _Facts = TypeVar("_Facts")
-
-
-class Levels(NamedTuple):
-    """What applies to a topic besides its own policies."""
-
-    disabled: bool
-    namespace: TopicPolicies | None
-    broker: BrokerFacts | None
 
 
 class Disabled(frozenset[str]):
@@ -252,25 +246,24 @@ def _no_topic(topic: str) -> PolicyError:
 
 
 def open_cluster(
-    config: LogConfig, reloader: Reloader, *, missing_topics: bool = False, refuses: Callable[[], PolicyError | None] = lambda: None
+    config: ServerConfig, admin: Admin | None, reloader: Reloader, refuses: Callable[[], PolicyError | None]
 ) -> Cluster | None:
     """Returns what is known of the cluster: with Pulsar's log from the brokers, with the embedded log from a file, if one is configured.
 
-    ``missing_topics``: as in ``Cluster``; ``refuses``: as in ``AdminSource``.
+    ``admin``: asks the brokers of Pulsar's log; ``refuses``: as in ``AdminSource``.
 
     Raises:
         RuntimeError: the file can't be used.
-        LogError: one that the connection needs can't be used.
     """
-    now = asyncio.get_running_loop().time
-    if isinstance(config, PulsarLogConfig):
-        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - what a server does not use is not imported
-        from .admin import AdminSource  # noqa: PLC0415
+    now, log, missing_topics = asyncio.get_running_loop().time, config.log, config.missing_topics
+    if isinstance(log, PulsarLogConfig):
+        from .admin import AdminSource  # noqa: PLC0415 - what a server does not use is not imported
 
-        brokers = AdminSource(admin_api(config), config.service_url, missing_topics=missing_topics, refuses=refuses)
+        assert admin is not None, "a log of Pulsar has one"
+        brokers = AdminSource(admin, log.service_url, missing_topics=missing_topics, refuses=refuses)
         return Cluster(brokers, now, missing_topics=missing_topics)
-    if config.cluster_file is None:
+    if log.cluster_file is None:
         return None
     from .file import FileSource  # noqa: PLC0415
 
-    return Cluster(FileSource(config.cluster_file, reloader), now, most_seconds=_FILE_SECONDS, missing_topics=missing_topics)
+    return Cluster(FileSource(log.cluster_file, reloader), now, most_seconds=_FILE_SECONDS, missing_topics=missing_topics)

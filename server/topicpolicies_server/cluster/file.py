@@ -14,8 +14,7 @@ from topicpolicies.names import namespace_of
 
 from .. import files
 from ..files import Reloader
-from .brokers import SETTINGS, cluster_facts
-from .levels import NAMESPACE_POLICIES, namespace_level
+from .levels import NAMESPACE_POLICIES, SETTINGS, cluster_facts, namespace_level
 from .source import ClusterFacts, NamespaceFacts, TopicFacts
 
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")

@@ -17,14 +17,12 @@ from .building import history_beside
 from .callers import AuthenticationConfig, AuthorizationConfig, OidcConfig, TokenConfig
 from .insecure import insecure
 from .limits import Limits
-from .logs import RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig, Writer
+from .logs import RECALLED_ENTRIES, EmbeddedLogConfig, LogConfig, OAuth2Config, PulsarLogConfig
 from .server import (
     AccessLogConfig,
     GuardConfig,
     HistoryConfig,
     LogFormat,
-    LogLevel,
-    Recorded,
     ServerConfig,
     TelemetryConfig,
     TlsConfig,
@@ -45,16 +43,13 @@ __all__ = [
     "Limits",
     "LogConfig",
     "LogFormat",
-    "LogLevel",
     "OAuth2Config",
     "OidcConfig",
     "PulsarLogConfig",
-    "Recorded",
     "ServerConfig",
     "TelemetryConfig",
     "TlsConfig",
     "TokenConfig",
-    "Writer",
     "history_beside",
     "insecure",
     "parse_address",

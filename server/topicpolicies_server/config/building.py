@@ -27,13 +27,11 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
     Raises:
         ConfigError: the configuration is wrong; the error has all problems.
     """
-    wrong = _contradicts(in_force)
     data_folder = _complete(in_force, environment)
+    _refuse_contradictions(in_force)
     values: dict[str, Any] = {name: setting.value for name, setting in in_force.settings.items()}
-    if wrong:
-        values["insecure_listen"] = True  # else a wrong option of callers looks like none
-    if values["access_log_file"] is not None and values["access_log_file"].name == "-":
-        values["access_log_file"] = None
+    if in_force.problems:
+        values["insecure_listen"] = True  # a wrong option of callers looks like none
     ways = values["authentication_providers"]
     callers = _section(
         AuthenticationConfig,
@@ -111,28 +109,26 @@ def _added_to(problems: list[str]) -> Iterator[None]:
         raise ConfigError(tuple(problems))
 
 
-def _contradicts(in_force: OptionValues) -> bool:
-    """Finds options that go with others which are not set. Returns whether options that protect the server may be among them."""
-    set_to = _set_to(in_force)
+def _refuse_contradictions(in_force: OptionValues) -> None:
+    """Adds to the problems that options are set which go only with others that are not."""
+    set_to, settings = _set_to(in_force), in_force.settings
+    for name in ("history", "checkpoints"):
+        if set_to[f"no_{name}"]:
+            in_force.contradicted([name], f"without {settings[f'no_{name}'].named}")
     if set_to["pulsar"]:
-        pulsar = in_force.settings["pulsar"].named
-        in_force.contradicted(_names(EmbeddedLogConfig), f"with the embedded log, not with {pulsar}: there is one change log")
+        apart = f"with the embedded log, not with {settings['pulsar'].named}: there is one change log"
+        in_force.contradicted(_names(EmbeddedLogConfig), apart)
         in_force.contradicted(_names(PulsarLogConfig), _lacking(PulsarLogConfig, set_to))
     else:
         in_force.contradicted(_names(PulsarLogConfig), "with --pulsar")
-    for name in ("history", "checkpoints"):
-        if set_to[f"no_{name}"]:
-            in_force.contradicted([name], f"without {in_force.settings[f'no_{name}'].named}")
     in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
-    wrong = [in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))]
-    ways = PROVIDERS if "authentication_providers" in in_force.invalid else in_force.settings["authentication_providers"].value
-    assert isinstance(ways, tuple), "an option that is a list"
+    in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))
+    ways = PROVIDERS if "authentication_providers" in in_force.invalid else set_to["authentication_providers"]
     for way, kind in (("token", TokenConfig), ("oidc", OidcConfig)):
         if way in ways:
-            wrong.append(in_force.contradicted(["authentication_providers"], _lacking(kind, set_to)))
+            in_force.contradicted(["authentication_providers"], _lacking(kind, set_to))
         else:
-            wrong.append(in_force.contradicted(_names(kind), f"with --authentication-providers {way}"))
-    return bool(in_force.invalid) or any(wrong)
+            in_force.contradicted(_names(kind), f"with --authentication-providers {way}")
 
 
 def _set_to(in_force: OptionValues) -> dict[str, Any]:

@@ -26,13 +26,7 @@ class Limits:
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
     max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)
-    """Updates of one policy key that are computed on each other before the first one has its position in the log; further updates wait."""
-    max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000, serving=True)
-    """Updates of one policy key that wait for these; beyond them RESOURCE_EXHAUSTED."""
-    max_in_flight_per_namespace: int = _bounded(10_000, 16, 1_000_000)
-    """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``)."""
-    max_in_flight_bytes: int = _bounded(128 << 20, 1 << 20, 1 << 36)
-    """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``)."""
+    """Updates of one policy key that are computed on each other before the first one has its place in the log; up to 10,000 others wait."""
     max_calls_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``). 0: no limit. If callers
     are not authenticated, this limit and the next two apply to each address from which calls come."""
@@ -44,11 +38,9 @@ class Limits:
     whole, and the next changes wait until all of its changes are paid for. 0: no limit."""
     retention_seconds: float = _bounded(600.0, 1.0, 604_800.0, serving=True)
     """How long the embedded log keeps events that newer events of their keys supersede, so that interrupted watches miss no change."""
-    max_retained_events: int = _bounded(50_000, 1_000, 10_000_000, serving=True)
-    """Such events of one namespace that the embedded log keeps, however new. A load of the namespace reads all of them (see
-    ``load_timeout_seconds``)."""
     max_retained_bytes: int = _bounded(256 << 20, 1 << 20, 1 << 36, serving=True)
-    """Bytes of such events of one namespace, roughly. The newest event of each key is always kept, beyond these three limits."""
+    """Bytes of such events of one namespace, roughly; of more than 50,000 such events none is kept. The newest event of each key always
+    is."""
     max_loaded_namespaces: int = _bounded(10_000, 1, 1_000_000)
     """Namespaces in memory. For another one, the namespace that has been idle longest is dropped; if all are in use: RESOURCE_EXHAUSTED."""
     max_loaded_document_bytes: int = _bounded(8 << 30, 64 << 10, 1 << 44)
@@ -56,8 +48,6 @@ class Limits:
     included, and three for each byte of a serialized document. Beyond them idle namespaces are dropped; if that is not enough, loads and
     updates that would make a key are refused with RESOURCE_EXHAUSTED. What other writers add to loaded namespaces is kept all the same;
     the server's log and the metric ``topicpolicies_over_capacity`` report it."""
-    max_concurrent_loads: int = _bounded(8, 1, 256)
-    """Namespaces that are loaded at the same time; the others wait. One that makes no progress leaves its place to another."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)
     """Changes of a namespace that are kept for its watches. A watch in mode EVERY that falls further behind goes on from the history, or is
     reset."""
@@ -79,7 +69,5 @@ class Limits:
     log_patience_seconds: float = _bounded(3.0, 0.1, 600.0)
     """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``UNREACHABLE``)
     instead of waiting for it."""
-    keepalive_seconds: float = _bounded(30.0, 5.0, 3_600.0, serving=True)
-    """How long a connection may be without traffic before it is probed."""
     drain_seconds: float = _bounded(10.0, 0.0, 600.0, serving=True)
     """How long calls in progress may take to end when the server stops."""

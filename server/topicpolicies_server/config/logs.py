@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from .option import ReadBy, option, url_of
 
@@ -26,15 +25,6 @@ class EmbeddedLogConfig:
     """The embedded log, without a broker: one SQLite file, created if missing."""
     cluster_file: Path | None = option(None, example='"cluster.toml"', metavar="FILE.toml")
     """A file with what is known about the cluster; goes with ``data``."""
-
-
-class Writer(enum.Enum):
-    """Who may write Pulsar's change logs."""
-
-    SHARED = "shared"
-    """Brokers and any number of sidecars write."""
-    EXCLUSIVE = "exclusive"
-    """One sidecar at a time writes each log (PIP-68), and no broker does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +64,7 @@ class PulsarLogConfig:
     tls_validate_hostname: bool = option(True, name="pulsar_tls_validate_hostname")
     """Whether a broker's certificate must be for the hostname by which the broker was reached."""
     oauth2: OAuth2Config | None = None
-    writer: Writer = option(Writer.SHARED, read_by=ReadBy.SERVE)
+    writer: Literal["shared", "exclusive"] = option("shared", read_by=ReadBy.SERVE)
     """Who writes Pulsar's log: all sidecars and brokers, or one sidecar at a time."""
     recalled_entries: int = option(RECALLED_ENTRIES, least=0, most=1_000_000)
     """The newest entries of each partition of Pulsar's log that are read as they were before compaction."""

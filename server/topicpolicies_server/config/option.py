@@ -10,24 +10,21 @@ import ast
 import dataclasses
 import enum
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from .address import Address, ConfigError, is_url, parse_address
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
-_WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_LONGEST_QUOTED = 60
 
-Value: TypeAlias = int | float | bool | str | Path | Address | enum.Enum | tuple[str, ...] | None
+Value: TypeAlias = int | float | bool | str | Path | Address | tuple[str, ...] | None
 
 
 class ReadBy(enum.Flag):
@@ -95,7 +92,7 @@ class Option:
         """The possible values, for people."""
         if self.numeric:
             return f"{written(self.least)} to {written(self.most)}"
-        return " or ".join(self.choices) or _TYPES[self.type].name
+        return " or ".join(self.choices) or _TYPES[self.type].wanted
 
     def read(self, raw: object) -> Value:
         """Returns the value that the text of a flag or a variable, or a value in a file, stands for.
@@ -103,26 +100,21 @@ class Option:
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
         """
-        if raw == "" and self.type is Address and self.default is None:
-            return None
-        value = _TYPES.get(self.type, _TYPES[str]).read(raw)
+        value: Any = _TYPES[self.type].read(raw)
         if self.choices:
-            value = next((self.type(each) for each in self.choices if str(value).strip().lower() == each.lower()), None)
+            value = next((each for each in self.choices if str(value).strip().lower() == each.lower()), None)
+        if self.numeric and (value is None or not self.least <= value <= self.most):  # also refuses NaN
+            raise self.refused(f"{_TYPES[self.type].wanted} from {self.least:,} to {self.most:,}", raw)
         if value is None:
-            raise self.refused(self.allowed if self.choices else _TYPES[self.type].wanted, raw)
-        parts = [(each, each) for each in value] if self.type is tuple and isinstance(value, tuple) else [(value, raw)]
-        for part, given in parts:
+            raise self.refused(self.allowed, raw)
+        for part in value if self.type is tuple else (value,):
             if part and not self.check(part):
-                raise self.refused(self.wanted, given)
-        if self.numeric and isinstance(value, (int, float)) and not self.least <= value <= self.most:
-            raise self.refused(f"from {self.least:,} to {self.most:,}", raw)  # also refuses NaN
-        return value
+                raise self.refused(self.wanted, part)
+        return cast("Value", value)
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        given = repr(raw)
-        shown = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
-        return ConfigError((f"{self.name} must be {wanted}." if self.url else f"{self.name} must be {wanted}, not {shown}.",))
+        return ConfigError((f"{self.name} must be {wanted}." if self.url else f"{self.name} must be {wanted}, not {raw!r}.",))
 
 
 def option(default: Any = dataclasses.MISSING, **declared: Any) -> Any:
@@ -175,11 +167,11 @@ def options_of(section: type) -> dict[str, Option]:
         if declared is None:
             continue
         kind = get_origin(types[each.name]) or types[each.name]
-        if kind is not tuple:
+        if kind is Literal:
+            kind, declared = str, {"choices": get_args(types[each.name]), **declared}
+        elif kind is not tuple:
             (kind,) = set(get_args(types[each.name]) or [kind]) - {NoneType}
-        if issubclass(kind, enum.Enum):
-            declared = {"choices": tuple(choice.value for choice in kind), **declared}
-        known = _TYPES.get(kind, _TYPES[str])
+        known = _TYPES[kind]
         required = each.default is dataclasses.MISSING
         default = known.unset if required else each.default
         metavar = "|".join(declared.get("choices", ())) or known.metavar
@@ -206,15 +198,9 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
     }
 
 
-def _whole(raw: object) -> int | None:
-    if isinstance(raw, str) and _WHOLE.fullmatch(raw.strip()) and len(raw) < _LONGEST_QUOTED:
-        return int(raw)
-    return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
-
-
-def _number(raw: object) -> float | None:
+def _number(kind: type[int | float], raw: object) -> float | None:
     try:
-        return float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else None
+        return kind(raw) if isinstance(raw, (int, kind, str)) and not isinstance(raw, bool) else None
     except (ValueError, OverflowError):
         return None
 
@@ -224,9 +210,8 @@ def _switch(raw: object) -> bool | None:
 
 
 def _text(raw: object) -> str | None:
-    """Returns a text of Unicode in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
-    wrong = not isinstance(raw, str) or any("\ud800" <= character <= "\udfff" or character in "\0\r\n" for character in raw)
-    return None if wrong else str(raw)
+    """Returns a text in one line. Bytes of the environment that are not UTF-8 can't be sent or shown."""
+    return raw if isinstance(raw, str) and raw.isprintable() else None
 
 
 def _path(raw: object) -> Path | None:
@@ -248,9 +233,8 @@ def _address(raw: object) -> Address | None:
 
 
 class _Type(NamedTuple):
-    name: str
-    """What the values are, for people."""
     wanted: str
+    """What the values are, for people."""
     metavar: str
     read: Callable[[object], Value]
     """Returns a value; None: the argument stands for none."""
@@ -259,15 +243,15 @@ class _Type(NamedTuple):
 
 
 _TYPES: dict[type, _Type] = {
-    int: _Type("whole number", "a whole number", "N", _whole),
-    float: _Type("number", "a number", "N", _number),
-    bool: _Type("true or false", "true or false", "", _switch),
-    str: _Type("text", "a text", "TEXT", _text, ""),
-    Path: _Type("path", "a path", "FILE", _path),
-    Address: _Type("address", "host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
-    tuple: _Type("list", "a list", "TEXT", _list, ()),
+    int: _Type("a whole number", "N", partial(_number, int)),
+    float: _Type("a number", "N", partial(_number, float)),
+    bool: _Type("true or false", "", _switch),
+    str: _Type("a text", "TEXT", _text, ""),
+    Path: _Type("a path", "FILE", _path),
+    Address: _Type("host:port, [IPv6 address]:port or unix:/path", "HOST:PORT", _address),
+    tuple: _Type("a list", "TEXT", _list, ()),
 }
-"""The types of options; one that is not here is an enum, which is read as a text."""
+"""The types of options."""
 
 
 def written(number: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 import textwrap
 from collections.abc import Callable
@@ -24,8 +23,6 @@ def written_value(value: Value) -> str:
         return written(value)
     if isinstance(value, tuple) and not isinstance(value, Address):
         return ", ".join(value)
-    if isinstance(value, enum.Enum):
-        return str(value.value)
     return "" if value is None else str(value)
 
 

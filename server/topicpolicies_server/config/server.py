@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .. import files
 from .address import DEFAULT_LISTEN, Address, ConfigError, parse_address
 from .callers import PROVIDERS, AuthenticationConfig, AuthorizationConfig
 from .limits import Limits
-from .logs import LogConfig, PulsarLogConfig, Writer
+from .logs import LogConfig, PulsarLogConfig
 from .option import option, section, url_of, values_in
 
 _NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
@@ -31,6 +30,8 @@ _LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DEC
     "Limits",
 )
 """The headings that options are shown under, in this order."""
+LogFormat: TypeAlias = Literal["text", "json"]
+"""The format of the lines that the server logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,24 +60,14 @@ class HistoryConfig:
     """The greatest size of the file in MiB; beyond it the oldest entries are deleted."""
 
 
-class Recorded(enum.Enum):
-    """Which calls are recorded."""
-
-    CHANGES = "changes"
-    ALL = "all"
-    OFF = "off"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessLogConfig:
     """The access log."""
 
-    which: Recorded = option(Recorded.CHANGES, name="access_log")
+    which: Literal["changes", "all", "off"] = option("changes", name="access_log")
     """Which calls are recorded, one line each: caller, method, topic, outcome, duration, request id."""
-    path: Path | None = option(
-        None, name="access_log_file", default_text="standard error", example='"calls.log"', metavar="FILE|-", readable=False
-    )
-    """The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created."""
+    path: Path | None = option(None, name="access_log_file", default_text="standard error", example='"calls.log"', readable=False)
+    """The file in which calls are recorded. After the file is moved away, a new one is created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,22 +78,6 @@ class TelemetryConfig:
     """A collector that accepts OTLP over HTTP, to which spans of calls are sent."""
     trace_ratio: float = option(0.01, name="otlp_trace_ratio", least=0, most=1, metavar="RATIO")
     """The share of the calls without a trace of their caller that begin one. Other calls are traced if their caller's span is."""
-
-
-class LogLevel(enum.Enum):
-    """The least severe level that the server logs."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(enum.Enum):
-    """The format of the lines that the server logs."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +95,9 @@ class ProcessConfig:
     """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""
     pause_repairs: bool = option(False, section=_REPAIRS)
     """Begin with repairs paused. SIGUSR2 resumes them, SIGUSR1 pauses them again."""
-    log_level: LogLevel = option(LogLevel.INFO, section=_LOGGING)
+    log_level: Literal["debug", "info", "warning", "error"] = option("info", section=_LOGGING)
     """The least severe level that is logged on standard error."""
-    log_format: LogFormat = option(LogFormat.TEXT, section=_LOGGING)
+    log_format: LogFormat = option("text", section=_LOGGING)
     """The format of the lines of the log on standard error."""
     metrics_listen: Address | None = option(
         None,
@@ -224,7 +199,7 @@ class ServerConfig(ProcessConfig):
     namespace. It is a cache."""
     no_checkpoints: bool = option(False, section=_CHECKPOINTS)
     """Keep no checkpoints: each start reads the logs from their beginning."""
-    access_log: AccessLogConfig = section(_LOGGING, AccessLogConfig(which=Recorded.OFF))
+    access_log: AccessLogConfig = section(_LOGGING, AccessLogConfig(which="off"))
     telemetry: TelemetryConfig | None = section(_TRACES, None)
     missing_topics: bool = option(False, name="allow_missing_topics", section=_LOG)
     """Accept policies of topics that do not exist yet."""
@@ -252,7 +227,7 @@ class ServerConfig(ProcessConfig):
     @property
     def exclusive(self) -> bool:
         """Whether one server at a time writes each log, to which the others forward changes."""
-        return isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
+        return isinstance(self.log, PulsarLogConfig) and self.log.writer == "exclusive"
 
     def _log_problems(self) -> list[str]:
         found = self.log.problems() if isinstance(self.log, PulsarLogConfig) else []

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import enum
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from .. import files
 from .address import ConfigError
@@ -37,6 +36,10 @@ _ORCHESTRATORS = re.compile(r"_SERVICE_(HOST|PORT\w*)$|_PORT(_\w+)?$")
 """Variables that Kubernetes adds for each service; those of a service called ``topicpolicies`` begin with our prefix."""
 
 
+Source: TypeAlias = Literal["default", "file", "environment", "flag"]
+"""What set a value; of two, the later one here takes precedence."""
+
+
 @cache
 def options() -> dict[str, Option]:
     """Returns all options of a server and of a guard by name, in the order in which they are shown."""
@@ -46,15 +49,6 @@ def options() -> dict[str, Option]:
             before = found[each.name].read_by if each.name in found else ReadBy(0)
             found[each.name] = dataclasses.replace(each, read_by=before | each.read_by & command)
     return {each.name: each for each in sorted(found.values(), key=lambda each: HEADINGS.index(each.section))}
-
-
-class Source(enum.IntEnum):
-    """What set a value; the greater one takes precedence."""
-
-    DEFAULT = 0
-    FILE = 1
-    ENVIRONMENT = 2
-    FLAG = 3
 
 
 class Setting(NamedTuple):
@@ -69,12 +63,12 @@ class Setting(NamedTuple):
     @property
     def given(self) -> bool:
         """Whether the value was set, and is not the default."""
-        return self.source > Source.DEFAULT
+        return self.source != "default"
 
     @property
     def named(self) -> str:
         """The option as its source names it: the flag, the variable, or the name in the file; of a default the flag."""
-        if self.source is Source.FILE:
+        if self.source == "file":
             return f"{self.option.name} ({self.where})"
         return self.where or self.option.flag
 
@@ -97,15 +91,15 @@ class OptionValues:
     def take(self, option: Option, raw: object, source: Source, where: str) -> None:
         """Puts a value in force, or adds to the problems that it is not a possible value of the option."""
         if option.type is Path and isinstance(raw, str) and raw:
-            raw = _placed(raw, self.file.absolute().parent if self.file is not None and source is Source.FILE else None)
+            raw = _placed(raw, self.file.absolute().parent if self.file is not None and source == "file" else None)
         try:
             self.settings[option.name] = Setting(option, option.read(raw), source, where)
         except ConfigError as error:
             self.invalid.add(option.name)
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
 
-    def contradicted(self, names: Iterable[str], needed: str) -> bool:
-        """Adds to the problems that options are set which go only with, or without, something else; returns whether there are any.
+    def contradicted(self, names: Iterable[str], needed: str) -> None:
+        """Adds to the problems that options are set which go only with, or without, something else.
 
         ``needed``: what they go with, or without, for the sentence; empty: nothing.
         """
@@ -113,7 +107,6 @@ class OptionValues:
         wrong = [each.named for each in settings if each.given and each.value != each.option.default]
         if wrong:
             self.problems.append(f"{', '.join(wrong)} {'goes' if len(wrong) == 1 else 'go'} {needed}.")
-        return bool(wrong)
 
 
 def nearest(text: str, names: Iterable[str]) -> str | None:
@@ -131,7 +124,7 @@ def read_options(flags: Mapping[str, object], environment: Mapping[str, str], fi
         file: the file of options that a flag names; None: the environment may name one.
     """
     table = options()
-    in_force = OptionValues({option.name: Setting(option, option.default, Source.DEFAULT, "") for option in table.values()})
+    in_force = OptionValues({option.name: Setting(option, option.default, "default", "") for option in table.values()})
     named = environment.get(FILE_VARIABLE, "")
     in_force.file = file or (Path(_placed(named)) if named else None)
     if in_force.file is not None:
@@ -139,7 +132,7 @@ def read_options(flags: Mapping[str, object], environment: Mapping[str, str], fi
     _read_environment(in_force, environment, table)
     for name, raw in flags.items():
         if raw is not None and raw not in ([], ()):
-            in_force.take(table[name], raw, Source.FLAG, "NAMESPACE..." if isinstance(raw, tuple) else table[name].flag)
+            in_force.take(table[name], raw, "flag", "NAMESPACE..." if isinstance(raw, tuple) else table[name].flag)
     return in_force
 
 
@@ -157,7 +150,7 @@ def _read_file(in_force: OptionValues, path: Path, table: Mapping[str, Option]) 
         return
     for key, raw in content.items():
         if key in table:
-            in_force.take(table[key], raw, Source.FILE, str(path))
+            in_force.take(table[key], raw, "file", str(path))
         elif isinstance(raw, dict):
             in_force.problems.append(f"{key!r} in {path} is a table: options are at the top level of the file.")
         else:
@@ -172,7 +165,7 @@ def _read_environment(in_force: OptionValues, environment: Mapping[str, str], ta
         if not variable.startswith(PREFIX) or not raw or variable in (FILE_VARIABLE, *CLIENT_VARIABLES):
             continue
         if variable in ours:
-            in_force.take(ours[variable], raw, Source.ENVIRONMENT, variable)
+            in_force.take(ours[variable], raw, "environment", variable)
         elif not _ORCHESTRATORS.search(variable) and (near := nearest(variable.removeprefix(PREFIX), table)):
             in_force.problems.append(f"{variable} is not an option: did you mean {PREFIX}{near.upper()}?")
         else:

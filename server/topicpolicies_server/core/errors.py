@@ -89,7 +89,7 @@ def breaks_rules(*violations: Violation) -> PolicyError:
 def too_much(limit: str, most: float, sentence: str, *, retry_seconds: float | None = None) -> PolicyError:
     """Returns the RESOURCE_EXHAUSTED of a limit that is reached; nothing was done.
 
-    ``limit``: the option that sets it; ``most``: its value; ``sentence``: what there is too much of, and what to do.
+    ``limit``: its name, the option's if one sets it; ``most``: its value; ``sentence``: what there is too much of, and what to do.
     """
     metadata = {"limit": limit, "most": f"{most:.15g}"}
     return PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED, sentence, metadata=metadata, retry_seconds=retry_seconds)

@@ -10,7 +10,7 @@ import itertools
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from topicpolicies import InvalidArgument, PolicyDocument
@@ -36,7 +36,7 @@ from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
 from .files import Declared, by_owner, constraints_of
 from .rendering import UNSET, between, policies_of, printable_path
-from .steps import Step, owned_by_others, steps
+from .steps import Step, owned_by_others, step_of
 
 LOOK_SECONDS = 5.0
 """How often documents are compared."""
@@ -47,8 +47,7 @@ _PAUSE_SECONDS = 0.1
 _MOST_A_ROUND = 50
 """Updates between two looks."""
 _PAGE = 1_000
-_PAGE_BYTES = 1 << 20
-_SCOPES = frozenset(Scope)
+_TOPICS_AT_ONCE = 200
 _LOG = logging.getLogger(__name__)
 
 
@@ -67,8 +66,6 @@ class Drift:
         self._compared: dict[tuple[str, PolicyKey], tuple[Position, Step | None]] = {}
         """By owner and document: the version that was compared, and what makes it as declared; None: it is."""
         self._held: dict[str, Namespace] = {}
-        self.outcomes: Counter[str] = Counter({"applied": 0, "failed": 0})
-        """How many documents were put back, and how many could not be."""
         self._task = RestartedTask("looking for drift", self._run, pause_seconds=LOOK_SECONDS)
 
     def by_namespace(self) -> Mapping[str, int]:
@@ -117,27 +114,25 @@ class Drift:
         if name not in self._held:
             self._held[name] = namespace = self._registry.get(name)
             namespace.hold(self)
-        there = set[PolicyKey]()
-        async for head in _heads(self._held[name]):
-            there.add(head.key)
-            await self._compare(declared, head.key, head.version, head)
-        if (
-            listing
-            and self._cluster is not None
-            and any(each.pattern and namespace_of(each.topic) == name for each in declared.declarations)
-        ):
+        namespace = self._held[name]
+        patterns = any(each.pattern and namespace_of(each.topic) == name for each in declared.declarations)
+        if listing and patterns and self._cluster is not None:
             self._topics[name] = await self._cluster.all_topics(name)
         named = {topic for topic in declared.topics if namespace_of(topic) == name}
-        for key in {PolicyKey(topic, scope) for topic in named | self._topics.get(name, frozenset()) for scope in Scope} - there:
-            there.add(key)
-            if self._compared.get((declared.owner, key), ("", None))[0] != ABSENT:
-                await self._compare(declared, key, ABSENT, await self._held[name].get(key))
-        for other in [each for each in self._compared if each[0] == declared.owner and namespace_of(each[1].topic) == name]:
-            if other[1] not in there:
-                del self._compared[other]
+        topics = await namespace.topics() | self._topics.get(name, frozenset()) | named
+        scopes = {Scope(each.scope) for each in declared.declarations}
+        for count, topic in enumerate(topics):
+            for key in (PolicyKey(topic, scope) for scope in scopes):
+                await self._compare(declared, key, await namespace.get(key))
+            if count % _TOPICS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        for owner, key in list(self._compared):
+            if owner == declared.owner and namespace_of(key.topic) == name and key.topic not in topics:
+                del self._compared[owner, key]
 
-    async def _compare(self, declared: Declared, key: PolicyKey, version: Position, head: Head | None) -> None:
+    async def _compare(self, declared: Declared, key: PolicyKey, head: Head | None) -> None:
         """Compares a document, unless this version was compared, and says so if it is not as declared, or is so again."""
+        version = head.version if head is not None else ABSENT
         known, before = self._compared.get((declared.owner, key), (None, None))
         if known == version:
             return
@@ -169,14 +164,12 @@ class Drift:
             try:
                 await self._update(owner, key, step)
                 changed.add(key)
-                self.outcomes["applied"] += 1
                 _LOG.info("%s was put back as %s declares", name, declarer)
                 self._compared[owner, key] = version, None
             except NotLeader:  # the sidecar that leads puts it back
                 led_elsewhere.add(namespace)
                 continue
             except PolicyError as error:
-                self.outcomes["failed"] += 1
                 _LOG.warning("%s can't be put back: %s", name, error.message)
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -187,7 +180,7 @@ class Drift:
             return step
         page = await history.page(Query(namespace_of(key.topic), key.topic, frozenset({key.scope}), most=_PAGE))
         changes = (each for each in page.entries if each.outcome == OUTCOMES[Status.APPLIED])
-        others = owned_by_others(step.mask, owner, ((each.owner, each.paths, each.after is not None) for each in changes))
+        others = owned_by_others(step, owner, ((each.owner, each.paths, each.after is not None) for each in changes))
         for path, other in others.items():
             _LOG.warning("%s (%s): %s is left as it is, because %s declared it", key.topic, key.scope.name, path, other)
         mask = tuple(path for path in step.mask if path not in others)
@@ -216,27 +209,14 @@ def _step(declared: Declared, key: PolicyKey, head: Head | None) -> Step | None:
     declarations = [each for each in declared.covering(key.topic) if Scope(each.scope) is key.scope]
     if not declarations or parse_topic(key.topic).is_system_topic:
         return None
-    at = key.topic, declarations[0].scope
-    document = PolicyDocument(topic=at[0], scope=at[1], version=head.version if head is not None else ABSENT)
+    document = PolicyDocument(topic=key.topic, scope=declarations[0].scope, version=head.version if head is not None else ABSENT)
     if head is not None and head.document is not None:
         document.policies.MergeFromString(secrets.wire(head.document))
-    return next(iter(steps({at: declarations}, {at: document}, prune=None)), None)
+    return step_of(document, declarations, prune=False)
 
 
 def _namespaces(declared: Declared) -> list[str]:
     return list(dict.fromkeys(namespace_of(each.topic) for each in declared.declarations))
-
-
-async def _heads(namespace: Namespace) -> AsyncIterator[Head]:
-    """Yields the documents of a namespace."""
-    after: PolicyKey | None = None
-    more = True
-    while more:
-        heads, more, _ = await namespace.page(_SCOPES, after, _PAGE, _PAGE_BYTES)
-        for head in heads:
-            yield head
-        after = heads[-1].key if heads else None
-        await asyncio.sleep(0)
 
 
 def _read(path: Path) -> Sequence[Declared]:

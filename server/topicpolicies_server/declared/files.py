@@ -25,7 +25,7 @@ from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_namespace, parse_topic
 from ..core.policies.documents import split
 from .rendering import lines
-from .values import find, structured, with_unit
+from .values import find, is_number, structured, with_unit
 
 VERSION = 1
 STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
@@ -246,32 +246,26 @@ class _Parser:
         if not isinstance(fields, Mapping):
             self._wrong(entry, "fields", "WRONG_TYPE", "fields: is a mapping of fields to min:, max: or allowed:.")
             return
-        for name in fields:
-            yield from self._constraint(fields, name, pattern)
+        for name, bounds in fields.items():
+            try:
+                yield self._constraint(_text(name), bounds, pattern)
+            except ValueProblem as problem:
+                self._wrong(fields, name, problem.reason, str(problem))
 
-    def _constraint(self, fields: Mapping[Any, Any], name: Any, pattern: str) -> Iterator[Constraint]:
-        bounds = fields[name]
+    def _constraint(self, name: str, bounds: Any, pattern: str) -> Constraint:
         if not isinstance(bounds, Mapping) or not bounds:
-            self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: is a mapping of min:, max: or allowed:.")
-            return
+            raise ValueProblem("WRONG_TYPE", f"{name}: is a mapping of min:, max: or allowed:.")
         self._check_keys(bounds, "min", "max", "allowed")
-        try:
-            target = find(_text(name))
-            kind = target.value
-            numeric = kind.cpp_type in (kind.CPPTYPE_INT32, kind.CPPTYPE_INT64, kind.CPPTYPE_DOUBLE)
-            if kind.message_type is not None or numeric is ("allowed" in bounds) or kind.cpp_type == kind.CPPTYPE_BOOL:
-                self._wrong(fields, name, "WRONG_TYPE", f"{_text(name)}: numbers have min: and max:, texts and lists have allowed:.")
-                return
-            least, most = (
-                scalar(kind, structured(kind, bounds[key], target.path), key) if key in bounds else None for key in ("min", "max")
-            )
-            if least is not None and most is not None and least > most:
-                self._wrong(fields, name, "WRONG_VALUE", f"{_text(name)}: min: is above max:, so no value is allowed.")
-            choices = self._list(bounds, "allowed")
-            allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
-            yield Constraint(target.path, pattern, with_unit, least, most, allowed, ", ".join(map(str, choices)))
-        except ValueProblem as problem:
-            self._wrong(fields, name, problem.reason, str(problem))
+        target = find(name)
+        kind = target.value
+        if kind.message_type is not None or is_number(kind) is ("allowed" in bounds) or kind.cpp_type == kind.CPPTYPE_BOOL:
+            raise ValueProblem("WRONG_TYPE", f"{name}: numbers have min: and max:, texts and lists have allowed:.")
+        least, most = (scalar(kind, structured(kind, bounds[key], target.path), key) if key in bounds else None for key in ("min", "max"))
+        if least is not None and most is not None and least > most:
+            raise ValueProblem("WRONG_VALUE", f"{name}: min: is above max:, so no value is allowed.")
+        choices = self._list(bounds, "allowed")
+        allowed = frozenset(scalar(kind, each, "allowed") for each in choices) if "allowed" in bounds else None
+        return Constraint(target.path, pattern, with_unit, least, most, allowed, ", ".join(map(str, choices)))
 
     def policies(self, wanted: Any, holder: Any, key: str | None) -> tuple[TopicPolicies, tuple[Path, ...]]:
         values, unset = TopicPolicies(), []

@@ -14,7 +14,7 @@ from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.values import enum_name, map_value
 
 from ..escaping import printable
-from .values import with_unit
+from .values import unit_of, with_unit
 
 UNSET = "unset"
 """The text in place of the value of a field that is not set."""
@@ -35,38 +35,53 @@ def printable_path(path: Path) -> str:
     return printable(format_path(path))
 
 
-def lines(message: Message, above: Path = (), *, raw: bool = False) -> Iterator[tuple[Path, str]]:
+def plain(message: Message, *, units: bool = False) -> dict[str, Any]:
+    """Returns the fields that are set in a message as a file declares them, in the order of their names.
+
+    ``units``: whether times and sizes have the unit that suits them; else they are numbers in the field's unit, for programs.
+    """
+    found: dict[str, Any] = {}
+    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
+        entries = map_value(field)
+        if entries is not None:
+            found[field.name] = {key: _plain(entries, value[key], units=units) for key in sorted(value)}
+        elif field.is_repeated:
+            found[field.name] = [_plain(field, each, units=units) for each in value]
+        else:
+            found[field.name] = _plain(field, value, units=units)
+    return found
+
+
+def _plain(field: FieldDescriptor, value: Any, *, units: bool) -> Any:
+    if field.message_type is not None:
+        return plain(value, units=units)
+    if field.enum_type is not None:
+        name = enum_name(field.enum_type, value)
+        return int(name) if name.isdigit() else name.lower()
+    return with_unit(value, field.name) if units and type(value) is int and unit_of(field.name) and value > 0 else value
+
+
+def lines(message: Message, *, raw: bool = False) -> Iterator[tuple[Path, str]]:
     """Yields the leaves that are set in a message, with their values, in the order of their names. An object without leaves is ``{}``.
 
-    ``raw``: whether times and sizes are numbers in the field's unit, for programs; else they have the unit that suits them.
+    Of offload policies, values that are or may be secret are replaced by ``REDACTED``. ``raw``: as ``plain`` without ``units``.
     """
-    fields = sorted(message.ListFields(), key=lambda item: item[0].name)
-    if above and not fields:
-        yield above, "{}"
-    for field, value in fields:
-        path, entries = (*above, field.name), map_value(field)
-        parts = [(path, value)] if entries is None else [((*path, key), value[key]) for key in sorted(value)]
-        for at, part in parts:
-            if (entries or field).message_type is not None:
-                yield from lines(part, at, raw=raw)
-            else:
-                yield at, _shown(at, entries or field, part, raw=raw)
+    return _leaves(plain(message, units=not raw), ())
 
 
-def _shown(path: Path, field: FieldDescriptor, value: Any, *, raw: bool) -> str:
-    """Returns a value as it is shown; of offload policies, values that are or may be secret are replaced by ``REDACTED``."""
-    if is_secret(path):
-        return REDACTED
-    return ", ".join(_single(field, each, raw=raw) for each in value) if field.is_repeated else _single(field, value, raw=raw)
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, dict) and (value or not path):
+        for name, part in value.items():
+            yield from _leaves(part, (*path, name))
+    elif is_secret(path):
+        yield path, REDACTED
+    else:
+        yield path, ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
 
 
-def _single(field: FieldDescriptor, value: Any, *, raw: bool) -> str:
-    if field.enum_type is not None:
-        return enum_name(field.enum_type, value).lower()
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and not raw:
-        return with_unit(value, field.name)
     return f"{value:g}" if isinstance(value, float) else printable(str(value))
 
 

@@ -23,7 +23,7 @@ from topicpolicies import (
     delete_request,
     update_request,
 )
-from topicpolicies.masks import Path, parse_path, paths_between
+from topicpolicies.masks import Path, format_path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
@@ -89,13 +89,10 @@ class Step:
         found = between(policies_of(self.document), self.after, raw=raw)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
 
-    def request(
-        self, *, validate_only: bool = False, actor: str = "", reason: str = "", owner: str = ""
-    ) -> UpdatePolicyRequest | DeletePolicyRequest:
+    def request(self, *, validate_only: bool = False, reason: str = "", owner: str = "") -> UpdatePolicyRequest | DeletePolicyRequest:
         """Returns a new request of the step."""
         document = self.document
-        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only)
-        options |= {"actor": actor, "reason": reason, "owner": owner}
+        options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only, reason=reason, owner=owner)
         if self.deletes:
             return delete_request(document.topic, **options)
         return update_request(document.topic, self.values, mask=self.mask, **options)
@@ -124,13 +121,14 @@ def steps(
         prune: the namespaces in which undeclared documents are deleted; then undeclared settings of all declared documents are cleared
             too. None: undeclared documents and settings stay.
     """
-    changed = (_step(documents[key], declared[key], prune=prune is not None) for key in sorted(declared))
+    changed = (step_of(documents[key], declared[key], prune=prune is not None) for key in sorted(declared))
     undeclared = (each for key, each in sorted(documents.items(), key=lambda item: item[0]) if key not in declared)
     deleted = (each for each in undeclared if namespace_of(each.topic) in (prune or ()) and each.HasField("policies"))
-    return [*(step for step in changed if step.mask), *(Step(document, TopicPolicies(), ()) for document in deleted)]
+    return [*(step for step in changed if step is not None), *(Step(document, TopicPolicies(), ()) for document in deleted)]
 
 
-def _step(document: PolicyDocument, declarations: Iterable[Declaration], *, prune: bool) -> Step:
+def step_of(document: PolicyDocument, declarations: Iterable[Declaration], *, prune: bool) -> Step | None:
+    """Returns the step that makes a document as it is declared; None: it is. ``prune``: whether what is not declared is cleared."""
     declared: dict[Path, TopicPolicies] = {}
     for each in declarations:
         declared = {path: values for path, values in declared.items() if not _among(path, each.paths)}
@@ -146,7 +144,8 @@ def _step(document: PolicyDocument, declarations: Iterable[Declaration], *, prun
     for name in _LISTS:  # their order does not matter: brokers read them into sets
         if sorted(getattr(present, name)) == sorted(getattr(wanted, name)):
             getattr(wanted, name)[:] = getattr(present, name)
-    return Step(document, wanted, tuple(sorted(paths_between(present, wanted))))
+    mask = tuple(sorted(paths_between(present, wanted)))
+    return Step(document, wanted, mask) if mask else None
 
 
 def _unit(path: Path) -> Path:
@@ -159,16 +158,16 @@ def _among(path: Path, others: Iterable[Path]) -> bool:
     return any(_overlap(_unit(path), _unit(each)) for each in others)
 
 
-def owned_by_others(paths: Iterable[str], owner: str, events: Iterable[tuple[str, Sequence[str], bool]]) -> dict[str, str]:
-    """Returns the paths that belong to another owner, and to whom.
+def owned_by_others(step: Step, owner: str, events: Iterable[tuple[str, Sequence[str], bool]]) -> dict[str, str]:
+    """Returns the paths that a step changes and that belong to another owner, and to whom.
 
     Args:
-        paths: the paths of one document that are to be changed.
-        owner: who wants to change them; empty: nobody in particular.
-        events: the events of the document that changed it, the newest first: the owner whose declaration each carried out (empty: none),
-            the paths that it changed (empty: all), and whether it left a document.
+        step: the step.
+        owner: who wants to make it; empty: nobody in particular.
+        events: the events that changed its document, the newest first: the owner whose declaration each carried out (empty: none), the
+            paths that it changed (empty: all), and whether it left a document.
     """
-    left = {path: parse_path(path) for path in paths}
+    left = {path: parse_path(path) for path in step.mask or map(format_path, masks.populated(step.document.policies))}
     found: dict[str, str] = {}
     for declarer, mask, there in events:
         if not left or not there:

@@ -1,14 +1,18 @@
 """Values as people write them, on the command line and in YAML: by the type and the unit of the field that a path names.
 
-docs/command-line.md has the forms of values.
+docs/command-line.md has the forms of values. A field's unit comes from its name, and whether it may be -1 from the comment in its
+definition: the comments are in ``fields.json``, which ``proto/generate.py`` writes.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -16,8 +20,6 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, PathError, format_path, parse_path
 from topicpolicies.values import Target, ValueProblem, kind_name, locate, map_value
-
-from .definition import may_be_infinite, unit_of
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
@@ -40,13 +42,36 @@ _TIMES = {
     "y": 365 * 86_400 * _SECOND,
 }
 _UNITS = {
-    "milliseconds": (1, _TIMES),
-    "seconds": (_SECOND, _TIMES),
-    "minutes": (60 * _SECOND, _TIMES),
-    "bytes": (1, _SIZES),
-    "megabytes": (_MEGABYTE, _SIZES),
+    "milliseconds": (re.compile("millis$"), 1, _TIMES),
+    "seconds": (re.compile("seconds?$|^limit_time$"), _SECOND, _TIMES),
+    "minutes": (re.compile("minutes$"), 60 * _SECOND, _TIMES),
+    "megabytes": (re.compile("_mb$"), _MEGABYTE, _SIZES),
+    "bytes": (re.compile("bytes?$|^(compaction_threshold|max_message_size|limit_size)$"), 1, _SIZES),
 }
-"""The units of fields, and those that a value may have instead: in milliseconds, and in bytes."""
+"""The units of fields: whose they are by name, and those that a value may have instead: in milliseconds, and in bytes."""
+_MINUS_ONE = re.compile("(?:-1|negative) is ")
+"""How the comments of the definition say that a field may be -1."""
+
+
+def unit_of(name: str) -> str:
+    """Returns the unit of a field, by its name; empty: it has none."""
+    return next((unit for unit, (pattern, *_) in _UNITS.items() if pattern.search(name)), "")
+
+
+@cache
+def _comments() -> dict[str, str]:
+    found: dict[str, str] = json.loads(resources.files(__package__).joinpath("fields.json").read_text(encoding="utf-8"))
+    return found
+
+
+def comment_of(full_name: str) -> str:
+    """Returns the comment of a field or of an enum's value: ``BacklogQuota.limit_size``."""
+    return _comments().get(full_name, "")
+
+
+def _may_be_infinite(field: FieldDescriptor) -> bool:
+    """Whether -1 means something in a field, which is that there is no limit."""
+    return bool(_MINUS_ONE.search(comment_of(f"{getattr(field.containing_type, 'name', '')}.{field.name}")))
 
 
 def _fields(holder: Descriptor) -> Iterator[FieldDescriptor]:
@@ -143,16 +168,16 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
         if math.isfinite(value):
             return value
     elif text.strip().lower() == "infinite":
-        if may_be_infinite(kind):
+        if _may_be_infinite(kind):
             return -1
         raise ValueProblem("WRONG_VALUE", f"{at} can't be infinite.")
     elif _INTEGER.fullmatch(text) and (not bare or int(text) <= 0):
         return int(text)
     elif unit:
-        own, units = _UNITS[unit]
+        _, own, units = _UNITS[unit]
         found = _QUANTITY.fullmatch(text.strip().lower())
         if found is None and bare and _INTEGER.fullmatch(text):
-            amount = Fraction(int(text) * _UNITS[bare][0], own)
+            amount = Fraction(int(text) * _UNITS[bare][1], own)
         else:
             factor = units.get(found[2] if units is _TIMES else found[2].removesuffix("b").removesuffix("i") or "b") if found else None
             if found is None or factor is None:
@@ -169,7 +194,7 @@ def with_unit(value: int, name: str) -> str:
 
     Days are the greatest unit of time. Zero and less have no unit.
     """
-    own, units = _UNITS.get(unit_of(name), (1, {}))
+    _, own, units = _UNITS.get(unit_of(name), (None, 1, {}))
     whole = [each for each, size in units.items() if size >= own and value * own % size == 0 and each not in ("w", "y")]
     if value <= 0 or not whole:
         return str(value)

@@ -7,7 +7,6 @@ All that takes is a namespace that is loaded; so the guard keeps all namespaces 
 (``service``).
 """
 
-from .guard import Guard
-from .service import tell_of_healing
+from .guard import Guard, tell_of_healing
 
 __all__ = ["Guard", "tell_of_healing"]

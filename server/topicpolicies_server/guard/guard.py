@@ -17,34 +17,32 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from ..core.errors import PolicyError
 from ..core.names import CHANGE_EVENTS
 from ..core.reasons import LogState
 from ..logs.change_log import LogError
+from ..logs.pulsar.admin import Admin, names_of, understood
+from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
 
-if TYPE_CHECKING:
-    from ..logs.pulsar.admin import Admin
-
 _LOG = logging.getLogger(__name__)
 _TRYING_SECONDS = 5.0
 """How long a question is repeated while brokers do not answer."""
-_ANSWER_SECONDS = 30.0
-"""After this time a question counts as unanswered, even if part of the answer has come."""
-_TELL_SECONDS = 60.0
-"""How often to log that there are no answers, or no room."""
+_SOON_SECONDS = 1.0
+"""How often to ask what can't be learned in another way."""
 _RARELY_SECONDS = 60.0
-"""How often to ask what is also known in another way, or was refused."""
+"""How often to ask what is also known in another way, or was refused; and to log that there are no answers, or no room."""
 _AGAIN_SECONDS = 10.0
 """How often to ask which brokers there are, and whether a namespace that a pattern names still has its log; and when to try again what has
 failed: to load a namespace, to ask what brokers have loaded, or to find namespaces at all."""
+_LEAST_SECONDS = 1 / 20
+"""The least time between two questions, whatever they are about."""
 _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
 """After an answer the guard asks nothing for this many times as long as it took, and no longer than that."""
 _AT_ONCE = 10
@@ -54,17 +52,11 @@ _AT_ONCE = 10
 class Guard:
     """Finds the namespaces of a cluster that match and have a change log, and keeps them loaded. It belongs to one event loop."""
 
-    def __init__(
-        self, registry: Registry, admin: Admin, patterns: tuple[str, ...], *, refresh_seconds: float = 1.0, per_second: float = 20.0
-    ) -> None:
+    def __init__(self, registry: Registry, admin: Admin, patterns: tuple[str, ...]) -> None:
         """Asks nothing yet.
 
         ``patterns``: which namespaces are wanted: ``tenant/namespace``, in which ``*`` stands for any characters but the slash.
-        ``refresh_seconds``: how often to ask what can't be learned in another way. ``per_second``: the most questions in a second, whatever
-        they are about.
         """
-        self.asked: Counter[str] = Counter()
-        """How many questions were asked, by what they were about."""
         self.found: frozenset[str] = frozenset()
         """The namespaces that match and have a change log."""
         self.changed = asyncio.Event()
@@ -72,8 +64,6 @@ class Guard:
         self._registry = registry
         self._held: dict[str, Namespace] = {}
         self._admin = admin
-        self._soon = refresh_seconds
-        self._least_seconds = 1.0 / per_second
         self._turn = asyncio.Lock()
         self._next = 0.0
         self._exact = frozenset(text for text in patterns if "*" not in text)
@@ -95,7 +85,8 @@ class Guard:
         return len(self._held)
 
     def start(self) -> None:
-        """Begins to guard."""
+        """Begins to guard, and to log repairs."""
+        self._registry.common.activity.on_repair = tell_of_healing
         for task in self._tasks:
             task.start()
 
@@ -130,7 +121,7 @@ class Guard:
             self._held[name] = namespace
             _LOG.info("%s is guarded", name)
         now = asyncio.get_running_loop().time()
-        if refusals and now - self._refused_at >= _TELL_SECONDS:
+        if refusals and now - self._refused_at >= _RARELY_SECONDS:
             self._refused_at = now
             first, why = refusals[0]
             _LOG.warning("%s and %d others can't be guarded yet: %s", first, len(refusals) - 1, why.message)
@@ -159,7 +150,7 @@ class Guard:
                 if name not in self.found or now() >= at:
                     await self._check_log(name)
                     due[name] = now() + _AGAIN_SECONDS
-            await asyncio.sleep(self._soon)
+            await asyncio.sleep(_SOON_SECONDS)
 
     async def _follow_brokers(self) -> None:
         while True:
@@ -178,24 +169,25 @@ class Guard:
                     _LOG.info(sentence, error.message)
                 await asyncio.sleep(_RARELY_SECONDS if refused else _AGAIN_SECONDS)
 
+    @understood
     async def _follow_loaded(self) -> None:
         now = asyncio.get_running_loop().time
-        cluster = _field("cluster", await self._ask("cluster", "brokers", "configuration", "runtime"), "clusterName", str)
+        cluster = str((await self._ask("brokers", "configuration", "runtime"))["clusterName"])
         while True:
-            brokers = _names("brokers", await self._ask("brokers", "brokers", cluster)) or _not_understood("brokers")
+            brokers = await self._listed("brokers", cluster, least=1)
             until = now() + _AGAIN_SECONDS
             while now() < until:
                 loaded: set[str] = set()
                 for broker in sorted(brokers):
-                    answer = await self._ask("loaded", "brokers", cluster, broker, "ownedNamespaces")
-                    names = {bundle.rpartition("/")[0] for bundle in (answer if isinstance(answer, Mapping) else _not_understood("loaded"))}
+                    bundles = await self._ask("brokers", cluster, broker, "ownedNamespaces")
+                    names = {bundle.rpartition("/")[0] for bundle in bundles.keys()}  # noqa: SIM118 - a list is no answer
                     # A broker's own namespace is called like the broker.
                     loaded |= {name for name in names if self._matching.fullmatch(name) and name.partition("/")[2] not in brokers}
                     self._note(self.found | loaded)
                 before, self._loaded = self._loaded or frozenset(), frozenset(loaded)
                 for name in sorted(before - loaded):  # another broker has it, or none, or it was deleted
                     await self._check_log(name)
-                await asyncio.sleep(self._soon)
+                await asyncio.sleep(_SOON_SECONDS)
 
     async def _search_tenants(self) -> None:
         now, list_at = asyncio.get_running_loop().time, 0.0
@@ -204,7 +196,7 @@ class Guard:
             began = now()
             if named != self._named and began >= list_at:
                 try:
-                    listed = _names("tenants", await self._ask("tenants", "tenants"))
+                    listed = await self._listed("tenants", least=1)
                     tenants = named | {name for name in listed if self._tenants_matching.fullmatch(name)}
                     self._lose(name for name in self.found if _tenant_of(name) not in tenants)
                 except LogError as error:
@@ -213,13 +205,12 @@ class Guard:
                         list_at = began + _RARELY_SECONDS
             for tenant in sorted(tenants):
                 await self._search(tenant)
-            while now() < began + (self._soon if self._loaded is None else _RARELY_SECONDS):  # noqa: ASYNC110 (it is time that passes)
-                await asyncio.sleep(self._soon)
+            while now() < began + (_SOON_SECONDS if self._loaded is None else _RARELY_SECONDS):  # noqa: ASYNC110 (it is time that passes)
+                await asyncio.sleep(_SOON_SECONDS)
 
     async def _search(self, tenant: str) -> None:
         try:
-            answer = await self._ask("namespaces", "namespaces", tenant)
-            listed = frozenset() if answer is None else _names("namespaces", answer)
+            listed = await self._listed("namespaces", tenant)
         except LogError as error:
             self._warn(error)
             return
@@ -232,15 +223,23 @@ class Guard:
     async def _check_log(self, name: str) -> None:
         """Finds out whether a namespace has a change log. If there is no answer, nothing changes."""
         try:
-            answer = await self._ask("log", "persistent", *name.split("/"), CHANGE_EVENTS, "partitions")
-            if answer is not None:
-                _field("log", answer, "partitions", int)
+            self._note(self.found | {name} if await self._has_log(name) else self.found - {name})
         except LogError as error:
             self._warn(error)
-        else:
-            self._note(self.found - {name} if answer is None else self.found | {name})
 
-    async def _ask(self, about: str, *path: str) -> Any:
+    @understood
+    async def _has_log(self, namespace: str) -> bool:
+        answer = await self._ask("persistent", *namespace.split("/"), CHANGE_EVENTS, "partitions")
+        return answer is not None and int(answer["partitions"]) >= 0
+
+    @understood
+    async def _listed(self, *path: str, least: int = 0) -> frozenset[str]:
+        names = frozenset(names_of(await self._ask(*path)))
+        if len(names) < least:
+            raise ValueError("an empty list")
+        return names
+
+    async def _ask(self, *path: str) -> Any:
         """Asks brokers a question in its turn; returns the answer, as its JSON; None for "not found".
 
         Raises:
@@ -250,15 +249,11 @@ class Guard:
         async with self._turn:
             await asyncio.sleep(self._next - now())
             began = now()
-            self.asked[about] += 1
             try:
-                async with asyncio.timeout(_ANSWER_SECONDS):
-                    return await self._admin.get(*path, seconds=_TRYING_SECONDS)
-            except TimeoutError:
-                raise LogError(LogState.ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s.") from None
+                return await self._admin.get(*path, seconds=_TRYING_SECONDS)
             finally:
                 took = now() - began
-                self._next = now() + max(self._least_seconds - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS))
+                self._next = now() + max(_LEAST_SECONDS - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS))
 
     def _lose(self, unlisted: Iterable[str]) -> None:
         """Notes that namespaces are gone, unless other questions are asked about them."""
@@ -271,7 +266,7 @@ class Guard:
 
     def _warn(self, error: LogError) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._warned_at >= _TELL_SECONDS:
+        if now - self._warned_at >= _RARELY_SECONDS:
             self._warned_at = now
             _LOG.warning("the namespaces to guard can't be listed, so the present %d stay: %s", len(self.found), error.message)
 
@@ -284,16 +279,17 @@ def _tenant_of(namespace: str) -> str:
     return namespace.partition("/")[0]
 
 
-def _names(about: str, answer: object) -> frozenset[str]:
-    if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
-        _not_understood(about)
-    return frozenset(answer)
+def tell_of_healing(repair: Repair, published: bool) -> None:
+    """Logs a repair that was published, or would have been if anything might be written.
 
-
-def _field(about: str, answer: object, name: str, kind: type[Any]) -> Any:
-    found = answer.get(name) if isinstance(answer, Mapping) else None
-    return found if isinstance(found, kind) and found != "" else _not_understood(about)
-
-
-def _not_understood(about: str) -> NoReturn:
-    raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' answer to the request for {about} can't be understood.")
+    One line has the document before and after, and the event that caused the repair. A repair may change no setting: if an event that
+    changed nothing stands behind the head's own event in the log, brokers show the right document, but a reader that knows nothing but this
+    newest event would take the document for another version. Then the version and its requests are what is repaired.
+    """
+    verb = "healed" if published else "would heal"
+    name = f"{repair.key.topic} ({repair.key.scope.name})"
+    cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
+    what = difference(repair.raw, repair.after)
+    if repair.raw == repair.after:
+        what = f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
+    _LOG.info("%s %s: %s; %s", verb, name, what, cause)

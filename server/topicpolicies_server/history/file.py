@@ -28,7 +28,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
@@ -117,17 +117,6 @@ class Page(NamedTuple):
     entries: list[Entry]
     more: bool
     gaps: list[Gap]
-
-
-class Around(NamedTuple):
-    """What decides which document a policy key had at a time."""
-
-    last: Entry | None
-    """The key's last entry at that time or before it."""
-    first: Entry | None
-    """Its first one after."""
-    gaps: list[Gap]
-    """The newest gaps between the two, and the newest one that was over by then."""
 
 
 class UnknownLog(Exception):
@@ -234,10 +223,8 @@ class HistoryFile:
         self.connection = connection
 
     def close(self) -> None:
-        """Closes it; an error is only logged."""
-        with suppress(sqlite3.Error):  # the next opening moves what is left in the write-ahead log
-            flush_wal(self.connection, truncate=True)
-        sqlite_file.close(self.connection, FORM, self.path)
+        """Closes it, with what is in the write-ahead log."""
+        self.connection.close()
 
     def extents(self) -> dict[str, Extent]:
         """Returns how far the history of each namespace goes."""
@@ -259,7 +246,6 @@ class HistoryFile:
 
         Raises:
             sqlite3.Error: the file can't be written now.
-            Exception: an event is such that it can never be written.
         """
         with transaction(self.connection):
             self._add_events(noted)
@@ -397,14 +383,17 @@ class HistoryFile:
                 break
             entries.append(entry)
             size += entry.size
-        return Page(entries, more, self._gaps(query.namespace, query.start, query.end))
+        return Page(entries, more, [gap for gap in self._gaps(query.namespace, query.start, query.end) if gap.until >= query.start])
 
-    def around(self, namespace: str, key: PolicyKey, at: int) -> Around:
-        """Returns what the history has around a time (ms)."""
+    def around(self, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
+        """Returns what decides which document a policy key had at a time (ms).
+
+        It is the last entry of the key up to that time, the first one after, and the newest gaps between them with what was trimmed.
+        """
         last = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at <= ? ORDER BY at DESC, id DESC", at)
         first = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at > ? ORDER BY at, id", at)
         start, end = at if last is None else last.at, LATEST if first is None else first.at
-        return Around(last, first, self._gaps(namespace, start, end, over_by=at))
+        return last, first, self._gaps(namespace, start, end)
 
     def entry_of_version(self, key: PolicyKey, version: Position) -> Entry | None:
         """Returns an entry at which a policy key had a version; None: there is none."""
@@ -417,21 +406,16 @@ class HistoryFile:
             return entry
         return None
 
-    def _gaps(self, namespace: str, start: int, end: int, *, over_by: int | None = None) -> list[Gap]:
-        """Returns the newest gaps of a namespace that overlap a time, newest first, then what was trimmed by the beginning of that time.
-
-        ``end`` is not included. ``over_by``: also the newest gap that was over by then; None: no other.
-        """
+    def _gaps(self, namespace: str, start: int, end: int) -> list[Gap]:
+        """Returns the newest gaps of a namespace that overlap a time, ``end`` not included, newest first; then what was trimmed, ever."""
         known = next(self._rows("namespaces", "WHERE name = ?", (namespace,)), None)
         if known is None:
             return []
         number, _, _, trimmed_until = known
         rest = "WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?) ORDER BY until DESC LIMIT ?"
-        found = list(self._rows("gaps", rest, (number, start, end, MOST_GAPS)))
-        if over_by is not None:
-            found += self._rows("gaps", "WHERE namespace = ? AND until <= ? ORDER BY until DESC LIMIT 1", (number, over_by))
+        found = self._rows("gaps", rest, (number, start, end, MOST_GAPS))
         gaps = [Gap(namespace, since, until, GapReason(reason)) for _, _, since, until, reason, *_ in found]
-        if trimmed_until and (over_by is not None or trimmed_until >= start):
+        if trimmed_until:
             gaps.append(Gap(namespace, None, trimmed_until, GapReason.TRIMMED))
         return list(dict.fromkeys(gaps))  # a gap in several streams has several rows
 

@@ -96,7 +96,7 @@ class History:
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written in time.
         """
-        unwritten, page = await self._ask(query.namespace, lambda opened, unwritten: (unwritten, opened.page(query)))
+        page, unwritten = await self._ask(query.namespace, lambda opened: opened.page(query))
         gaps = [gap for gap in unwritten if gap.until >= query.start and (gap.since is None or gap.since < query.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
@@ -135,17 +135,16 @@ class History:
             PolicyError: OUT_OF_RANGE: the history does not know the document for certain; UNAVAILABLE, as ``page``.
         """
         if version:
-            unwritten, entry = await self._ask(namespace, lambda opened, unwritten: (unwritten, opened.entry_of_version(key, version)))
+            entry, unwritten = await self._ask(namespace, lambda opened: opened.entry_of_version(key, version))
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
             return document_of_version(entry, version, head)
-        unwritten, found = await self._ask(namespace, lambda opened, unwritten: (unwritten, opened.around(namespace, key, at)))
-        last, first, gaps = found
+        (last, first, known), gaps = await self._ask(namespace, lambda opened: opened.around(namespace, key, at))
         now = self._now()
-        gaps[:0] = unwritten
+        gaps += known
         if not followed:
-            known = self._extents.get(namespace, Extent()).followed_until
-            since = None if known is None else min(known, now - 1)  # without a head, the present itself is not known
+            until = self._extents.get(namespace, Extent()).followed_until
+            since = None if until is None else min(until, now - 1)  # without a head, the present itself is not known
             gaps.insert(0, Gap(namespace, since, max(now, at) + 1, GapReason.COMPACTED))
         return document_at(at, now, last, first, head, gaps)
 
@@ -161,23 +160,21 @@ class History:
             pass
         if not written:
             _log.warning("the history %s could not be written completely in %s s", self._path, CLOSE_SECONDS)
-        self._thread.shutdown(wait=False)
-        self._counting.shutdown(wait=False)
+        self._thread.shutdown()
+        self._counting.shutdown()
         self._lock.release()
 
     async def _run(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _copy(self, namespace: str, question: Callable[[HistoryFile], _T]) -> _T:
-        def asked(opened: HistoryFile, unwritten: list[Gap]) -> _T:
-            if unwritten:
-                raise _unavailable("it can't be written")
-            return question(opened)
+        answer, unwritten = await self._ask(namespace, question)
+        if unwritten:
+            raise _unavailable("it can't be written")
+        return answer
 
-        return await self._ask(namespace, asked)
-
-    async def _ask(self, namespace: str, question: Callable[[HistoryFile, list[Gap]], _T]) -> _T:
-        """Returns the answer to a question about the file, and about the gap of the namespace's events that are not in it."""
+    async def _ask(self, namespace: str, question: Callable[[HistoryFile], _T]) -> tuple[_T, list[Gap]]:
+        """Returns the answer to a question about the file, and the gap of the namespace's events that are not in it."""
         with self._readable():
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):

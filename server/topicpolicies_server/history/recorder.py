@@ -2,7 +2,8 @@
 
 A log that is opened anew is read from its beginning, as far as that was not compacted away. Positions show which events the history already
 has. Between the last recorded position and the end of the compacted part (``NamespaceLog.complete_after``) events may be missing: unless
-each event that is read there provably follows the one before, the recorder records a gap.
+each event that is read there provably follows the one before, the recorder records a gap. It does so before it records the event behind
+the gap, for the process may be killed before the log was read to its end, and the next opening continues behind what is recorded.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..core.policies.events import ABSENT, Position
+from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
 from .entries import Extent, FoldedEntry, Gap, GapReason, Noted, Stream
 from .writer import HistoryWriter
@@ -24,13 +25,13 @@ class _UncertainRange:
     """The position of the last event of the range that was recorded or read."""
     end: Position | None
     """None: where it ends is not known."""
-    proven: bool = True
-    """Whether no event is missing up to ``at``."""
+    told: bool = False
+    """Whether a gap was recorded that covers all of the range."""
 
     @property
     def complete(self) -> bool:
-        """Whether it is proven that no event of the range is missing."""
-        return self.proven and self.end is not None and self.at >= self.end
+        """Whether there is nothing more to tell of the range."""
+        return self.told or (self.end is not None and self.at >= self.end)
 
 
 class Recorder:
@@ -49,6 +50,8 @@ class Recorder:
         self._log: NamespaceLog | None = None
         self._uncertain: dict[int, _UncertainRange] = {}
         self._known = {stream.log for stream in extent.streams.values() if stream.position}
+        """The logs of which events are recorded; empty: there are none, or it has been told whether this log replaces them."""
+        self._reason = GapReason.COMPACTED
         self._followed_until = extent.followed_until
         """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
         self._following = False
@@ -78,10 +81,8 @@ class Recorder:
                 stream = self._stream(placed.partition)
                 if placed.position <= stream.position:
                     continue
-                uncertain = self._uncertain.get(placed.partition)
-                if uncertain is not None and (uncertain.end is None or uncertain.at < uncertain.end):
-                    uncertain.proven = uncertain.proven and log.follows(uncertain.at, placed.position)
-                    uncertain.at = min(placed.position, uncertain.end or placed.position)
+                if self._uncertain or self._known:
+                    self._tell_before(placed, stream, log)
                 if folded is None and not placed.problem:
                     continue  # neither an event nor unreadable: nothing to record
                 stream.position, stream.at = placed.position, max(stream.at, min(placed.published_at, now))
@@ -97,19 +98,32 @@ class Recorder:
 
     def caught_up(self) -> None:
         """Notes that everything that was in the log when it was opened has been folded, and records the gap, if events are missing."""
-        assert self._log is not None, "opened"
-        now, since = self._now(), self._followed_until
-        if since is not None:
-            since = min(since, now - 1)  # the clock may have been set back meanwhile
-        uncertain = self._uncertain.items()
-        holes = [(self._stream(number), max(each.at, each.end or "")) for number, each in uncertain if not each.complete]
-        reason = GapReason.COMPACTED
-        if self._known and self._log.identity not in self._known:
-            reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
-        if holes:
-            self._writer.tell(Gap(self.namespace, since, now, reason, tuple(holes)))
+        left = [(number, each.end or each.at) for number, each in self._uncertain.items() if not each.complete]
+        self._tell([(self._stream(number), position) for number, position in left])
         self._uncertain, self._following = {}, True
         self.tick()
+
+    def _tell_before(self, placed: Placed, stream: Stream, log: NamespaceLog) -> None:
+        """Records a gap before an event that may not be the next one of its partition, or that is the first one of another log."""
+        holes = []
+        uncertain = self._uncertain.get(placed.partition)
+        if uncertain is not None and not uncertain.complete:
+            if not log.follows(uncertain.at, placed.position):
+                holes.append((stream, uncertain.end or placed.position))
+                uncertain.told = uncertain.end is not None
+            uncertain.at = placed.position
+        self._tell(holes)
+
+    def _tell(self, holes: list[tuple[Stream, Position]]) -> None:
+        """Records a gap up to now in these streams, up to these positions, if there are any, or if the log replaces another one."""
+        assert self._log is not None, "opened"
+        if self._known and self._log.identity not in self._known:
+            self._reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
+        self._known = set()
+        if holes:
+            now, since = self._now(), self._followed_until
+            since = None if since is None else min(since, now - 1)  # the clock may have been set back meanwhile
+            self._writer.tell(Gap(self.namespace, since, now, self._reason, tuple(holes)))
 
     def tick(self) -> None:
         """Records that the log is followed until now, if it is; called from time to time.

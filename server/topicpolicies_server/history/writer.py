@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ..sqlite_file import ERRORS, Damaged, unusable
+from ..sqlite_file import ERRORS, unusable
 from . import file
 from .entries import Gap, GapReason, Noted
 
@@ -34,7 +34,6 @@ AGAIN_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
 _TRIMMED = 2 * BATCH
 """The most entries that are dropped at a time: more than a commit adds."""
-_FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, UnicodeDecodeError)
 
 
 class Bounds(NamedTuple):
@@ -126,10 +125,10 @@ class HistoryWriter:
 
     # --- on the history's thread --------------------------------------------------------------------------------------
 
-    def answer(self, namespace: str, now: int, question: Callable[[file.HistoryFile, list[Gap]], _T]) -> _T:
-        """Writes what waits, then asks the file.
+    def answer(self, namespace: str, now: int, question: Callable[[file.HistoryFile], _T]) -> tuple[_T, list[Gap]]:
+        """Writes what waits, then asks the file. Returns the answer, and the gaps in it.
 
-        ``question`` also gets the gap up to ``now`` (ms) if events of the namespace that waited at the call could not be written.
+        There is one, up to ``now`` (ms), if events of the namespace that waited at the call could not be written.
         """
         since: list[int] = []
         just_failed = self._failing and time.monotonic() < self._failed_at + AGAIN_SECONDS
@@ -137,39 +136,26 @@ class HistoryWriter:
             with self._lock:
                 since += [each.at for each in self._waiting if each.stream.namespace == namespace]
                 since += [gap.since or 0 for gap in self._gaps.values() if gap.namespace == namespace]
-        return question(self.file, [Gap(namespace, min(since), now, GapReason.OVERRUN)] if since else [])
+        return question(self.file), [Gap(namespace, min(since), now, GapReason.OVERRUN)] if since else []
 
     def write(self) -> bool:
-        """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written.
-
-        If an event can never be written, those of its batch are written one by one, which finds it; a gap is recorded in its place.
-        """
-        began, most = time.monotonic(), BATCH
+        """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written."""
+        began = time.monotonic()
         with self._lock:
             left = len(self._waiting)
         while True:
             with self._lock:
-                batch = self._batch(min(left, most))
+                batch = self._batch(min(left, BATCH))
                 gaps, followed = dict(self._gaps), dict(self._followed) if len(batch) == left else {}
             if not (batch or gaps or followed):
                 break
             try:
                 self.file.write(batch, gaps.values(), followed)
-            except Exception as error:
-                if isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError:  # it may pass, as a full disk does
-                    if not self._failing:
-                        _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
-                    self._failing, self._failed_at = True, time.monotonic()
-                    return False
-                if not batch:
-                    raise
-                if len(batch) == 1:
-                    _log.error("an event can't be written to the history %s: %s", self._path, error)
-                    self._done(batch, {}, {})
-                    self.tell(batch[0].as_gap)
-                    left -= 1
-                most = 1
-                continue
+            except ERRORS as error:
+                if not self._failing:
+                    _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
+                self._failing, self._failed_at = True, time.monotonic()
+                return False
             if self._failing:
                 _log.warning("the history %s can be written again", self._path)
             self._failing = False

@@ -89,7 +89,7 @@ def closed(namespace: str) -> LogError:
 
 def busy(waiting: int) -> LogError:
     """The error (RESOURCE_EXHAUSTED) for an append while ``waiting`` events, as many as may be in flight, have no outcome yet."""
-    problem = f"{waiting} events already wait for the change log: send fewer at once, or raise max_in_flight_per_namespace."
+    problem = f"{waiting} events already wait for the change log: send fewer at once."
     return beyond("max_in_flight_per_namespace", waiting, problem)
 
 

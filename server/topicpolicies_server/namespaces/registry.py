@@ -24,6 +24,8 @@ from .repairs import RepairQueue
 
 _LOG = logging.getLogger(__name__)
 _SWEEP_SECONDS = 1.0
+_LOADS = 8
+"""How many namespaces are loaded at the same time; the others wait. One that makes no progress leaves its place to another."""
 _READ_SECONDS = 10.0
 """How long a checkpoint waits until the log's reader has read the events that were taken by proof."""
 _LOOKED_AT = 256
@@ -61,7 +63,7 @@ class Registry:
             log,
             limits,
             context,
-            slots=asyncio.Semaphore(limits.max_concurrent_loads),
+            slots=asyncio.Semaphore(_LOADS),
             now=now,
             evict=self._evict,
             read_only=read_only,

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, outcome_not_known
+from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, unknown_outcome
 from ..core.chains.request import Request, Result
 from ..core.chains.sequencer import Append, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
@@ -61,7 +61,6 @@ class Updates:
             uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20],
             self.shared,
             most_in_flight=limits.max_in_flight_per_key,
-            most_waiting=limits.max_waiting_per_key,
         )
         self.progress = Progress(name, common, self._confirmed)
         """How far the view has come."""
@@ -120,7 +119,7 @@ class Updates:
     def answer_now(self, request: Request, error: PolicyError) -> None:
         """Answers a request whose caller can't wait longer: with ``error`` if it certainly is not applied, else with an unknown outcome."""
         if request in self.open:
-            self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
+            self._settle(request, error if self._withdraw(request) else unknown_outcome(request.request_id))
 
     def turn_away(self, error: PolicyError) -> None:
         """Answers the requests that have only arrived with an error: nothing was done for them."""
@@ -228,7 +227,7 @@ class Updates:
         except Exception:  # noqa: BLE001 (others go on)
             _LOG.exception("%s: an update failed", self._name)
             self._withdraw(request)
-            self._settle(request, outcome_not_known(request))  # its event may be in the log
+            self._settle(request, unknown_outcome(request.request_id))  # its event may be in the log
 
     def _pass_on_arrivals(self) -> None:
         arrivals, self.arrivals = self.arrivals, {}
@@ -289,7 +288,7 @@ class Updates:
 
     def _expire(self, request: Request) -> None:
         if not self._withdraw(request):
-            self._settle(request, outcome_not_known(request))
+            self._settle(request, unknown_outcome(request.request_id))
         elif request.awaits_confirmation:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
         elif self.serving.log is not None and not self.serving.leads:

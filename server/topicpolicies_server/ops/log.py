@@ -15,33 +15,33 @@ import contextlib
 import json
 import logging
 import os
-import queue
 import sys
 import threading
 import time
-from logging.handlers import QueueHandler, QueueListener
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from ..config import LogFormat, LogLevel
+from ..config import LogFormat
 from ..escaping import printable
 
 _LOG = logging.getLogger(__name__)
 MOST = 10_000
-_FLUSH_SECONDS = 2.0
+_FLUSH_SECONDS, _LOOK_SECONDS = 2.0, 0.005
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 in_json = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 
-def set_up_logging(level: LogLevel, form: LogFormat) -> None:
+def set_up_logging(level: str, form: LogFormat) -> None:
     """Sets up the log on standard error, for the whole process.
 
     In JSON, Python's warnings and exceptions that end threads or the process become lines of the log, too.
     """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every request to Pulsar's admin API
-    handler = Queued(Writer(2))
-    handler.setFormatter(Plain() if form is LogFormat.TEXT else Json())
-    logging.basicConfig(level=level.name, handlers=[handler], force=True)
-    if form is not LogFormat.TEXT:
+    handler = Lines(to_standard_error)
+    handler.setFormatter(Plain() if form == "text" else Json())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    if form != "text":
         logging.captureWarnings(True)
         sys.excepthook = lambda *error: _LOG.critical("the process ends: %s", error[0].__name__, exc_info=error)
         threading.excepthook = _uncaught_in_thread
@@ -53,68 +53,85 @@ def _uncaught_in_thread(what: threading.ExceptHookArgs) -> None:
         _LOG.error("%s ends: %s", name, what.exc_type.__name__, exc_info=(what.exc_type, what.exc_value, what.exc_traceback))
 
 
-class Queued(QueueHandler):
-    """Formats log records, and has a thread hand the lines to another handler."""
+class Lines(logging.Handler):
+    """Formats log records, and has a thread write the lines, as many at once as wait.
 
-    def __init__(self, handler: logging.Handler, most: int = MOST) -> None:
-        """Starts the thread, which has ``handler`` write the lines; ``most`` may wait."""
-        self._waiting = queue.Queue[logging.LogRecord](most)
-        super().__init__(self._waiting)
+    A thread that is woken for each line, or writes each by itself, would take as much processor time as the call that the line is about.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], most: int = MOST, pause_seconds: float = 0.0) -> None:
+        """Starts the thread.
+
+        ``write`` writes lines, and raises nothing; ``most``: how many may wait; ``pause_seconds``: for how long the thread collects lines.
+        """
+        super().__init__()
         self.lost = 0
+        self._write = write
+        self._most = most
+        self._pause = pause_seconds
+        self._waiting = deque[str]()
         self._missing = 0
-        """How many of them since the last one that was queued."""
-        self._listener = QueueListener(self._waiting, handler)
-        self._listener.start()
+        """How many were lost since the last one that was queued."""
+        self._queued = self._written = 0
+        self._wake = threading.Event()
+        self._ends = False
+        threading.Thread(target=self._run, name="log lines", daemon=True).start()
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Queues a formatted record; drops it if as many lines wait as may."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queues the line of a record; drops it if as many lines wait as may."""
+        if len(self._waiting) >= self._most:
+            self.lost += 1
+            self._missing += 1
+            return
         try:
             if self._missing:
                 words = "%d lines are missing here: they were logged faster than they could be written"
-                missing = logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self._missing,), None)
-                self._waiting.put_nowait(self.prepare(missing))
+                self._queue(self.format(logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self._missing,), None)))
                 self._missing = 0
-            self._waiting.put_nowait(record)
-        except queue.Full:
-            self.lost += 1
-            self._missing += 1
+            self._queue(self.format(record))
+        except Exception:  # noqa: BLE001 (what is logged can't be formatted)
+            self.handleError(record)
 
     def flush(self) -> bool:  # type: ignore[override]
         """Waits until all queued lines are written, ``_FLUSH_SECONDS`` at the most. Returns whether they are."""
-        waiting = self._waiting
-        with waiting.all_tasks_done:
-            return waiting.all_tasks_done.wait_for(lambda: not waiting.unfinished_tasks, _FLUSH_SECONDS)
+        over, queued = time.monotonic() + _FLUSH_SECONDS, self._queued
+        while self._written < queued and time.monotonic() < over:
+            time.sleep(_LOOK_SECONDS)
+        return self._written >= queued
 
     def stop(self) -> bool:
-        """Ends the thread, if the lines can be written, for which it waits as ``flush``. Returns whether they are written."""
-        written = self.flush()
-        if written:
-            self._listener.stop()
-        return written
+        """Ends the thread once the lines are written, for which it waits as ``flush``. Returns whether they are written."""
+        self._ends = True
+        self._wake.set()
+        return self.flush()
+
+    def _queue(self, line: str) -> None:
+        self._queued += 1
+        self._waiting.append(line)
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._ends or self._waiting:
+            self._wake.wait()
+            time.sleep(self._pause)
+            self._wake.clear()
+            while lines := [self._waiting.popleft() for _ in range(len(self._waiting))]:
+                self._write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
+                self._written += len(lines)
 
 
-class Writer(logging.Handler):
-    """Writes records to a descriptor, on one thread, without locks: a write that blocks must not delay the end of the process."""
+def write_all(descriptor: int, lines: bytes) -> None:
+    """Writes lines to a descriptor; raises OSError."""
+    left = memoryview(lines)
+    while left:
+        left = left[os.write(descriptor, left) :]
 
-    def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._descriptor = descriptor
 
-    def createLock(self) -> None:  # noqa: N802 (the library's name)
-        """Makes no lock: the end of a process would wait for it."""
-        self.lock = None
-
-    def handle(self, record: logging.LogRecord) -> bool:
-        """Writes a record. The library's own method needs a lock since Python 3.13."""
-        self.emit(record)
-        return True
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Writes a record. A line that can't be written is lost: there is no other place to report that."""
-        left = f"{self.format(record)}\n".encode(errors="backslashreplace")
-        with contextlib.suppress(OSError):
-            while left:
-                left = left[os.write(self._descriptor, left) :]
+def to_standard_error(lines: bytes) -> None:
+    """Writes lines to standard error. Those that can't be written are lost: there is no other place to report that."""
+    with contextlib.suppress(OSError):
+        write_all(2, lines)
 
 
 class Plain(logging.Formatter):

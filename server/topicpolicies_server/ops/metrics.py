@@ -7,14 +7,12 @@ No topic or principal is a label, and at most ``MOST_NAMED`` namespaces are: tho
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from platform import python_version
-from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 from prometheus_client import PlatformCollector, ProcessCollector
@@ -26,7 +24,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..checkpoints import Checkpoints
 from ..config import Limits
-from ..core.errors import Kind, PolicyError
+from ..core.errors import Kind
 from ..core.reasons import Reason
 from ..history import History
 from ..history.entries import GapReason
@@ -35,7 +33,7 @@ from ..namespaces.registry import Registry
 from ..readiness import Readiness, State
 
 if TYPE_CHECKING:
-    from ..access.issuers import KeysKnown
+    from ..access.issuers import Issuer
     from ..files import Reloader
 
 MOST_NAMED = 20
@@ -83,16 +81,6 @@ def _durations(name: str, what: str, label: str, histograms: Mapping[str, Histog
     return family
 
 
-class Counted(Protocol):
-    """What is counted of a call (``rpc.calls.Call``)."""
-
-    method: str
-    error: PolicyError | None
-    code: str
-    given_up: bool
-    started: float
-
-
 class CallCounts:
     """Counts calls (``rpc.calls``). It is used on the event loop; other threads may call ``families``."""
 
@@ -109,23 +97,14 @@ class CallCounts:
         """
         self._in_progress = in_progress
         self._ended = Counter({(method, Kind.INTERNAL.value, str(Reason.INTERNAL)): 0 for method in _METHODS})
-        self._durations: dict[str, Histogram] = {}
+        self._durations = defaultdict[str, Histogram](Histogram)
         self._watches = watches
         self._unread_seconds = unread_seconds
 
-    def ended(self, call: Counted) -> None:
+    def ended(self, method: str, code: str, reason: str, seconds: float) -> None:
         """Counts a call that has ended."""
-        method, error = call.method, call.error
-        if error is not None:
-            self._ended[method, error.kind.value, error.reason] += 1
-        else:
-            self._ended[method, call.code or ("CANCELLED" if call.given_up else "OK"), ""] += 1
-        histogram = self._durations.get(method)
-        if histogram is None:
-            histogram = self._durations[method] = Histogram()
-        taken = perf_counter() - call.started
-        histogram.counts[bisect_left(histogram.bounds, taken)] += 1  # inlined ``Histogram.count``, which saves a function call
-        histogram.seconds += taken
+        self._ended[method, code, reason] += 1
+        self._durations[method].count(seconds)
 
     def families(self) -> Iterator[Metric]:
         """Yields the metrics."""
@@ -148,13 +127,10 @@ class ServerSources:
 
     reloader: Reloader
     limits: Limits
-    issuers: Callable[[], KeysKnown] | None = None
+    issuers: Collection[Issuer] = ()
     unrecorded: Callable[[], int] | None = None
-    spans_lost: Callable[[], int] | None = None
     drift: Callable[[], Mapping[str, float]] | None = None
     """Returns how many documents are not as declared, by namespace."""
-    put_back: Mapping[str, float] = field(default_factory=dict)
-    """How many of them were put back, by outcome."""
     certificate_ends: Callable[[], float | None] = lambda: None
     """Returns when the server's certificate expires, in seconds since 1970."""
 
@@ -162,34 +138,17 @@ class ServerSources:
         """Yields the metrics."""
         limits = {name: float(getattr(self.limits, name)) for name in LIMITS}
         yield _gauges("limit", "Limits of the server, by the option.", "option", limits)
-        if self.issuers is not None:
-            keys = self.issuers()
-            yield _gauge("issuer_keys_age_seconds", "How long ago the oldest keys of an issuer of tokens arrived.", keys.oldest_seconds)
-            yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", keys.unanswered)
+        if self.issuers:
+            unanswered = sum(bool(each.problem) for each in self.issuers)
+            yield _gauge("issuers_unanswered", "Issuers of tokens that returned no keys to the latest request.", unanswered)
         unusable = "Files of the configuration that can't be used now; their former content is in force."
         yield _gauge("files_unusable", unusable, len(self.reloader.problems))
-        yield _counter("reread_failures", "How often the server's log reported such a file.", self.reloader.failures)
         if self.unrecorded is not None:
             yield _counter("access_log_lost", "Calls and changes that are missing in the access log.", self.unrecorded())
-        if self.spans_lost is not None:
-            yield _counter("spans_lost", "Spans of calls that could not be sent to the collector.", self.spans_lost())
         if self.drift is not None:
             yield _gauges("drifted_documents", "Documents that are not as declared, by namespace.", "namespace", self.drift())
-            yield _counters("put_back", "Documents that were to be made as declared, by outcome.", "outcome", self.put_back)
         if (ends := self.certificate_ends()) is not None:
             yield _gauge("certificate_end_seconds", "When the server's TLS certificate in force ends, in seconds since 1970.", ends)
-
-
-class Guarding(Protocol):
-    """What is shown of a guard."""
-
-    @property
-    def guarded(self) -> int:
-        """How many namespaces the guard keeps loaded."""
-
-    @property
-    def asked(self) -> Mapping[str, int]:
-        """How many requests the guard sent to brokers, by what they are about."""
 
 
 class ServerCollector(Collector):
@@ -199,11 +158,18 @@ class ServerCollector(Collector):
     """
 
     def __init__(
-        self, registry: Registry, guard: Guarding | None = None, calls: CallCounts | None = None, sources: ServerSources | None = None
+        self,
+        registry: Registry,
+        calls: CallCounts | None = None,
+        sources: ServerSources | None = None,
+        guarded: Callable[[], int] | None = None,
     ) -> None:
-        """Collects nothing yet. Of a process with only a guard there are no ``calls`` and no ``sources``."""
+        """Collects nothing yet. Of a process with only a guard there are no ``calls`` and no ``sources``.
+
+        ``guarded`` returns how many namespaces a guard keeps loaded; None: there is no guard.
+        """
         self._registry = registry
-        self._guard = guard
+        self._guarded = guarded
         self._calls = calls
         self._sources = sources
 
@@ -225,10 +191,8 @@ class ServerCollector(Collector):
         yield from _lag(named, common.now())
         yield from self._activity()
         yield from self._namespaces()
-        if self._guard is not None:
-            yield _gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
-            asked = self._guard.asked
-            yield _counters("guard_questions", "Requests of the guard to brokers for the list of namespaces.", "about", asked)
+        if self._guarded is not None:
+            yield _gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guarded())
         if common.history is not None:
             yield from of_history(common.history)
         if common.checkpoints is not None:
@@ -275,13 +239,8 @@ class ServerCollector(Collector):
 
 
 def _of_readiness(readiness: Readiness) -> Iterator[Metric]:
-    state = readiness.state
     yield _gauge("ready", "Whether the change log can be reached and the server takes calls.", int(readiness.ready))
-    states = {each.value: float(each is state) for each in State}
-    yield _gauges("readiness", "The state of the change log: 1 for the present one.", "state", states)
-    transitions = {each.value: float(readiness.transitions[each]) for each in State}
-    yield _counters("readiness_transitions", "Transitions of that state, by the state after them.", "state", transitions)
-    out = time.monotonic() - readiness.since if state in (State.DOUBTED, State.CUT_OFF) else 0.0
+    out = time.monotonic() - readiness.since if readiness.state in (State.DOUBTED, State.CUT_OFF) else 0.0
     yield _gauge("log_unreachable_seconds", "For how long the change log has not answered; 0: it answers.", max(0.0, out))
 
 

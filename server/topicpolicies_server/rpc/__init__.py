@@ -4,8 +4,8 @@
   server and its certificates
 - ``calls``: the one way of every call, from its arrival to its status (``errors``), with ``quotas`` on the way; ``access_log`` and
   ``tracing`` observe calls
-- ``servicer``: UpdatePolicy and DeletePolicy, and why a call has no answer when its deadline is near
-- ``batches``: BatchUpdatePolicies; ``forwarding`` sends changes to the sidecar that leads their namespace
+- ``parts``: what the methods use; ``changes``: UpdatePolicy, DeletePolicy and BatchUpdatePolicies, and why a call has no answer when its
+  deadline is near; ``forwarding`` sends changes to the sidecar that leads their namespace
 - ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies; ``histories``: ListHistory and GetPolicyAsOf
 - ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
 - ``requests`` and ``problems`` read and validate requests, ``answers`` serializes

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-from io import TextIOWrapper
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from time import perf_counter
 
 from ..access import Caller
-from ..config import AccessLogConfig, LogFormat, Recorded
+from ..config import AccessLogConfig, LogFormat
 from ..core.chains.request import Outcome, Request
 from ..core.errors import PolicyError
-from ..ops.log import Json, Plain, Queued, Writer, in_json
+from ..ops.log import Json, Lines, Plain, in_json, to_standard_error, write_all
 from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
 MOST = 50_000
+_PAUSE_SECONDS = 0.05
 _LONGEST = 300
 _MODE = 0o600
 
@@ -35,11 +34,10 @@ class AccessLog:
         Raises:
             OSError: the file can't be opened.
         """
-        self._all = config.which is Recorded.ALL
+        self._all = config.which == "all"
         self._file = _File(config.path) if config.path is not None else None
-        handler = self._file or Writer(2)
-        handler.setFormatter(_Text() if form is LogFormat.TEXT and self._file is None else Json())
-        self._lines = Queued(handler, MOST)
+        self._lines = Lines(self._file.write if self._file is not None else to_standard_error, MOST, _PAUSE_SECONDS)
+        self._lines.setFormatter(_Text() if form == "text" and self._file is None else Json())
 
     @property
     def lost(self) -> int:
@@ -76,7 +74,7 @@ class AccessLog:
     def _note(self, what: str, fields: dict[str, object]) -> None:
         record = logging.LogRecord("calls", logging.INFO, "", 0, what, None, None)
         record.fields = fields
-        self._lines.enqueue(record)
+        self._lines.emit(record)
 
 
 class _Text(Plain):
@@ -87,36 +85,38 @@ class _Text(Plain):
         return f"{super().formatMessage(record)} {in_json(vars(record)['fields'])}"
 
 
-class _File(WatchedFileHandler):
+class _File:
     """The file of the record: if it is moved away, as by logrotate, a new one is created under its name. Only its owner can read it."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, encoding="utf-8", errors="backslashreplace")
         self.unwritten = 0
+        self._path = path
         self._failing = False
+        self._file = self._opened()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Writes a record. Trouble with the file is logged once, until a record can be written again."""
-        before = self.unwritten
+    def write(self, lines: bytes) -> None:
+        """Writes lines. Trouble with the file is logged once, until lines can be written again."""
         try:
-            super().emit(record)
-        except OSError:  # the file can't be opened again
-            self.handleError(record)
-        if self._failing and self.unwritten == before:
+            if not (self._path.exists() and os.path.samestat(self._path.stat(), os.fstat(self._file))):
+                self._file, former = self._opened(), self._file
+                os.close(former)
+            write_all(self._file, lines)
+        except OSError:
+            self.unwritten += lines.count(b"\n")
+            if not self._failing:
+                _LOG.exception("the access log can't be written")
+            self._failing = True
+            return
+        if self._failing:
             self._failing = False
             _LOG.warning("the access log can be written again; %d calls are missing in it", self.unwritten)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
-        """Counts a record that could not be written."""
-        del record
-        self.unwritten += 1
-        if not self._failing:
-            self._failing = True
-            _LOG.exception("the access log can't be written")
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._file)
 
-    def _open(self) -> TextIOWrapper:
-        file = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
-        return os.fdopen(file, "a", encoding=self.encoding, errors=self.errors)
+    def _opened(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
 
 def _fields(method: str, seconds: float, ended: PolicyError | str) -> dict[str, object]:

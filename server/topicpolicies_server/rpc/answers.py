@@ -8,14 +8,13 @@ defines that records can be concatenated, so a message is made by joining its re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from google.protobuf.message import Message
 
 from topicpolicies.v1 import events_pb2, policies_pb2, service_pb2
 
-from ..access import Granted, Permission
+from ..access import NOTHING, Granted, Permission
 from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
@@ -25,27 +24,10 @@ from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..history.entries import Entry
 from .errors import status
+from .requests import BatchedChange
 
 Wire: TypeAlias = Callable[[Settings], bytes]
 """Serializes a document, with or without secrets, as ``TopicPolicies``."""
-Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
-"""What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
-
-
-@dataclass(eq=False, slots=True)
-class BatchedChange:
-    """A change of a batch."""
-
-    index: int
-    message: service_pb2.PolicyChangeRequest
-    request: Request | None = None
-    """What was read; None: it was not read, or is invalid."""
-    namespace: str = ""
-    wire: Wire | None = None
-    """What serializes its documents; None: it is not known yet whether the caller may change the namespace."""
-    answer: Answer | None = None
-    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known."""
-    seconds: float = 0.0
 
 
 def wire_of(granted: Granted) -> Wire:
@@ -126,7 +108,7 @@ def batch_answer(changes: Iterable[BatchedChange]) -> bytes:
             if isinstance(answer, service_pb2.ChangeResult):
                 success = _within(answer, room).SerializeToString()
             else:
-                success = change_answer(request, answer, change.wire or secrets.wire, room)
+                success = change_answer(request, answer, wire_of(change.granted or NOTHING), room)
             content = record(_SUCCESS, success)
             room = max(0, room - len(success))
         records.append(record(_RESULTS, content))

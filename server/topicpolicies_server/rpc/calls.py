@@ -34,6 +34,7 @@ from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
 from ..access.grants import Grants
 from ..config import Limits
+from ..core.chains.answers import unknown_outcome
 from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
 from ..core.reasons import Reason, ViolationReason
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from ..namespaces.namespace import Namespace
-    from .answers import BatchedChange
+    from .requests import BatchedChange
 
 CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
 PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
@@ -71,6 +72,9 @@ Parse: TypeAlias = Callable[[bytes], _T]
 Method: TypeAlias = Callable[[Any, "Call"], Awaitable[_T]]
 """A method of a service: takes a request and the call."""
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+Refusal: TypeAlias = Callable[[Request | None, str, bool, str], PolicyError]
+"""Returns the error of a call, or of a change of a batch, that certainly was not made. Takes the change (None: it was not read), its
+namespace, whether it is known that the caller may act there, and the version that the answer must have reached ("": any)."""
 Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
 """Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
 
@@ -95,7 +99,7 @@ class Call:
     """The namespace that ``request`` was handed to; None: none, or another sidecar leads it."""
     outcome: Outcome | None = None
     """The outcome of ``request``; None: it failed, or has no outcome yet."""
-    end_batch: Callable[[Callable[..., PolicyError]], None] | None = None
+    end_batch: Callable[[Refusal], None] | None = None
     """Ends the batch that is being made (``ChangeBatch.end``)."""
     results: Sequence[BatchedChange] = ()
     """The changes of a batch that were read or refused, once it has ended."""
@@ -128,7 +132,9 @@ class Call:
         self.method = method
         self.started = perf_counter()
         """When the call arrived, by ``time.perf_counter``."""
-        self._task = asyncio.current_task()
+        task = asyncio.current_task()
+        assert task is not None, "gRPC calls handlers in tasks"
+        self._task = task
 
     async def write(self, answer: Any) -> None:
         """Writes one answer of a stream; returns when there is room for the next one.
@@ -149,12 +155,17 @@ class Call:
         More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
         """
         if self.trace is None:
-            self.trace = NO_TRACE
-            if PARENT_KEY in dict(self.metadata):
-                parents, states = ([str(value) for key, value in self.metadata if key == name] for name in (PARENT_KEY, STATE_KEY))
-                if len(parents) == 1:
-                    self.trace = trace_context(parents[0], ",".join(states))
+            parents = [value for key, value in self.metadata if key == PARENT_KEY]
+            states = [str(value) for key, value in self.metadata if key == STATE_KEY]
+            self.trace = trace_context(str(parents[0]), ",".join(states)) if len(parents) == 1 else NO_TRACE
         return self.trace
+
+    @property
+    def status(self) -> tuple[str, str]:
+        """The gRPC status with which the call ended, by its name (CANCELLED: the caller went away), and the reason of our error, or ""."""
+        if self.error is not None:
+            return self.error.kind.value, self.error.reason
+        return self.code or ("CANCELLED" if self.given_up else "OK"), ""
 
     async def permit(self, grants: Grants, namespace: str, *needed: Permission) -> Granted:
         """Returns the permissions of the caller in a namespace; raises as ``Grants.of`` if it lacks one that is needed."""
@@ -180,14 +191,9 @@ class Call:
         """
         self._ending = error
         if self.unread_since is None:
-            self.cancel()
-        else:
-            asyncio.get_running_loop().call_later(LAST_SECONDS, self.cancel)
-
-    def cancel(self) -> None:
-        """Cancels the call's task."""
-        if self._task is not None:
             self._task.cancel()
+        else:
+            asyncio.get_running_loop().call_later(LAST_SECONDS, self._task.cancel)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
         """Ends the call with a gRPC status. For a ``PolicyError``, raise it.
@@ -202,30 +208,18 @@ class Call:
         except grpc.aio.InternalError:
             raise self._gone() from None
 
-    async def refuse(self, error: PolicyError) -> None:
-        """Ends the call with the status of an error. The call's handler must return then.
-
-        Raises:
-            asyncio.CancelledError: the peer has gone.
-        """
-        error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
-        self.error = _without_frames(error)
-        try:
-            await self.abort(*errors.trailer(error))
-        except grpc.aio.AbortError as sent:
-            _without_frames(sent)
-
-    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
+    def of_all_attempts(self, error: PolicyError, request_id: str, *, unsure: bool = False) -> PolicyError:
         """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not.
 
         Args:
             error: the error of this attempt.
             request_id: the change's; "": it is not known.
+            unsure: whether a leader may have made it.
         """
         if error.kind not in _OF_ATTEMPTS or error.reason == Reason.OUTCOME_UNKNOWN:
             return error
         repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
-        return errors.outcome_unknown(request_id, error) if self.unsure or repeated else error
+        return unknown_outcome(request_id, error) if unsure or repeated else error
 
     async def fail(self, error: BaseException) -> None:
         """Ends the call with the status of what its method, or a check before it, has raised. The call's handler must return then.
@@ -235,20 +229,24 @@ class Call:
         """
         if isinstance(error, asyncio.CancelledError):
             error = self._why_cancelled()
+        elif isinstance(error, Exception) and not isinstance(error, (PolicyError, grpc.aio.AbortError, grpc.aio.InternalError)):
+            errors.log_failure(self.method, error)
+            error = errors.internal()
         if isinstance(error, PolicyError):
-            await self.refuse(error)
+            error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "", unsure=self.unsure)
+            self.error = _without_frames(error)
+            try:
+                await self.abort(*errors.trailer(error))
+            except grpc.aio.AbortError as sent:
+                _without_frames(sent)
         elif isinstance(error, grpc.aio.AbortError):
             _without_frames(error)
         elif isinstance(error, grpc.aio.InternalError):  # a write failed
             raise self._gone() from None
-        elif isinstance(error, Exception):
-            errors.log_failure(self.method, error)
-            await self.refuse(errors.internal())
         else:
             raise error
 
     def _why_cancelled(self) -> PolicyError:
-        assert self._task is not None, "a call has a task"
         if not self.given_up and not self.code:
             if not self._task.cancelling():
                 return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")

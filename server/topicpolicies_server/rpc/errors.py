@@ -12,6 +12,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
+from topicpolicies.errors import TopicPoliciesError
+
 from ..core.errors import Kind, PolicyError, Violation
 from ..core.reasons import Reason, ViolationReason
 
@@ -49,46 +51,17 @@ def status(error: PolicyError) -> Status:
     return Status(code=number, message=message, details=_details(error))
 
 
-def outcome_unknown(request_id: str, last: PolicyError | None = None) -> PolicyError:
-    """Returns the DEADLINE_EXCEEDED of a change that may have been made. ``request_id`` "": it is not known.
-
-    ``last``: the error of the last attempt at it, if an earlier one may have made it.
-    """
-    message = "The change may have been made: repeat the request with the same id to learn what happened."
-    if last is not None:
-        message += f" The last attempt was refused: {last.message}"
-    metadata = {"request_id": request_id} if request_id else {}
-    return PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, message, metadata=metadata)
-
-
-def received(failure: grpc.aio.AioRpcError) -> PolicyError | None:
-    """Returns the error with which another server answered a call; None: gRPC itself ended the call."""
-    for key, value in failure.trailing_metadata() or ():
-        if key == DETAILS_KEY and isinstance(value, bytes):
-            return error_of(Status.FromString(value))
-    return None
-
-
-def error_of(status: Status) -> PolicyError | None:
-    """Returns the error that ``status`` made a status of; None: it is not of this service.
+def received(failed: TopicPoliciesError) -> PolicyError | None:
+    """Returns the error with which another server answered; None: it is not one of this service (gRPC itself ended the call).
 
     Raises:
         ValueError: it is of a newer version of this service.
     """
-    info, bad, again = ErrorInfo(), BadRequest(), RetryInfo()
-    reason = metadata = retry_seconds = None
-    violations: tuple[Violation, ...] = ()
-    for detail in status.details:
-        if detail.Unpack(info):
-            reason, metadata = Reason(info.reason), dict(info.metadata)
-        elif detail.Unpack(bad):
-            violations = tuple(Violation(each.field, ViolationReason(each.reason), each.description) for each in bad.field_violations)
-        elif detail.Unpack(again):
-            retry_seconds = again.retry_delay.ToTimedelta().total_seconds()
-    if reason is None:
+    if not failed.reason:
         return None
-    kind = next(kind for kind, code in CODES.items() if code.value[0] == status.code)
-    return PolicyError(kind, reason, status.message, metadata=metadata, violations=violations, retry_seconds=retry_seconds)
+    violations = tuple(Violation(each.field, ViolationReason(each.reason), each.description) for each in failed.violations)
+    kind, reason, again = Kind[failed.code.name], Reason(failed.reason), failed.retry_seconds or None
+    return PolicyError(kind, reason, failed.message, metadata=failed.metadata, violations=violations, retry_seconds=again)
 
 
 def trailer(error: PolicyError) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]:

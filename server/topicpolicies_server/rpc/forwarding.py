@@ -15,34 +15,33 @@ was no answer in time                                                           
                                                                                  OUTCOME_UNKNOWN
 ================================  =============================================  ==========================================================
 
-``Call.unsure`` is set while a change may have been made, so that an error that says the contrary becomes OUTCOME_UNKNOWN.
+``Call.unsure``, or ``BatchedChange.unsure``, is set while a change may have been made, so that an error that says the contrary becomes
+OUTCOME_UNKNOWN.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 import grpc
 
+from topicpolicies import Tls
+from topicpolicies.errors import from_rpc_error, from_status
 from topicpolicies.v1 import service_pb2
 
 from ..access.caller import ORIGINAL_KEY
-from ..config import TlsConfig
+from ..core.chains.answers import unknown_outcome
 from ..core.chains.request import Outcome
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY
 from ..logs.change_log import NotLeader
 from . import errors
-from .answers import BatchedChange
 from .calls import Call
-from .listening import read_pem
-from .requests import ChangeMessage
+from .requests import BatchedChange, ChangeMessage
 
 _LOG = logging.getLogger(__name__)
 FORWARDED_KEY = "topicpolicies-forwarded"
@@ -74,16 +73,14 @@ class _NotAnswered(Exception):
 class Forwarding:
     """The connections to other sidecars. It belongs to one event loop."""
 
-    def __init__(self, seconds: float, *, tls: TlsConfig | None, trusted: Path | None, token: Callable[[], str]) -> None:
+    def __init__(self, seconds: float, *, tls: Tls | None, token: Callable[[], str]) -> None:
         """Connects to nobody yet. A change may take ``seconds``.
 
-        ``tls``: this server's own TLS, which others are assumed to have too; its certificate is this sidecar's at them. ``trusted``: the
-        file of the authorities of other sidecars' certificates; None: those of ``tls``, else the system's. ``token`` returns the token that
-        this sidecar has at others, "" for none; it may raise ``OSError``.
+        ``tls``: with what other sidecars are reached; None: without TLS. ``token`` returns the token that this sidecar has at others, ""
+        for none; it may raise ``OSError``.
         """
         self.seconds = seconds
         self._tls = tls
-        self._trusted = trusted or (tls.client_ca_file if tls is not None else None)
         self._token = token
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._warned: set[str] = set()
@@ -120,42 +117,27 @@ class Forwarding:
         call.unsure = False
         return answer
 
-    async def batch(self, call: Call, changes: Iterable[BatchedChange]) -> dict[BatchedChange, service_pb2.ChangeResult | PolicyError]:
-        """Returns the results of those changes of a batch that their leaders made or refused, or may have made.
+    async def batch(self, call: Call, leader: str, changes: Sequence[BatchedChange]) -> list[service_pb2.ChangeResult | PolicyError | None]:
+        """Returns what a leader made of some changes of a batch; None: it certainly was not made, and can be tried again.
 
-        The other ones certainly were not made, and can be tried again. ``changes`` were refused with NOT_LEADER; they get request ids.
+        ``changes`` get their request ids, if they have none.
         """
-        by_leader = defaultdict[str, list[BatchedChange]](list)
-        for change in changes:
-            assert isinstance(change.answer, NotLeader), "another sidecar leads"
-            by_leader[forwarded_to(change.answer, call)].append(change)
-        unsure, call.unsure = call.unsure, True
-        results = await asyncio.gather(*(self._batch(leader, call, part) for leader, part in by_leader.items()))
-        call.unsure = unsure
-        return {change: result for part in results for change, result in part.items()}
-
-    async def _batch(
-        self, leader: str, call: Call, changes: Sequence[BatchedChange]
-    ) -> dict[BatchedChange, service_pb2.ChangeResult | PolicyError]:
-        ids: dict[BatchedChange, str] = {}
         for change in changes:
             assert change.request is not None, "it was read"
             message = change.message.update if change.message.HasField("update") else change.message.delete
-            message.request_id = ids[change] = change.request.request_id
+            message.request_id = change.request.request_id
+            change.unsure = True
         request = service_pb2.BatchUpdatePoliciesRequest(changes=[change.message for change in changes])
         try:
             answer = service_pb2.BatchUpdatePoliciesResponse.FromString(await self._send(leader, call, request.SerializeToString()))
         except _NotAnswered as error:
-            return {change: errors.outcome_unknown(request_id) for change, request_id in ids.items()} if error.sent else {}
+            return [unknown_outcome(change.request.request_id) if error.sent and change.request else None for change in changes]
         except PolicyError as error:
-            return dict.fromkeys(changes, error)
-        found: dict[BatchedChange, service_pb2.ChangeResult | PolicyError] = {}
-        for change, result in zip(changes, answer.results, strict=True):
-            if not result.HasField("error"):
-                found[change] = result.success
-            elif (failed := errors.error_of(result.error) or errors.internal()).reason not in _NOT_MADE:
-                found[change] = failed
-        return found
+            return [error] * len(changes)
+        finally:
+            for change in changes:
+                change.unsure = False
+        return [_result(each) for each in answer.results]
 
     async def _send(self, leader: str, call: Call, request: bytes) -> bytes:
         """Makes a call of the leader.
@@ -175,7 +157,7 @@ class Forwarding:
         try:
             answer = await method(request, timeout=timeout, metadata=metadata)
         except grpc.aio.AioRpcError as failure:
-            error = errors.received(failure)
+            error = errors.received(from_rpc_error(failure))
             if error is None:
                 raise _NotAnswered(sent=True) from None
             if error.kind is Kind.UNAUTHENTICATED or error.reason is Reason.PROXY_REFUSED:
@@ -215,9 +197,7 @@ class Forwarding:
         target = leader if leader.startswith("unix:") else f"dns:///{leader}"
         if self._tls is None:
             return grpc.aio.insecure_channel(target, options=_OPTIONS)
-        own = read_pem(self._tls)
-        trusted = self._trusted.read_bytes() if self._trusted is not None else None
-        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(trusted, own.key, own.certificate), options=_OPTIONS)
+        return grpc.aio.secure_channel(target, self._tls.credentials(), options=_OPTIONS)
 
     def _metadata(self, call: Call) -> list[tuple[str, str]]:
         token, role = self._token(), call.caller.role
@@ -232,6 +212,13 @@ class Forwarding:
         if leader not in self._warned:
             self._warned.add(leader)
             _LOG.warning("the sidecar at %s %s", leader, problem)
+
+
+def _result(answer: service_pb2.PolicyChangeResult) -> service_pb2.ChangeResult | PolicyError | None:
+    if not answer.HasField("error"):
+        return answer.success
+    error = errors.received(from_status(answer.error.code, answer.error.message, answer.error.details)) or errors.internal()
+    return None if error.reason in _NOT_MADE else error
 
 
 def forwarded_to(refused: NotLeader, call: Call) -> str:

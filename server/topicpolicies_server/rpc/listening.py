@@ -20,6 +20,8 @@ RECEIVED_TIMES = 4
 """A message of up to so many times the limit is received, to be refused with a reason; gRPC itself refuses larger ones, without one."""
 _LEAST_PENDING = 3_000
 """The least number of calls that may have arrived and not begun; it is the default of gRPC's hard limit."""
+_KEEPALIVE_SECONDS = 30.0
+"""How long a connection may be without traffic before it is probed."""
 HANDSHAKE_SECONDS = 10.0
 """How long a peer may take to make a connection: TLS, and the beginning of HTTP/2. By default it has two minutes, and a file descriptor."""
 CONNECTION_SECONDS, LAST_SECONDS = 600.0, 30.0
@@ -41,8 +43,9 @@ def grpc_server(limits: Limits, *, mutual_tls: bool) -> grpc.aio.Server:
             ("grpc.server.max_pending_requests", pending),
             ("grpc.server.max_pending_requests_hard_limit", pending),
             ("grpc.so_reuseport", 0),
+            ("grpc.enable_channelz", 0),  # its records of each call, which nobody can request, take a twentieth of a call's processor time
             ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
-            ("grpc.keepalive_time_ms", int(limits.keepalive_seconds * 1000)),
+            ("grpc.keepalive_time_ms", int(_KEEPALIVE_SECONDS * 1000)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", 5000),
             *(lasting if mutual_tls else []),

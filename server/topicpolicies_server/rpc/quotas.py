@@ -109,12 +109,12 @@ class Quotas:
 
 
 def principal(caller: Caller, peer: str) -> Hashable:
-    """Returns whose quota a call uses: the role for which it is made, or else the address of ``peer`` (a role is no address)."""
-    return address(peer) if caller.way is Way.NONE else (caller.role,)
+    """Returns whose quota a call uses: the role for which it is made.
 
-
-def address(peer: str) -> str:
-    """Returns the address of a gRPC peer without its port; of a Unix socket, ``unix``."""
+    Where callers are not authenticated, it is the address of gRPC's ``peer`` without its port, or ``unix``. A role is no address.
+    """
+    if caller.way is not Way.NONE:
+        return (caller.role,)
     family, _, where = unquote(peer).partition(":")
     return where.rpartition(":")[0] if family in ("ipv4", "ipv6") else family
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
-from typing import Final, TypeVar
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -24,17 +26,33 @@ from ..core.policies.events import ABSENT
 from ..core.reading.cell import Head
 from ..core.reasons import Reason, ViolationReason
 from . import answers, resume_tokens
-from .calls import Call
+from .calls import Call, Method
+from .parts import Parts
 from .problems import MOST_TOKEN, Problems, read_scope, read_scopes, read_topic
-from .servicer import Servicer
 
+UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
+"""The trailing metadata of an answer from a view that can't be confirmed, for the log is out of reach: since when (ISO 8601, UTC)."""
 _PAGE_BYTES = 1 << 20
 """Bytes of documents at which a page ends, so that every client can receive it; the last document may take it beyond that."""
 _DIGITS = 16
 _Place = TypeVar("_Place")
 
 
-async def get_policy(servicer: Servicer, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
+def marked(method: Callable[[Parts, Any, Call], Awaitable[bytes]], parts: Parts) -> Method[bytes]:
+    """Returns a method whose answers say since when they can't be confirmed, if the log is out of reach (``UNCONFIRMED_KEY``)."""
+
+    async def answer(message: Any, call: Call) -> bytes:
+        answered = await method(parts, message, call)
+        readiness = parts.registry.common.readiness
+        if readiness.cut_off and not parts.registry.common.context.sole_writer:
+            since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - readiness.since)
+            call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
+        return answered
+
+    return answer
+
+
+async def get_policy(parts: Parts, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
     """Serves GetPolicy."""
     call.target = message.topic
     problems = Problems()
@@ -44,14 +62,14 @@ async def get_policy(servicer: Servicer, message: service_pb2.GetPolicyRequest, 
     problems.check()
     assert topic is not None, "checked"
     key = topic.key(scope)
-    granted = await call.permit(servicer.grants, topic.namespace, Permission.READ)
-    if servicer.cluster is not None and await servicer.cluster.disabled(topic.namespace, topic.full):
+    granted = await call.permit(parts.grants, topic.namespace, Permission.READ)
+    if parts.cluster is not None and await parts.cluster.disabled(topic.namespace, topic.full):
         return answers.document(key, ABSENT, None, disabled=True)
     call.at_least = at_least
-    return answers.present(key, await servicer.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
+    return answers.present(key, await parts.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
 
 
-async def get_effective_policy(servicer: Servicer, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
+async def get_effective_policy(parts: Parts, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
     """Serves GetEffectivePolicy: the policies that are in effect for a topic, and the level that each value comes from.
 
     The levels are the topic's LOCAL and GLOBAL documents, the namespace and the brokers; ``core/policies/resolution`` combines them.
@@ -65,8 +83,8 @@ async def get_effective_policy(servicer: Servicer, message: service_pb2.GetEffec
     }
     problems.check()
     assert topic is not None, "checked"
-    granted = await call.permit(servicer.grants, topic.namespace, Permission.READ)
-    cluster = servicer.cluster
+    granted = await call.permit(parts.grants, topic.namespace, Permission.READ)
+    cluster = parts.cluster
     levels = await cluster.levels(topic.namespace, topic.key(Scope.LOCAL)) if cluster is not None else None
     if levels is None or levels.namespace is None or levels.broker is None:
         raise PolicyError(
@@ -77,7 +95,7 @@ async def get_effective_policy(servicer: Servicer, message: service_pb2.GetEffec
         )
     heads: dict[Scope, Head | None] = dict.fromkeys(Scope)
     if not levels.disabled:
-        served = servicer.registry.get(topic.namespace)
+        served = parts.registry.get(topic.namespace)
         for scope in Scope:
             call.at_least = at_least[scope]
             heads[scope] = await served.get(topic.key(scope), at_least[scope])
@@ -92,7 +110,7 @@ async def get_effective_policy(servicer: Servicer, message: service_pb2.GetEffec
     return answer.SerializeToString()
 
 
-async def list_policies(servicer: Servicer, message: service_pb2.ListPoliciesRequest, call: Call) -> bytes:
+async def list_policies(parts: Parts, message: service_pb2.ListPoliciesRequest, call: Call) -> bytes:
     """Serves ListPolicies: nothing is listed if the namespace's topic policies are disabled."""
     call.target = message.namespace
     problems = Problems()
@@ -102,11 +120,11 @@ async def list_policies(servicer: Servicer, message: service_pb2.ListPoliciesReq
     listing = namespace, sorted(scopes)
     after = read_page_token(listing, message.page_token, _key, problems)
     problems.check()
-    wire = answers.wire_of(await call.permit(servicer.grants, namespace, Permission.READ))
-    if servicer.cluster is not None and await servicer.cluster.disabled(namespace):
+    wire = answers.wire_of(await call.permit(parts.grants, namespace, Permission.READ))
+    if parts.cluster is not None and await parts.cluster.disabled(namespace):
         heads, more, token = list[Head](), False, resume_tokens.NOTHING_READ
     else:
-        heads, more, token = await servicer.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
+        heads, more, token = await parts.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
     rest = service_pb2.ListPoliciesResponse()
     if more:
         rest.next_page_token = page_token(listing, f"{int(heads[-1].key.scope)}{heads[-1].key.topic}")

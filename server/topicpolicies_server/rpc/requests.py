@@ -6,13 +6,14 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..access import NOBODY, Caller
-from ..core.chains.request import Request
+from ..access import NOBODY, Caller, Granted
+from ..core.chains.request import Request, Result
 from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError
 from ..core.policies import documents
@@ -26,6 +27,28 @@ _VERSION = "precondition.version"
 _NO_OPERATIONS: Mapping[str, int] = {}
 ChangeMessage: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
 """The message of an update or a deletion."""
+
+Answer: TypeAlias = Result | PolicyError | service_pb2.ChangeResult
+"""What became of a change of a batch; a ``ChangeResult`` is the answer of the leader that it was forwarded to."""
+
+
+@dataclass(eq=False, slots=True)
+class BatchedChange:
+    """A change of a batch."""
+
+    index: int
+    message: service_pb2.PolicyChangeRequest
+    request: Request | None = None
+    """What was read; None: it was not read, or is invalid."""
+    namespace: str = ""
+    granted: Granted | None = None
+    """The caller's permissions in the namespace; None: they are not known yet."""
+    answer: Answer | None = None
+    """What became of it; None: nothing yet. NOT_LEADER is no final answer if the leader is known."""
+    unsure: bool = False
+    """Whether a leader that it was forwarded to may have made it."""
+    seconds: float = 0.0
+    """How long that took, from the beginning of the batch."""
 
 
 def read_change(message: ChangeMessage, caller: Caller = NOBODY, trace: TraceContext = NO_TRACE, at: str = "") -> tuple[str, Request]:

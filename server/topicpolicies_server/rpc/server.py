@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import metadata
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import grpc
@@ -18,17 +19,17 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
+from topicpolicies import Tls
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..access import Caller
 from ..access.grants import Grants, open_roles
 from ..checkpoints import Checkpoints
 from ..cluster.cluster import Cluster, open_cluster
-from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, Recorded, ServerConfig, Writer, insecure
+from ..config import Address, EmbeddedLogConfig, Limits, LogConfig, PulsarLogConfig, ServerConfig, insecure
 from ..core.errors import stopping
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
-from ..guard import Guard, tell_of_healing
 from ..history import Bounds, check_history, open_history
 from ..logs.change_log import ChangeLog
 from ..namespaces.registry import Registry
@@ -37,18 +38,22 @@ from ..ops.metrics import CallCounts, ServerCollector, ServerSources
 from ..readiness import Readiness
 from . import histories, reads
 from .access_log import AccessLog
-from .batches import batch_update_policies
 from .calls import LAST_SECONDS, Call, Calls, Method
+from .changes import batch_update_policies, change_policy, end_at_deadline, end_changes
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
-from .servicer import Servicer
+from .parts import Parts
+from .reads import marked
 from .watching.history_part import watch_history
 from .watching.policy_part import watch_policies
+from .watching.stream import WatchStreams
 
 if TYPE_CHECKING:
     from ..access.identification import Identification
     from ..declared.files import Declared
+    from ..guard import Guard
+    from ..logs.pulsar.admin import Admin
 
 _LOG = logging.getLogger(__name__)
 _VERSION = metadata.version("topicpolicies")
@@ -66,7 +71,8 @@ class Server:
     """Whether the server is ready, once it is started: the change log can be reached, and the server does not stop."""
     calls: Calls
     """The calls in progress, once the server is started."""
-    servicer: Servicer
+    parts: Parts
+    """What serves the methods, once the server is started."""
 
     def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
         """Starts nothing yet. ``declared``: what each owner declares in the files of ``config.declared``."""
@@ -78,7 +84,9 @@ class Server:
         """The address of metrics and probes, once started; None: they are not served."""
         self.reloader = Reloader()
         """The files that are read again while the server runs. Each part that depends on a file registers it there."""
-        self._parts = contextlib.AsyncExitStack()
+        self._admin: Admin | None = None
+        """The client of the brokers' admin API, which Pulsar's log has, once the log is open; None: there are no brokers."""
+        self._opened = contextlib.AsyncExitStack()
         """What is open. It is closed when the server stops, the last part first, each even if the closing of another one fails."""
         self._sources = ServerSources(reloader=self.reloader, limits=config.limits)
 
@@ -94,29 +102,31 @@ class Server:
         keep_quiet()
         for sentence in insecure(self.config):
             _LOG.warning("insecure: %s", sentence)
-        async with contextlib.AsyncExitStack() as parts:
-            await self._open(parts)
-            self._parts = parts.pop_all()
+        async with contextlib.AsyncExitStack() as opened:
+            await self._open(opened)
+            self._opened = opened.pop_all()
 
-    async def _open(self, parts: contextlib.AsyncExitStack) -> None:
+    async def _open(self, opened: contextlib.AsyncExitStack) -> None:
         config, limits = self.config, self.config.limits
-        self.registry, self.readiness = registry, readiness = await self._open_namespaces(parts)
-        self.calls = calls = self._open_calls(parts)
-        cluster = open_cluster(config.log, self.reloader, missing_topics=config.missing_topics, refuses=readiness.refuses_waiting)
+        self.registry, self.readiness = registry, readiness = await self._open_namespaces(opened)
+        self.calls = calls = self._open_calls(opened)
+        cluster = open_cluster(config, self._admin, self.reloader, readiness.refuses_waiting)
         if cluster is not None:
-            parts.push_async_callback(cluster.close)
-        roles = open_roles(config.authorization, config.log, self.reloader)
+            opened.push_async_callback(cluster.close)
+        roles = open_roles(config.authorization, self._admin, self.reloader)
         if roles is not None:
-            parts.push_async_callback(roles.close)
-        self.servicer = servicer = Servicer(
-            registry,
-            limits,
-            calls,
-            grants=Grants(roles, show_secrets=config.show_secrets),
+            opened.push_async_callback(roles.close)
+        grants = Grants(roles, show_secrets=config.show_secrets)
+        self.parts = Parts(
+            registry=registry,
+            limits=limits,
+            grants=grants,
+            watches=WatchStreams(limits.max_watches, grants),
             cluster=cluster,
-            forwarding=self._open_forwarding(parts),
+            forwarding=self._open_forwarding(opened),
         )
-        parts.push_async_callback(self.reloader.close)
+        calls.on_deadline = partial(end_at_deadline, self.parts)
+        opened.push_async_callback(self.reloader.close)
         credentials = None
         if config.tls is not None:
             certificates = ServerCertificates(config.tls)
@@ -126,46 +136,46 @@ class Server:
         server = grpc_server(limits, mutual_tls=config.tls is not None and config.tls.client_ca_file is not None)
         health = HealthService(readiness, (POLICIES.full_name, HISTORY.full_name))
         of_health: dict[str, Method[Any]] = {"Check": health.check, "List": health.list, "Watch": health.watch}
-        server.add_generic_rpc_handlers((*self.services(cluster), calls.serve(_HEALTH, of_health, ours=False)))
+        server.add_generic_rpc_handlers((*self.services(), calls.serve(_HEALTH, of_health, ours=False)))
         if config.reflection:
             server.add_generic_rpc_handlers((_reflection(calls),))
-        parts.push_async_callback(readiness.stop)
-        self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
-        parts.push_async_callback(_stop_calls, server, servicer, limits.drain_seconds)
+        opened.push_async_callback(readiness.stop)
+        self._show(opened, self._open_guard(opened))  # until all calls have ended
+        opened.push_async_callback(_stop_calls, server, calls, self.parts.watches, limits.drain_seconds)
         await readiness.start()
-        self._open_declared(parts, servicer, cluster)
+        self._open_declared(opened)
         self.address = str(bind(server, config.listen, credentials))
         await server.start()
         self.reloader.start()
 
-    def services(self, cluster: Cluster | None = None) -> tuple[grpc.GenericRpcHandler, ...]:
-        """Returns the handlers of both services for a gRPC server. ``cluster``: knows the cluster; None: it is not known."""
-        servicer, marked = self.servicer, self.servicer.marked
+    def services(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        """Returns the handlers of both services for a gRPC server."""
+        parts = self.parts
 
-        async def get_server_info(_message: service_pb2.GetServerInfoRequest, _call: Call) -> bytes:
-            return info(self.config, cluster).SerializeToString()
+        async def get_server_info(parts: Parts, _message: service_pb2.GetServerInfoRequest, _call: Call) -> bytes:
+            return info(self.config, parts.cluster).SerializeToString()
 
         policies: dict[str, Method[Any]] = {
-            "UpdatePolicy": servicer.change,
-            "BatchUpdatePolicies": partial(batch_update_policies, servicer),
-            "DeletePolicy": servicer.change,
-            "GetPolicy": marked(partial(reads.get_policy, servicer)),
-            "GetEffectivePolicy": marked(partial(reads.get_effective_policy, servicer)),
-            "GetServerInfo": marked(get_server_info),
-            "ListPolicies": marked(partial(reads.list_policies, servicer)),
-            "WatchPolicies": partial(watch_policies, servicer),
+            "UpdatePolicy": partial(change_policy, parts),
+            "BatchUpdatePolicies": partial(batch_update_policies, parts),
+            "DeletePolicy": partial(change_policy, parts),
+            "GetPolicy": marked(reads.get_policy, parts),
+            "GetEffectivePolicy": marked(reads.get_effective_policy, parts),
+            "GetServerInfo": marked(get_server_info, parts),
+            "ListPolicies": marked(reads.list_policies, parts),
+            "WatchPolicies": partial(watch_policies, parts),
         }
         of_history: dict[str, Method[Any]] = {
-            "ListHistory": marked(partial(histories.list_history, servicer)),
-            "GetPolicyAsOf": marked(partial(histories.get_policy_as_of, servicer)),
-            "WatchHistory": partial(watch_history, servicer),
+            "ListHistory": marked(histories.list_history, parts),
+            "GetPolicyAsOf": marked(histories.get_policy_as_of, parts),
+            "WatchHistory": partial(watch_history, parts),
         }
         return self.calls.serve(POLICIES, policies), self.calls.serve(HISTORY, of_history)
 
     async def stop(self) -> None:
         """Stops gracefully: refuses new calls, ends watches with a bookmark, finishes accepted changes, then closes the log."""
         self.readiness.drained()
-        await self._parts.aclose()
+        await self._opened.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -174,24 +184,25 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, Readiness]:
+    async def _open_namespaces(self, opened: contextlib.AsyncExitStack) -> tuple[Registry, Readiness]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
         advertised = None if config.read_only else lambda: str(config.advertise or self.address)  # who writes nothing must not lead
         if (recorded := config.history) is not None:
             check_history(recorded.path)  # before the log is opened: a start that is refused changes nothing
         log = await open_log(config.log, limits, advertised)
-        parts.push_async_callback(log.close)
+        opened.push_async_callback(log.close)
+        self._admin = getattr(log, "admin", None)
         history = None
         if recorded is not None:
             history = open_history(recorded.path, Bounds(recorded.days * 86_400.0, recorded.megabytes << 20))
-            parts.push_async_callback(history.close)
+            opened.push_async_callback(history.close)
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))
         readiness = Readiness(limits.log_patience_seconds, log)
         checkpoints = None
         if config.checkpoints is not None:
             checkpoints = Checkpoints(config.checkpoints)
-            parts.push_async_callback(checkpoints.close)
+            opened.push_async_callback(checkpoints.close)
         registry = Registry(
             log,
             limits,
@@ -202,86 +213,83 @@ class Server:
             readiness=readiness,
             checkpoints=checkpoints,
         )
-        parts.push_async_callback(registry.close)
+        opened.push_async_callback(registry.close)
         return registry, readiness
 
-    def _open_calls(self, parts: contextlib.AsyncExitStack) -> Calls:
+    def _open_calls(self, opened: contextlib.AsyncExitStack) -> Calls:
         """Returns the calls in progress (none yet), with what identifies their callers and who observes them."""
         config = self.config
         calls = Calls(config.limits)
         if config.authentication.enabled:
             from ..access.identification import open_identification  # noqa: PLC0415 - as in open_log
-            from ..access.issuers import keys_known  # noqa: PLC0415
 
             identification = open_identification(config.authentication, self.reloader)
-            parts.push_async_callback(identification.close)
-            if identification.issuers:
-                self._sources.issuers = partial(keys_known, identification.issuers.values())
+            opened.push_async_callback(identification.close)
+            self._sources.issuers = identification.issuers.values()
             calls.identify = partial(_identify, identification)
-        if config.access_log.which is not Recorded.OFF:
+        if config.access_log.which != "off":
             access_log = AccessLog(config.access_log, config.log_format)
             self._sources.unrecorded = lambda: access_log.lost
-            parts.push_async_callback(asyncio.to_thread, access_log.close)
+            opened.push_async_callback(asyncio.to_thread, access_log.close)
             calls.observers = (access_log.ended,)
         return calls
 
-    def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
+    def _open_forwarding(self, opened: contextlib.AsyncExitStack) -> Forwarding | None:
         config = self.config
         if not config.exclusive:
             return None
         from ..logs.pulsar.credentials import token_from_file  # noqa: PLC0415 - as in open_log
 
         token = token_from_file(config.peer_token_file) if config.peer_token_file is not None else str
-        forwarding = Forwarding(config.limits.update_timeout_seconds, tls=config.tls, trusted=config.peer_trust_certs_file, token=token)
-        parts.push_async_callback(forwarding.close)
+        tls = None
+        if (own := config.tls) is not None:  # which other sidecars are assumed to have too
+            trusted = config.peer_trust_certs_file or own.client_ca_file
+            tls = Tls(ca_file=trusted, certificate_file=own.certificate_file, key_file=own.key_file)
+        forwarding = Forwarding(config.limits.update_timeout_seconds, tls=tls, token=token)
+        opened.push_async_callback(forwarding.close)
         return forwarding
 
-    def _open_guard(self, parts: contextlib.AsyncExitStack, registry: Registry) -> Guard | None:
-        config = self.config
-        if not config.guard or not isinstance(config.log, PulsarLogConfig):
+    def _open_guard(self, opened: contextlib.AsyncExitStack) -> Guard | None:
+        if not self.config.guard or self._admin is None:
             return None
-        from ..logs.pulsar.admin import admin_api  # noqa: PLC0415 - as in open_log
+        from ..guard import Guard  # noqa: PLC0415 - as in open_log
 
-        admin = admin_api(config.log)
-        parts.push_async_callback(admin.close)
-        guard = Guard(registry, admin, config.guard)
-        registry.common.activity.on_repair = tell_of_healing
+        guard = Guard(self.registry, self._admin, self.config.guard)
         guard.start()
-        parts.push_async_callback(guard.stop)
+        opened.push_async_callback(guard.stop)
         return guard
 
-    def _open_declared(self, parts: contextlib.AsyncExitStack, servicer: Servicer, cluster: Cluster | None) -> None:
+    def _open_declared(self, opened: contextlib.AsyncExitStack) -> None:
         """Compares documents with the declared policies, and puts them in the way of changes, if there are any."""
         if self.config.declared is None:
             return
         from ..declared.drift import Drift  # noqa: PLC0415 - YAML is not needed to serve
 
-        drift = Drift(self.registry, cluster, self.config.declared, self._declared, enforce=self.config.enforce)
-        servicer.constraints_of = drift.constraints_of
-        self._sources.drift, self._sources.put_back = drift.by_namespace, drift.outcomes
+        drift = Drift(self.registry, self.parts.cluster, self.config.declared, self._declared, enforce=self.config.enforce)
+        self.parts.constraints_of = drift.constraints_of
+        self._sources.drift = drift.by_namespace
         drift.start(self.reloader)
-        parts.push_async_callback(drift.stop)
+        opened.push_async_callback(drift.stop)
 
-    def _show(self, parts: contextlib.AsyncExitStack, calls: Calls, servicer: Servicer, guard: Guard | None) -> None:
+    def _show(self, opened: contextlib.AsyncExitStack, guard: Guard | None) -> None:
         """Serves metrics and probes over HTTP, and sends spans to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
-        counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, servicer.watches.records)
-        calls.observers = (*calls.observers, counts.ended)
-        collector = ServerCollector(self.registry, guard, counts, self._sources)
+        calls = self.calls
+        counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, self.parts.watches.records)
+        calls.observers = (*calls.observers, lambda call: counts.ended(call.method, *call.status, perf_counter() - call.started))
+        collector = ServerCollector(self.registry, counts, self._sources, guarded=(lambda: guard.guarded) if guard is not None else None)
         if self.config.telemetry is not None:
-            from .tracing import Exporter, Tracing  # noqa: PLC0415 - OpenTelemetry is an extra
+            from .tracing import open_tracing  # noqa: PLC0415 - OpenTelemetry is an extra
 
-            exporter = Exporter(self.config.telemetry)
-            tracing = Tracing(exporter, self.config.telemetry.trace_ratio)
+            tracing = open_tracing(self.config.telemetry)
             calls.began = tracing.began
             calls.observers = (*calls.observers, tracing.ended)
-            self._sources.spans_lost = lambda: exporter.lost
-            parts.push_async_callback(asyncio.to_thread, tracing.close)
+            opened.push_async_callback(asyncio.to_thread, tracing.close)
         if self.config.metrics_listen is None:
             return
         metrics = Endpoint(self.config.metrics_listen, collector, self.readiness.report)
-        parts.push_async_callback(metrics.close)
+        opened.push_async_callback(metrics.close)
         self.metrics_address = metrics.address
         _LOG.info("metrics at http://%s/metrics", metrics.address)
 
@@ -315,7 +323,7 @@ _MOMENT_SECONDS = 0.1
 """Seconds for which health watches can still send NOT_SERVING before they are ended."""
 
 
-async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
+async def _stop_calls(server: grpc.aio.Server, calls: Calls, watches: WatchStreams, seconds: float) -> None:
     """Ends all calls of a server, and stops the server, in this order.
 
     1. Watches end, each with a bookmark. New calls are refused with SHUTTING_DOWN for a moment; then gRPC accepts no more.
@@ -324,13 +332,12 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     4. All other calls are ended with SHUTTING_DOWN.
     5. The peers of the calls that are left do not read: their connections are closed.
     """
-    calls = servicer.calls
-    servicer.watches.stop()
+    watches.stop()
     await calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 4 * LAST_SECONDS), name="no new calls")
     try:
         await calls.until(calls.drained, seconds)
-        servicer.end_changes()
+        end_changes(calls)
         await calls.until(calls.drained, LAST_SECONDS)
         await asyncio.wait({closed}, timeout=_MOMENT_SECONDS)
         for call in calls:
@@ -340,7 +347,7 @@ async def _stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: floa
     finally:
         await server.stop(None)
         await closed
-        await servicer.watches.closed()
+        await watches.closed()
 
 
 async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
@@ -355,18 +362,12 @@ async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], s
     if isinstance(config, PulsarLogConfig):
         from ..logs.pulsar.log import pulsar_log  # noqa: PLC0415
 
-        return pulsar_log(config, limits, advertised)
+        return pulsar_log(config, advertised)
     from ..logs.sqlite import Compaction, SqliteLog  # noqa: PLC0415
 
     log = SqliteLog(
         config.path,
-        compaction=Compaction(
-            retention_ms=int(limits.retention_seconds * 1000),
-            retained=limits.max_retained_events,
-            retained_bytes=limits.max_retained_bytes,
-        ),
-        in_flight_limit=limits.max_in_flight_per_namespace,
-        in_flight_bytes=limits.max_in_flight_bytes,
+        compaction=Compaction(retention_ms=int(limits.retention_seconds * 1000), retained_bytes=limits.max_retained_bytes),
     )
     await log.start()
     return log
@@ -380,7 +381,7 @@ def info(config: ServerConfig, cluster: Cluster | None) -> service_pb2.ServerInf
         mode = service_pb2.WRITER_MODE_SOLE
     else:
         kind = service_pb2.LOG_KIND_PULSAR
-        mode = service_pb2.WRITER_MODE_EXCLUSIVE if log.writer is Writer.EXCLUSIVE else service_pb2.WRITER_MODE_SHARED
+        mode = service_pb2.WRITER_MODE_EXCLUSIVE if log.writer == "exclusive" else service_pb2.WRITER_MODE_SHARED
     return service_pb2.ServerInfo(
         version=_VERSION,
         log=kind,

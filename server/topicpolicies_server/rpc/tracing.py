@@ -12,15 +12,14 @@ import random
 import socket
 import threading
 import uuid
-from collections.abc import Sequence
 from importlib.metadata import version
 
 import grpc
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -72,8 +71,7 @@ class Tracing:
         span = call.span
         if span is None:
             return
-        error, request = call.error, call.request
-        code = error.kind.value if error is not None else call.code or ("CANCELLED" if call.given_up else "OK")
+        request, (code, reason) = call.request, call.status
         span.set_attributes(
             {
                 "rpc.system": "grpc",
@@ -88,9 +86,9 @@ class Tracing:
             span.set_attribute("topicpolicies.request_id", request.request_id)
         if call.outcome is not None:
             span.set_attribute("topicpolicies.outcome", call.outcome.name)
-        if error is not None:
-            span.set_attribute("topicpolicies.reason", error.reason)
-            span.set_status(Status(StatusCode.ERROR, str(error.reason)))
+        if reason:
+            span.set_attribute("topicpolicies.reason", reason)
+            span.set_status(Status(StatusCode.ERROR, reason))
         span.end()
 
     def close(self) -> None:
@@ -101,20 +99,9 @@ class Tracing:
         self._exporter.shutdown()
 
 
-class Exporter(OTLPSpanExporter):
-    """Sends spans to a collector, and counts those that could not be sent."""
-
-    def __init__(self, config: TelemetryConfig) -> None:
-        """``config``: names the collector. The variable ``OTEL_EXPORTER_OTLP_HEADERS`` may have its credentials."""
-        super().__init__(f"{config.endpoint.rstrip('/')}/v1/traces", timeout=_SECONDS)
-        self.lost = 0
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Sends spans."""
-        result = super().export(spans)
-        if result is not SpanExportResult.SUCCESS:
-            self.lost += len(spans)
-        return result
+def open_tracing(config: TelemetryConfig) -> Tracing:
+    """Traces calls to the collector that is configured. ``OTEL_EXPORTER_OTLP_HEADERS`` may have its credentials."""
+    return Tracing(OTLPSpanExporter(f"{config.endpoint.rstrip('/')}/v1/traces", timeout=_SECONDS), config.trace_ratio)
 
 
 def _about() -> dict[str, str]:

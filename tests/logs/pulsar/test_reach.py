@@ -47,7 +47,7 @@ class FakeReader:
 def opened(log: PulsarLog, readers: list[FakeReader]) -> None:
     """Opens a log with these readers."""
     facts, limits = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2)
-    access = Brokers(cast("Any", None), log._admin, log._topics, facts, limits)
+    access = Brokers(cast("Any", None), log.admin, log._topics, facts, limits)
     made = log._logs["acme/orders"] = PulsarNamespaceLog(access, Layout("acme/orders", len(readers)), Recorder(), log._forget)
     made._readers = cast("Any", readers)
 

@@ -20,7 +20,7 @@ from tests.broker.credentials import Identity as Certificate
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.config import Limits, OAuth2Config, PulsarLogConfig
+from topicpolicies_server.config import OAuth2Config, PulsarLogConfig
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog, TlsOptions, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin, admin_api
@@ -263,7 +263,7 @@ class Files:
         )
 
     def log(self) -> PulsarLog:
-        return pulsar_log(self.config(), Limits())
+        return pulsar_log(self.config())
 
 
 @pytest.fixture

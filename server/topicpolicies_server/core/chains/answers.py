@@ -98,14 +98,16 @@ def repeated(request: Request, state: KeyState | None, remembered: Remembered) -
     return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, replayed=True, known=known, before_known=False)
 
 
-def outcome_not_known(request: Request) -> PolicyError:
-    """DEADLINE_EXCEEDED: the request may have been applied, or may yet be."""
-    return PolicyError(
-        Kind.DEADLINE_EXCEEDED,
-        Reason.OUTCOME_UNKNOWN,
-        "The update's position in the log is not known yet: repeat the request with the same id to learn what happened.",
-        metadata={"request_id": request.request_id},
-    )
+def unknown_outcome(request_id: str, last: PolicyError | None = None) -> PolicyError:
+    """DEADLINE_EXCEEDED: the change may have been made, or may yet be. ``request_id`` "": it is not known.
+
+    ``last``: the error of the last attempt at it, if an earlier one may have made it.
+    """
+    message = "The change may have been made: repeat the request with the same id to learn what happened."
+    if last is not None:
+        message += f" The last attempt was refused: {last.message}"
+    metadata = {"request_id": request_id} if request_id else {}
+    return PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, message, metadata=metadata)
 
 
 def _not_applied(request: Request, sentence: str) -> PolicyError:
@@ -164,7 +166,7 @@ def contention(request: Request, attempts: int) -> PolicyError:
 
 def too_many(request: Request, queue: int) -> PolicyError:
     """RESOURCE_EXHAUSTED: as many updates wait as may (``queue``)."""
-    problem = f"{queue} updates of {request.key.topic} already wait: send fewer at once, or raise max_waiting_per_key."
+    problem = f"{queue} updates of {request.key.topic} already wait: send fewer at once."
     return too_much("max_waiting_per_key", queue, problem)
 
 

@@ -46,10 +46,10 @@ from .answers import (
     judge_request,
     not_appended,
     not_confirmed,
-    outcome_not_known,
     repeated,
     reused,
     too_many,
+    unknown_outcome,
 )
 from .link import OUTSTANDING, AppendState, EventReport, Link, event_of
 from .request import Outcome, Request, Result
@@ -343,7 +343,7 @@ class Chain:
         if state is AppendState.LOST:
             self._again(link.request, not_appended(link.request))
         elif state is not AppendState.DOUBTFUL:
-            self._settle(link.request, outcome_not_known(link.request) if state is AppendState.UNKNOWN else error)
+            self._settle(link.request, unknown_outcome(link.request.request_id) if state is AppendState.UNKNOWN else error)
         self._probe()
         self.advance(self._sequencer.state(self._key))
 
@@ -466,7 +466,7 @@ class Chain:
         version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
         if result.status is Status.DUPLICATE:
             remembered = sequencer.applied_before(request, state)  # None: the event was read while the log was opened, and did not count
-            self._settle(request, outcome_not_known(request) if remembered is None else repeated(request, state, remembered))
+            self._settle(request, unknown_outcome(request.request_id) if remembered is None else repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
             skipped = Result(Outcome.SKIPPED, None, result.version, result.version)
             self._settle(request, conflict(request, result.version) if request.exists else skipped)
@@ -493,7 +493,7 @@ class Chain:
         """Appends a doubtful event again. If no caller waits, its outcome stays unknown instead; a repeat of the request learns it."""
         if link.request.abandoned:
             del self._in_flight[link.event_id]
-            self._settle(link.request, outcome_not_known(link.request))
+            self._settle(link.request, unknown_outcome(link.request.request_id))
             return False
         link.on(EventReport.APPENDED_AGAIN)
         self._sequencer.effects.append(Append(link.event))

@@ -91,7 +91,7 @@ _MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
     Result.MemoryBufferIsFull: (
         Reason.LIMIT_REACHED,
         Kind.RESOURCE_EXHAUSTED,
-        "more bytes are in flight than the client library allows, send fewer at once, or lower max_in_flight_per_namespace",
+        "more bytes are in flight than the client library allows, send fewer at once",
     ),
     Result.MessageTooBig: (Reason.NOT_EXPRESSIBLE, Kind.FAILED_PRECONDITION, "the event is larger than brokers accept"),
     Result.ProducerBusy: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),

@@ -8,7 +8,7 @@ lost, and its owner opens it again.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -103,7 +103,7 @@ async def learn(admin: Admin, service_url: str) -> PulsarFacts:
     version = await admin.get("brokers", "version")
     if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
         raise ValueError("no version")
-    settings = await _settings(admin)
+    settings = await configuration(admin.get) or {}
     name = await cluster_name(settings, admin, service_url)
     partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
     unread, reads_existing = unread_logs(settings)
@@ -117,14 +117,22 @@ async def learn(admin: Admin, service_url: str) -> PulsarFacts:
     )
 
 
-async def _settings(admin: Admin) -> Mapping[str, Any]:
+async def configuration(ask: Callable[..., Awaitable[Any]]) -> Mapping[str, Any] | None:
+    """Returns the brokers' configuration; None: they show it only to superusers, and the role with which ``ask`` asks is none.
+
+    Raises:
+        LogError: they gave no answer.
+        TypeError: the answer is no configuration.
+    """
     try:
-        settings = await admin.get("brokers", "configuration", "runtime")
+        found = await ask("brokers", "configuration", "runtime") or {}
     except LogError as error:
         if error.state is not LogState.ADMIN_REFUSED:
             raise
-        return {}
-    return settings if isinstance(settings, dict) else {}
+        return None
+    if not isinstance(found, dict):
+        raise TypeError("no configuration")
+    return found
 
 
 async def cluster_name(settings: Mapping[str, Any], admin: Admin, service_url: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from urllib.parse import urlsplit
 
-from ...config import Limits, PulsarLogConfig, Writer
+from ...config import PulsarLogConfig
 from ...core.errors import Kind
 from ...core.reasons import LogState, Reason
 from ...tasks import RestartedTask, TaskSet
@@ -70,8 +70,9 @@ class PulsarLog:
         self._service_url = service_url
         self._limits = limits or PulsarLimits()
         self._advertised = advertised
-        self._admin = Admin(admin_url, token=token, tls=tls)
-        self._topics = Topics(self._admin)
+        self.admin = Admin(admin_url, token=token, tls=tls)
+        """The client of the brokers' admin API, for all of the process. It is closed with the log."""
+        self._topics = Topics(self.admin)
         self._client = PulsarClient(service_url, token=token, tls=tls)
         self._facts: PulsarFacts | None = None
         """The newest facts about the cluster; None: none are known yet."""
@@ -110,7 +111,7 @@ class PulsarLog:
     async def reach(self) -> str:
         """Returns when the cluster has answered (see ``change_log.ChangeLog.reach``), and why brokers do not read all change logs."""
         self._make_sure_it_is_open()
-        answers = await asyncio.gather(self._reach_brokers(), self._admin.reached(_ANSWER_SECONDS), return_exceptions=True)
+        answers = await asyncio.gather(self._reach_brokers(), self.admin.reached(_ANSWER_SECONDS), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -136,7 +137,7 @@ class PulsarLog:
         await self._tasks.close()
         await asyncio.gather(*(log.close() for log in self._open_logs()))
         await self._client.close(self._limits.close_seconds)
-        await self._admin.close()
+        await self.admin.close()
 
     def _make_sure_it_is_open(self) -> None:
         if self._closed:
@@ -150,7 +151,7 @@ class PulsarLog:
             raise LogError(Reason.TOPIC_POLICIES_ELSEWHERE, facts.unread, kind=Kind.FAILED_PRECONDITION)
         if layout is None:
             layout = await self._topics.expected(namespace, facts.default_partitions)
-        brokers = Brokers(self._client, self._admin, self._topics, facts, self._limits, self._advertised)
+        brokers = Brokers(self._client, self.admin, self._topics, facts, self._limits, self._advertised)
         return PulsarNamespaceLog(brokers, layout, sink, self._forget), exists
 
     async def _current_facts(self) -> PulsarFacts:
@@ -165,7 +166,7 @@ class PulsarLog:
             if self._facts is not None and time.monotonic() < self._facts_due_at:
                 return self._facts
             self._facts_due_at = time.monotonic() + min(self._limits.creation_seconds, self._limits.facts_seconds)
-            facts = self._facts = await learn(self._admin, self._service_url)
+            facts = self._facts = await learn(self.admin, self._service_url)
             self._facts_due_at = time.monotonic() + self._limits.facts_seconds
         for log in self._open_logs():
             if not log.facts.fits(facts):
@@ -231,17 +232,17 @@ def _upgraded(namespace: str) -> LogError:
     return LogError(LogState.LOST, f"The brokers of {namespace} have another version or configuration now; its log is opened again.")
 
 
-def pulsar_log(config: PulsarLogConfig, limits: Limits, advertised: Callable[[], str] | None = None) -> PulsarLog:
+def pulsar_log(config: PulsarLogConfig, advertised: Callable[[], str] | None = None) -> PulsarLog:
     """Returns the change logs of a cluster. Nothing is connected yet.
 
     ``advertised`` returns where clients reach this process; None: this process never writes, so it never is the one writer of a log.
     """
-    exclusive = config.writer is Writer.EXCLUSIVE
+    exclusive = config.writer == "exclusive"
     return PulsarLog(
         config.service_url,
         config.admin_url,
         token=token_of(config),
         tls=tls_of(config),
-        limits=PulsarLimits(recalled=config.recalled_entries, in_flight=limits.max_in_flight_per_namespace),
+        limits=PulsarLimits(recalled=config.recalled_entries),
         advertised=advertised if exclusive else None,
     )

@@ -45,14 +45,14 @@ class KeyRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """When events are deleted. The first three fields are options of a server; an operator has no use for the others."""
+    """When events are deleted. The first two fields are options of a server; an operator has no use for the others."""
 
     retention_ms: int = 600_000
     """Events younger than this are kept, superseded or not, so that interrupted watches find what they missed (milliseconds)."""
-    retained: int = 50_000
-    """The most events of a namespace that are kept because they are young: loading the namespace reads all of them."""
     retained_bytes: int = 256 << 20
-    """The most bytes of such events of a namespace, roughly."""
+    """The most bytes of events of a namespace that are kept because they are young, roughly."""
+    retained: int = 50_000
+    """The most such events of a namespace: loading the namespace reads all of them."""
     deletions_ms: int = 86_400_000
     """Tombstones are kept for this long (milliseconds), so that a key's versions go on growing when the key comes back."""
     interval_seconds: float = 15.0

@@ -28,7 +28,7 @@ from . import file
 from .compaction import Compaction
 from .writer import Appender, FileWriter, NamespaceRecord, NewRow, explained
 
-IN_FLIGHT = 8_192
+IN_FLIGHT = 10_000
 """The default limit of appends of one namespace that wait for their commit."""
 IN_FLIGHT_BYTES = 128 << 20
 """The default limit of bytes, over all namespaces, that wait for their commit."""
@@ -357,7 +357,7 @@ class SqliteLog:
         if pending >= self._in_flight_limit:
             raise busy(pending)
         if self.bytes_in_flight >= self._in_flight_bytes:
-            why = f"{self.bytes_in_flight} bytes already wait for the change log: send fewer at once, or raise max_in_flight_bytes."
+            why = f"{self.bytes_in_flight} bytes already wait for the change log: send fewer at once."
             raise beyond("max_in_flight_bytes", self._in_flight_bytes, why)
 
     async def reach(self) -> None:

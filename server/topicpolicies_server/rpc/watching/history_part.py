@@ -24,7 +24,7 @@ from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
 from ..answers import Wire, tag_of
 from ..calls import Call
-from ..servicer import Servicer
+from ..parts import Parts
 from .part import Part
 from .requests import HistoryWatch, read_history_watch
 
@@ -34,14 +34,14 @@ _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
 
-async def watch_history(servicer: Servicer, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
+async def watch_history(parts: Parts, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
     """Serves WatchHistory."""
-    limits = servicer.limits
+    limits = parts.limits
     watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
-    histories.of(servicer.registry)
+    histories.of(parts.registry)
     call.target = message.namespaces[0]
-    part_of = partial(HistoryPart, servicer.registry, watch)
-    await servicer.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
+    part_of = partial(HistoryPart, parts.registry, watch)
+    await parts.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
 
 class HistoryPart(Part):

@@ -34,8 +34,8 @@ from ...namespaces.registry import Registry
 from .. import histories, resume_tokens
 from ..answers import Wire
 from ..calls import Call
+from ..parts import Parts
 from ..resume_tokens import NOTHING_READ
-from ..servicer import Servicer
 from . import events
 from .part import Part, Status
 from .requests import Watch, read_watch
@@ -46,14 +46,14 @@ HTTP/2's initial window, so it is sent while the client still handles the messag
 _STRETCH = 256
 
 
-async def watch_policies(servicer: Servicer, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
+async def watch_policies(parts: Parts, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
     """Serves WatchPolicies."""
-    limits = servicer.limits
+    limits = parts.limits
     watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
     call.target = next(iter((*message.namespaces, *message.topics)), "")
     needed = (Permission.WATCH, Permission.HISTORY) if watch.mode is Mode.EVERY else (Permission.WATCH,)
-    part_of = partial(PolicyPart, servicer.registry, servicer.cluster, watch)
-    await servicer.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
+    part_of = partial(PolicyPart, parts.registry, parts.cluster, watch)
+    await parts.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
 
 
 class PolicyPart(Part):

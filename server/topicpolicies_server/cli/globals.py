@@ -6,13 +6,12 @@ What calls need is imported where it is used, so that help comes without it.
 from __future__ import annotations
 
 import enum
-import getpass
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from topicpolicies import Scope, Tls
 
+DEFAULT_SERVER = "localhost:6680"
 REQUIRED = inspect.Parameter.empty
 """In place of a default: the parameter must be given."""
 
@@ -49,11 +49,9 @@ WIDE = ContextVar("WIDE", default=False)
 """Whether the form of the running command's results is ``Output.WIDE``."""
 
 
-OneScope = Annotated[
-    Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or (-g) the one of all clusters.")
-]
+OneScope = Annotated[Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
 Scopes = Annotated[
-    Literal["local", "global", "both"], typer.Option("--scope", help="The documents of this cluster, of all clusters (-g), or both.")
+    Literal["local", "global", "both"], typer.Option("--scope", help="The documents of this cluster, of all clusters, or both.")
 ]
 
 
@@ -88,19 +86,22 @@ def full_namespace(text: str) -> str:
     return f"public/{text}" if text and "/" not in text else text
 
 
-def with_port(server: str) -> str:
+def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain. A name alone is a topic's."""
+    topics: list[str] = []
+    namespaces: list[str] = []
+    for target in targets:
+        (namespaces if "://" not in target and target.count("/") == 1 else topics).append(full_topic(target))
+    return topics, namespaces
+
+
+def with_port(server: str | None) -> str | None:
     """Returns an address with the port 6680 if it names none. Those with a scheme, and of sockets, stay."""
+    if server is None:
+        return None
     if re.fullmatch(r"[^\[\]:/]+|\[[^\[\]/]+\]", server):
         return f"{server}:6680"
     return f"[{server}]:6680" if re.fullmatch(r"[0-9a-fA-F]*:[0-9a-fA-F:]*:[0-9a-fA-F.]*", server) else server
-
-
-def _default_actor() -> str:
-    """Returns the login name; empty: there is none."""
-    try:
-        return getpass.getuser().encode(errors="replace").decode()
-    except (OSError, KeyError, ImportError):
-        return ""
 
 
 def _option(variable: str, metavar: str | None, told: str, *names: str, **more: Any) -> Any:
@@ -115,17 +116,17 @@ _NAME = "The name in the server's certificate."
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Globals:
     """The values of the global options: each field is one."""
 
     server: Annotated[
         str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
-    ] = "localhost:6680"
+    ] = DEFAULT_SERVER
     output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
     timeout_seconds: Annotated[
         float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
     ] = 30.0
-    actor: Annotated[str, _option("ACTOR", "NAME", _ACTOR, "--actor", show_default=False)] = field(default_factory=_default_actor)
+    actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None
     reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = ""
     token_file: Annotated[Path | None, _option("TOKEN_FILE", "FILE", _READ_ANEW, "--token-file")] = None
     use_tls: Annotated[bool | None, _option("CLIENT_TLS", None, _TLS, "--tls/--no-tls")] = None
@@ -180,15 +181,10 @@ class Settings:
 
 
 def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:
-    """Returns a function of which Typer makes a command with these parameters: names, annotations and defaults (``REQUIRED``: none)."""
-    made = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind) for name, kind, default in parameters]
+    """Returns a function that has its first parameter and these, for Typer: names, annotations and defaults (``REQUIRED``: none)."""
+    first = next(iter(inspect.signature(run, eval_str=True).parameters.values()))
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind) for name, kind, default in parameters]
+    made = [first, *more]
     run.__annotations__ = {each.name: each.annotation for each in made} | {"return": None}
     run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]  # what Typer reads
     return run
-
-
-def settings(context: typer.Context) -> Settings:
-    """Returns the global options of the running command."""
-    found = context.find_object(Settings)
-    assert found is not None  # the application's callback has run
-    return found

@@ -1,0 +1,35 @@
+"""The parts of a server that its methods use. Each method is a function of these parts, its request and its call.
+
+Every method that concerns a namespace follows the same order: read and validate the request, check what the caller may do in the namespace,
+gather the cluster facts that the rules need, then call the namespace. So a caller without the permission learns nothing of a namespace, not
+even whether it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..access.grants import Grants
+from ..cluster.cluster import Cluster
+from ..config import Limits
+from ..core.changes.constraints import Constraint
+from ..namespaces.registry import Registry
+from .forwarding import Forwarding
+from .watching.stream import WatchStreams
+
+
+@dataclass(kw_only=True, eq=False)
+class Parts:
+    """The parts of a server that its methods use."""
+
+    registry: Registry
+    limits: Limits
+    grants: Grants
+    watches: WatchStreams
+    cluster: Cluster | None = None
+    """What is known of the cluster; None: nothing."""
+    forwarding: Forwarding | None = None
+    """Sends changes to leaders; None: logs have no leaders."""
+    constraints_of: Callable[[str], Sequence[Constraint]] | None = None
+    """Returns what changes of a topic, by its full name, may make of it; None: anything."""
