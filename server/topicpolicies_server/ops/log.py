@@ -78,19 +78,26 @@ class Lines(logging.Handler):
         threading.Thread(target=self._run, name="log lines", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queues the line of a record; drops it if as many lines wait as may."""
+        """Queues the line of a record, as ``add``."""
+        try:
+            self.add(self.format(record))
+        except Exception:  # noqa: BLE001 (what is logged can't be formatted)
+            self.handleError(record)
+
+    def add(self, line: str) -> None:
+        """Queues a line; drops it if as many wait as may."""
         if len(self._waiting) >= self._most:
             self.lost += 1
             self._missing += 1
             return
-        try:
-            if self._missing:
-                words = "%d lines are missing here: they were logged faster than they could be written"
-                self._queue(self.format(logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self._missing,), None)))
-                self._missing = 0
-            self._queue(self.format(record))
-        except Exception:  # noqa: BLE001 (what is logged can't be formatted)
-            self.handleError(record)
+        if self._missing:
+            words = "%d lines are missing here: they were logged faster than they could be written"
+            line = self.format(logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self._missing,), None)) + "\n" + line
+            self._missing = 0
+        self._queued += 1
+        self._waiting.append(line)
+        if not self._wake.is_set():
+            self._wake.set()
 
     def flush(self) -> bool:  # type: ignore[override]
         """Waits until all queued lines are written, ``_FLUSH_SECONDS`` at the most. Returns whether they are."""
@@ -104,12 +111,6 @@ class Lines(logging.Handler):
         self._ends = True
         self._wake.set()
         return self.flush()
-
-    def _queue(self, line: str) -> None:
-        self._queued += 1
-        self._waiting.append(line)
-        if not self._wake.is_set():
-            self._wake.set()
 
     def _run(self) -> None:
         while not self._ends or self._waiting:
@@ -172,3 +173,8 @@ def moment(seconds: float) -> str:
     """Formats seconds since 1970 as ISO 8601, in UTC, with milliseconds."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03}Z"
+
+
+def local_moment(seconds: float) -> str:
+    """Formats seconds since 1970 as ``logging`` does, in local time, with milliseconds."""
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))},{int(seconds * 1000) % 1000:03}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 from time import perf_counter
 
@@ -15,7 +16,7 @@ from ..access import Caller
 from ..config import AccessLogConfig, LogFormat
 from ..core.chains.request import Outcome, Request
 from ..core.errors import PolicyError
-from ..ops.log import Json, Lines, Plain, in_json, to_standard_error, write_all
+from ..ops.log import Json, Lines, Plain, in_json, local_moment, moment, to_standard_error, write_all
 from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class AccessLog:
         self._all = config.which == "all"
         self._file = _File(config.path) if config.path is not None else None
         self._lines = Lines(self._file.write if self._file is not None else to_standard_error, MOST, _PAUSE_SECONDS)
-        self._lines.setFormatter(_Text() if form == "text" and self._file is None else Json())
+        self._text = form == "text" and self._file is None
+        self._lines.setFormatter(Plain() if self._text else Json())
 
     @property
     def lost(self) -> int:
@@ -72,17 +74,11 @@ class AccessLog:
             self._file.close()
 
     def _note(self, what: str, fields: dict[str, object]) -> None:
-        record = logging.LogRecord("calls", logging.INFO, "", 0, what, None, None)
-        record.fields = fields
-        self._lines.emit(record)
-
-
-class _Text(Plain):
-    """Lines of text as the server's log on standard error has them, with the fields as JSON behind the message."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
-        """Formats a record as one line."""
-        return f"{super().formatMessage(record)} {in_json(vars(record)['fields'])}"
+        now = time.time()
+        if self._text:
+            self._lines.add(f"{local_moment(now)} INFO    calls: {what} {in_json(fields)}")
+        else:
+            self._lines.add(in_json({"ts": moment(now), "level": "info", "logger": "calls", "msg": what} | fields))
 
 
 class _File:
@@ -97,7 +93,7 @@ class _File:
     def write(self, lines: bytes) -> None:
         """Writes lines. Trouble with the file is logged once, until lines can be written again."""
         try:
-            if not (self._path.exists() and os.path.samestat(self._path.stat(), os.fstat(self._file))):
+            if self._was_moved():
                 self._file, former = self._opened(), self._file
                 os.close(former)
             write_all(self._file, lines)
@@ -114,6 +110,12 @@ class _File:
     def close(self) -> None:
         """Closes the file."""
         os.close(self._file)
+
+    def _was_moved(self) -> bool:
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return True
 
     def _opened(self) -> int:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
