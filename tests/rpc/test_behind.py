@@ -27,10 +27,10 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.reading import tokens
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import NamespaceWatcher
 from topicpolicies_server.history import Recorder
-from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -75,7 +75,7 @@ def as_of(event: WatchEvent) -> float:
 
 def positions(token: str) -> tuple[str, ...]:
     """Returns the positions inside a token."""
-    return resume_tokens.read(token).positions
+    return tokens.read(token).positions
 
 
 @pytest.mark.slow

@@ -38,6 +38,8 @@ KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
 LOOKS = 1_024
 """How many heads are looked at in one turn, at most."""
+TAKEN_BYTES = 60 << 10
+"""How many bytes of documents are taken at once, those before the changes included; only a single change may exceed it."""
 
 
 class Taken(NamedTuple):
@@ -50,10 +52,8 @@ class Taken(NamedTuple):
     """Whether more changes can be taken at once."""
     made: dict[Hashable, Any]
     """What was made of these changes, such as their serialized form: filled by those who make it, for all who take the same changes."""
-    stood: Token | None = None
-    """The watcher's token before these changes."""
-    token: Token | None = None
-    """The watcher's token after them."""
+    token: Token | None
+    """The watcher's token after these changes; None: it has none (``Watcher.token``)."""
 
 
 class Page(NamedTuple):
@@ -212,7 +212,10 @@ class WatchHub:
                         end = place
                         break
                     heads.append(head)
-            run = self._runs[wanted] = heads, end, {}
+            fitting = _fitting(heads)
+            if len(fitting) < len(heads):
+                end = heads[len(fitting)].number
+            run = self._runs[wanted] = fitting, end, {}
             if len(self._runs) > KEPT:
                 self._runs.popitem(last=False)
         return run
@@ -222,7 +225,9 @@ class WatchHub:
         wanted = scopes, after, most, since
         page = self._pages.get(wanted)
         if page is None:
-            looked_at, more = self.view.page(scopes, after, most)
+            found, more = self.view.page(scopes, after, most, TAKEN_BYTES)
+            looked_at = _fitting(found)
+            more = more or len(looked_at) < len(found)
             heads = looked_at if since is None else [head for head in looked_at if since.is_before(head)]
             page = self._pages[wanted] = Page(heads, looked_at[-1].key if more else None, {})
             if len(self._pages) > KEPT:
@@ -298,6 +303,16 @@ class WatchHub:
         return self.view.context.sole_writer and not self.token.reaches(token)
 
 
+def _fitting(heads: Sequence[Head]) -> Sequence[Head]:
+    """Returns as many of the first heads as may be taken at once (``TAKEN_BYTES``), and at least one if there is any."""
+    size = 0
+    for count, head in enumerate(heads):
+        size += head.size if head.before is None else head.size + head.before.size
+        if size > TAKEN_BYTES and count:
+            return heads[:count]
+    return heads
+
+
 class Watcher(ABC):
     """One stream's watcher of a namespace."""
 
@@ -310,11 +325,13 @@ class Watcher(ABC):
         """Whether every change that the hub has was taken."""
         self.ahead = token if token is not None and not hub.token.reaches(token) else None
         """A place ahead of the view up to which a faster sidecar sent all changes, so that none is sent again; None: the view passed it."""
+        self.resumable = token is not None
+        """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._hub = hub
         self._ended: type[Lagged | Replaced] | None = None
         self._synced = False
-        self.resumable = token is not None
-        """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
+        self._every = mode is Mode.EVERY and self.resumable
+        """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
         self._base = token if token is not None else hub.token
         """The place up to which everything was taken, unless everything is."""
 
@@ -322,11 +339,6 @@ class Watcher(ABC):
     @abstractmethod
     def _scans(self) -> bool:
         """Whether heads are taken in another order than that of their changes."""
-
-    @property
-    def _every(self) -> bool:
-        """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
-        return self.mode is Mode.EVERY and self.resumable
 
     @property
     def token(self) -> Token | None:
@@ -337,11 +349,11 @@ class Watcher(ABC):
     def resume_from(self) -> Token | None:
         """Where another watcher can go on for the same reader, perhaps taking some changes again; None: only with a snapshot."""
         if self.has_all:
-            return self._stands
+            return self._end_token()
         return self._base if self.resumable else None
 
-    @property
-    def _stands(self) -> Token:
+    def _end_token(self) -> Token:
+        """Returns where a watcher stands that has taken everything."""
         return self._hub.token if self.ahead is None else self._hub.token.furthest(self.ahead)
 
     def correct(self, head: Head) -> None:
@@ -353,7 +365,7 @@ class Watcher(ABC):
         """Lets nothing more be taken: ``take`` raises the error from now on. A watcher that has lagged may still be replaced."""
         if self._ended is not Replaced:
             if self.has_all:
-                self._base, self.has_all = self._stands, False
+                self._base, self.has_all = self._end_token(), False
             self._ended = why
             self._hub.release(self)
             self.notify()
@@ -372,18 +384,16 @@ class Watcher(ABC):
         if self._ended is not None:
             raise self._ended
         if self.has_all:
-            token = self._stands
-            return Taken([], False, False, {}, token, token)
-        stood = self._base if self.resumable and not self._scans else None
+            return Taken([], synced=False, more=False, made={}, token=self._end_token())
         heads, made, self.has_all = self._take(most)
         if not self.has_all:
-            return Taken(heads, False, True, made, stood, self.token)
-        synced, self._synced = not self._synced, True
-        self.resumable = True
-        self._hub.wait(self)
-        if self.ahead is not None and self._hub.token.reaches(self.ahead):
-            self.ahead = None
-        return Taken(heads, synced, False, made, stood, self._stands)
+            return Taken(heads, False, True, made, self.token)
+        synced, self._synced, self.resumable, self._every = not self._synced, True, True, self.mode is Mode.EVERY
+        token = self._hub.token
+        if self.ahead is not None:
+            self.ahead = None if token.reaches(self.ahead) else self.ahead
+            token = self._end_token()
+        return Taken(heads, synced, False, made, token)
 
     @abstractmethod
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
@@ -421,42 +431,42 @@ class NamespaceWatcher(Watcher):
 
     def owe(self, head: Head) -> None:
         """See ``Watcher.owe``; to be called when everything was taken."""
-        self._next, self._base, self.has_all = head.number, self._stands, False
+        self._next, self._base, self.has_all = head.number, self._end_token(), False
         self._scan = None
         self.notify()
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        heads, made = self._next_heads(most)
-        waits = not self._owed and (self._scan is None or self._scan.complete) and self._next == self._hub.end
-        return heads, made, waits
-
-    def _next_heads(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
         hub, scan = self._hub, self._scan
+        heads: Sequence[Head] = []
+        made: dict[Hashable, Any] = {}
         if self._owed:
-            owed = [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
+            heads = _fitting(list(islice(self._owed, most)))
+            for _ in heads:
+                self._owed.popleft()
             if scan is None:
-                self._base = self._base.moved(owed)
-            return owed, {}
-        if scan is not None and not scan.complete:
+                self._base = self._base.moved(heads)
+        elif scan is not None and not scan.complete:
             if scan.since is None and scan.last is None:
                 self._next, scan.began = hub.end, hub.token
-            page = hub.page(self.selection.scopes, scan.last, most, scan.since)
-            if scan.note(page.last, hub.view.number):
+            heads, last, made = hub.page(self.selection.scopes, scan.last, most, scan.since)
+            if scan.note(last, hub.view.number):
                 hub.release(self)
                 self._base = scan.began
-            return page.heads, page.made
-        if self._next < hub.first:
+        elif self._next < hub.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
             self._catch_up()
-            return [], {}
-        heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
-        if scan is not None or self.ahead is not None:
-            heads, made = [head for head in heads if self._is_wanted(head)], {}
-        if self._next < hub.end:
-            base = made.get(self._base)
-            self._base = made[self._base] = self._base.moved(heads) if base is None else base
-        return heads, made
+        else:
+            heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
+            if scan is not None or self.ahead is not None:
+                heads, made = [head for head in heads if self._is_wanted(head)], {}
+            if self._next < hub.end:
+                base = made.get(self._base)
+                self._base = made[self._base] = self._base.moved(heads) if base is None else base
+        has_all = not self._owed and (self._scan is None or self._scan.complete) and self._next == hub.end
+        if has_all:
+            hub.wait(self)
+        return heads, made, has_all
 
     def _is_wanted(self, head: Head) -> bool:
         return not (self._scan is not None and self._scan.has_met(head)) and (self.ahead is None or self.ahead.is_before(head))
@@ -514,8 +524,9 @@ class TopicsWatcher(Watcher):
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
         super().__init__(hub, selection, mode, token, notify)
         self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
+        """By key, or by number if every change is owed; None: the head of the key is not looked up yet. These are the first ones."""
         self._unread = 0
-        """How many heads are not looked up yet; they are the first ones."""
+        """How many heads are not looked up yet."""
         self._since = token
         self._began = hub.token
         if self._every:
@@ -541,37 +552,38 @@ class TopicsWatcher(Watcher):
         self._owed[key] = head
         self._owed.move_to_end(key)
         if self.has_all:
-            self._base, self.has_all = self._stands, False
+            self._base, self.has_all = self._hub.token if self.ahead is None else self._end_token(), False
             self.notify()
-        elif self._has_lost_some:
+        elif self._every and self._has_lost_some():
             self._owed.clear()
             self.end(Lagged)
 
-    @property
     def _has_lost_some(self) -> bool:
-        if self._scans:
-            return self._since is not None and not self._hub.knows_since(self._since)
-        if not self._every or not self._owed:
-            return False
-        first = next(iter(self._owed.values()))
+        """Returns whether the first change that is owed has left the ring; to be asked if every change is owed."""
+        first = next(iter(self._owed.values()), None)
         return first is not None and first.number < self._hub.first
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        if self._has_lost_some:
+        scans, owed = self._unread > 0, self._owed
+        if (scans and self._since is not None and not self._hub.knows_since(self._since)) or (self._every and self._has_lost_some()):
             self._lag()
-        if self._scans:
-            keys = list(islice(self._owed, min(most, self._unread)))
-            heads = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
-            self._unread -= len(keys)
-            if not self._unread:
-                self._base = self._began
-        else:
-            keys = list(islice(self._owed, most))
-            heads = [head for key in keys if (head := self._owed[key]) is not None]
+        heads: list[Head] = []
+        size = 0
+        for _ in range(min(most, self._unread or len(owed))):
+            key, head = owed.popitem(last=False)
+            if isinstance(key, PolicyKey) and head is None:
+                self._unread -= 1
+                head = self._look_up(key)
+            if head is not None:
+                heads.append(head)
+                size += head.size if head.before is None else head.size + head.before.size
+                if size > TAKEN_BYTES:
+                    break
+        if scans and not self._unread:
+            self._base = self._began
+        elif owed and not scans:
             self._base = self._base.moved(heads)
-        for key in keys:
-            del self._owed[key]
-        return heads, {}, not self._owed
+        return heads, {}, not owed
 
     def _look_up(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: it has not changed since the token."""
