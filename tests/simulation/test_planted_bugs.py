@@ -29,7 +29,7 @@ from topicpolicies_server.core.policies.events import ABSENT, Event, Placed, Pos
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.core.reading.watch import Page, TopicsWatcher, WatchHub
+from topicpolicies_server.core.reading.watch import Page, Watcher, WatchHub
 from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
@@ -260,7 +260,7 @@ def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
     """Snapshots are empty."""
     patch.setattr(WatchHub, "page", lambda *_: Page([], None, {}))
-    patch.setattr(TopicsWatcher, "_look_up", lambda *_: None)
+    patch.setattr(Watcher, "_look_up", lambda *_: None)
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,10 @@ where they stand if nothing behind that can be gone.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import ge
 from typing import Any, NamedTuple, NoReturn
 
@@ -150,8 +148,7 @@ class WatchHub:
         if token is not None:
             token = Token(token.log, token.widened(len(self.token.positions)).positions)
             self._check(token, mode)
-        kind = NamespaceWatcher if selection.topics is None else TopicsWatcher
-        watcher = kind(self, selection, mode, token, notify)
+        watcher = Watcher(self, selection, mode, token, notify)
         for topic in selection.topics or ():
             self._by_topic.setdefault(topic, {})[watcher] = None
         self._watchers[watcher] = None
@@ -313,8 +310,11 @@ def _fitting(heads: Sequence[Head]) -> Sequence[Head]:
     return heads
 
 
-class Watcher(ABC):
-    """One stream's watcher of a namespace."""
+class Watcher:
+    """One stream's watcher of a namespace.
+
+    It takes what ``_owed`` has; if it watches the whole namespace, then what is left of the pages, and then of the ring.
+    """
 
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
         """See ``WatchHub.subscribe``."""
@@ -334,16 +334,31 @@ class Watcher(ABC):
         """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
         self._base = token if token is not None else hub.token
         """The place up to which everything was taken, unless everything is."""
-
-    @property
-    @abstractmethod
-    def _scans(self) -> bool:
-        """Whether heads are taken in another order than that of their changes."""
+        self._whole = selection.topics is None
+        self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
+        """By number; of topics by key, unless every change is owed. None: the head is not looked up yet. Such keys are the first ones."""
+        self._unread = 0
+        """How many heads are not looked up yet."""
+        self._since, self._began = token, hub.token
+        self._next = hub.end
+        """The place in the ring from which on changes are owed."""
+        self._scan: _Scan | None = None
+        """The pages that are owed before the changes in the ring; kept until these are taken."""
+        if token is not None and self._every:
+            self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
+        elif not self._whole:
+            self._owed.update((key, None) for key in selection.keys() or ())
+            self._unread = len(self._owed)
+        elif token is None:
+            self._begin_scan(None)
+        else:
+            self._catch_up()
 
     @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while that can't be said by a token: it takes heads in another order than that of the log."""
-        return None if self._scans and not self.has_all and self._ended is None else self.resume_from
+        in_order = self._scan is None and not self._unread
+        return self.resume_from if in_order or self.has_all or self._ended is not None else None
 
     @property
     def resume_from(self) -> Token | None:
@@ -367,12 +382,31 @@ class Watcher(ABC):
             if self.has_all:
                 self._base, self.has_all = self._end_token(), False
             self._ended = why
+            self._owed.clear()
             self._hub.release(self)
             self.notify()
 
-    @abstractmethod
     def owe(self, head: Head) -> None:
-        """Notes the newest change of the ring, if it is wanted. The hub's token is still that of before the change."""
+        """Notes the newest change of the ring, if it is wanted. The hub's token is still that of before the change.
+
+        Of a whole namespace, it is to be called when everything was taken.
+        """
+        if self._whole:
+            self._next, self._scan = head.number, None
+        else:
+            passed = self.ahead is not None and not self.ahead.is_before(head)
+            if head.key.scope not in self.selection.scopes or passed or self._ended is not None:
+                return
+            key = head.number if self._every else head.key
+            if self._owed.get(key, head) is None:
+                return  # the newer head will be looked up
+            self._owed[key] = head
+            self._owed.move_to_end(key)
+        if self.has_all:
+            self._base, self.has_all = self._hub.token if self.ahead is None else self._end_token(), False
+            self.notify()
+        elif self._has_lost_some():
+            self.end(Lagged)
 
     def take(self, most: int) -> Taken:
         """Returns the next changes, at most ``most``.
@@ -395,56 +429,20 @@ class Watcher(ABC):
             token = self._end_token()
         return Taken(heads, synced, False, made, token)
 
-    @abstractmethod
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
         """Returns the next changes that are owed, what was made of them, and whether they are all.
 
         Raises:
             Lagged: changes that are owed can't be given any more.
         """
-
-    def _lag(self) -> NoReturn:
-        self.end(Lagged)
-        raise Lagged
-
-
-class NamespaceWatcher(Watcher):
-    """A watcher of a whole namespace."""
-
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
-        super().__init__(hub, selection, mode, token, notify)
-        self._next = hub.end
-        """The place in the ring from which on changes are owed."""
-        self._owed: deque[Head] = deque()
-        self._scan: _Scan | None = None
-        """The pages that are owed before the changes in the ring; kept until these are taken."""
-        if token is None:
-            self._begin_scan(None)
-        elif self._every:
-            self._owed.extend(head for head in hub.ring if selection.includes(head.key) and token.is_before(head))
-        else:
-            self._catch_up()
-
-    @property
-    def _scans(self) -> bool:
-        return self._scan is not None
-
-    def owe(self, head: Head) -> None:
-        """See ``Watcher.owe``; to be called when everything was taken."""
-        self._next, self._base, self.has_all = head.number, self._end_token(), False
-        self._scan = None
-        self.notify()
-
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
         hub, scan = self._hub, self._scan
         heads: Sequence[Head] = []
         made: dict[Hashable, Any] = {}
-        if self._owed:
-            heads = _fitting(list(islice(self._owed, most)))
-            for _ in heads:
-                self._owed.popleft()
-            if scan is None:
-                self._base = self._base.moved(heads)
+        in_order = not self._unread and (scan is None or scan.complete)
+        if (self._unread or self._every) and self._has_lost_some():
+            self._lag()
+        if self._owed or not self._whole:
+            heads = self._take_owed(most)
         elif scan is not None and not scan.complete:
             if scan.since is None and scan.last is None:
                 self._next, scan.began = hub.end, hub.token
@@ -460,15 +458,53 @@ class NamespaceWatcher(Watcher):
             heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
             if scan is not None or self.ahead is not None:
                 heads, made = [head for head in heads if self._is_wanted(head)], {}
-            if self._next < hub.end:
-                base = made.get(self._base)
-                self._base = made[self._base] = self._base.moved(heads) if base is None else base
-        has_all = not self._owed and (self._scan is None or self._scan.complete) and self._next == hub.end
-        if has_all:
-            hub.wait(self)
+        has_all = not self._owed
+        if self._whole and has_all:
+            has_all = (self._scan is None or self._scan.complete) and self._next == hub.end
+            if has_all:
+                hub.wait(self)
+        if in_order and not has_all:
+            base = made.get(self._base)
+            self._base = made[self._base] = self._base.moved(heads) if base is None else base
         return heads, made, has_all
 
+    def _take_owed(self, most: int) -> list[Head]:
+        heads: list[Head] = []
+        size = 0
+        for _ in range(min(most, self._unread or len(self._owed))):
+            key, head = self._owed.popitem(last=False)
+            if isinstance(key, PolicyKey) and head is None:
+                head = self._look_up(key)
+                self._unread -= 1
+                if not self._unread:
+                    self._base = self._began
+            if head is not None:
+                heads.append(head)
+                size += head.size if head.before is None else head.size + head.before.size
+                if size > TAKEN_BYTES:
+                    break
+        return heads
+
+    def _look_up(self, key: PolicyKey) -> Head | None:
+        """Returns the head of a key; None: it has not changed since the token."""
+        head = self._hub.view.head(key)
+        if self._since is None:
+            return head if head is not None else Head(key, None, ABSENT, "", None, 0)
+        return head if head is not None and self._since.is_before(head) else None
+
+    def _has_lost_some(self) -> bool:
+        """Returns whether some of what ``_owed`` has can't be given any more: deletions are forgotten, or changes have left the ring."""
+        if self._unread:
+            return self._since is not None and not self._hub.knows_since(self._since)
+        first = next(iter(self._owed.values()), None)
+        return self._every and first is not None and first.number < self._hub.first
+
+    def _lag(self) -> NoReturn:
+        self.end(Lagged)
+        raise Lagged
+
     def _is_wanted(self, head: Head) -> bool:
+        """Returns whether a change was not sent yet, by a page or by a faster sidecar."""
         return not (self._scan is not None and self._scan.has_met(head)) and (self.ahead is None or self.ahead.is_before(head))
 
     def _catch_up(self) -> None:
@@ -477,14 +513,14 @@ class NamespaceWatcher(Watcher):
         if heads is None:
             self._begin_scan(self._base)
         else:
-            self._owed.extend(filter(self._is_wanted, heads))
+            self._owed.update((head.number, head) for head in heads if self._is_wanted(head))
             self._next, self._scan = self._hub.end, None
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub
         self._next, self._scan = hub.end, _Scan(since, hub.token)
         if since is not None:
-            self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
+            self._owed.update((head.number, head) for head in hub.view.deletions(self.selection.scopes, since.is_before))
         hub.reading.add(self)
 
 
@@ -516,78 +552,3 @@ class _Scan:
         if head.document is None and self.since is not None:
             return False  # pages don't have it, and the reader may know the key
         return head.number <= self._numbers[bisect_left(self._lasts, head.key)]
-
-
-class TopicsWatcher(Watcher):
-    """A watcher of some topics of a namespace."""
-
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
-        super().__init__(hub, selection, mode, token, notify)
-        self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
-        """By key, or by number if every change is owed; None: the head of the key is not looked up yet. These are the first ones."""
-        self._unread = 0
-        """How many heads are not looked up yet."""
-        self._since = token
-        self._began = hub.token
-        if self._every:
-            assert token is not None, "it resumes"
-            self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
-        else:
-            self._owed.update((key, None) for key in selection.keys() or ())
-            self._unread = len(self._owed)
-
-    @property
-    def _scans(self) -> bool:
-        return self._unread > 0
-
-    def owe(self, head: Head) -> None:
-        """See ``Watcher.owe``."""
-        if head.key.scope not in self.selection.scopes or self._ended is not None:
-            return
-        if self.ahead is not None and not self.ahead.is_before(head):
-            return
-        key = head.number if self._every else head.key
-        if self._owed.get(key, head) is None:
-            return  # the newer head will be looked up
-        self._owed[key] = head
-        self._owed.move_to_end(key)
-        if self.has_all:
-            self._base, self.has_all = self._hub.token if self.ahead is None else self._end_token(), False
-            self.notify()
-        elif self._every and self._has_lost_some():
-            self._owed.clear()
-            self.end(Lagged)
-
-    def _has_lost_some(self) -> bool:
-        """Returns whether the first change that is owed has left the ring; to be asked if every change is owed."""
-        first = next(iter(self._owed.values()), None)
-        return first is not None and first.number < self._hub.first
-
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        scans, owed = self._unread > 0, self._owed
-        if (scans and self._since is not None and not self._hub.knows_since(self._since)) or (self._every and self._has_lost_some()):
-            self._lag()
-        heads: list[Head] = []
-        size = 0
-        for _ in range(min(most, self._unread or len(owed))):
-            key, head = owed.popitem(last=False)
-            if isinstance(key, PolicyKey) and head is None:
-                self._unread -= 1
-                head = self._look_up(key)
-            if head is not None:
-                heads.append(head)
-                size += head.size if head.before is None else head.size + head.before.size
-                if size > TAKEN_BYTES:
-                    break
-        if scans and not self._unread:
-            self._base = self._began
-        elif owed and not scans:
-            self._base = self._base.moved(heads)
-        return heads, {}, not owed
-
-    def _look_up(self, key: PolicyKey) -> Head | None:
-        """Returns the head of a key; None: it has not changed since the token."""
-        head = self._hub.view.head(key)
-        if self._since is None:
-            return head if head is not None else Head(key, None, ABSENT, "", None, 0)
-        return head if head is not None and self._since.is_before(head) else None

@@ -83,15 +83,19 @@ class Part(ABC):
 
     # --- called by the stream -----------------------------------------------------------------------------------
 
-    def learn(self, refusal: PolicyError | None, wire: Wire) -> bool:
-        """Takes the result of a check of the caller's permission. Returns whether it is another one than the last."""
-        if refusal is not None and self.refusal is not None and refusal.reason is self.refusal.reason:
+    def learn(self, found: Granted | Exception) -> bool:
+        """Takes the permissions that the caller has now, or why it lacks one or they are not known. Returns whether it is refused anew."""
+        before = self.refusal, self.wire
+        if isinstance(found, frozenset):
+            self.refusal, self.wire = None, wire_of(found)
+        else:
+            refusal = _refusal(self.name, found)
+            if self.refusal is None or self.refusal.reason is not refusal.reason:
+                self.refusal = refusal
+        if (self.refusal, self.wire) == before:
             return False
-        changed = refusal is not self.refusal or wire is not self.wire
-        self.refusal, self.wire = refusal, wire
-        if changed:
-            self._notify()
-        return changed
+        self._notify()
+        return self.refusal is not None
 
     @property
     def waiting(self) -> int:
@@ -129,9 +133,10 @@ class Part(ABC):
 
     def bookmark(self) -> bytes:
         """Returns a bookmark for now; empty: the client's copy is not known to be up to date, records wait, or there is no token."""
-        if self.refusal is not None or self._records or not self._synced or not self._follows() or (place := self._place()) is None:
-            return b""
-        return self._bookmark(place, synced=False)
+        namespace = self._namespace
+        follows = self._rests or (namespace is not None and namespace.phase is Phase.READY and self._failure is None)
+        place = self._place() if self._synced and follows and not self._records and self.refusal is None else None
+        return self._bookmark(place, synced=False) if place is not None else b""
 
     def _take_changes(self) -> list[bytes]:
         """Takes what does not wait as records, and sets ``more``."""
@@ -166,11 +171,6 @@ class Part(ABC):
         problem = f"{self.name} can't be watched; this server's log has the reason."
         self._failure = error if isinstance(error, PolicyError) else PolicyError(Kind.INTERNAL, Reason.INTERNAL, problem)
         self._notify()
-
-    def _follows(self) -> bool:
-        """Returns whether what is sent is up to date: bookmarks come only then."""
-        namespace = self._namespace
-        return bool(self._rests) or (namespace is not None and namespace.phase is Phase.READY and self._failure is None)
 
     def _add(self, record: bytes) -> None:
         """Appends a record, and notifies the stream."""
@@ -302,14 +302,12 @@ class WatchStream:
                 records, size = [], 0
         yield b"".join(records)
 
-    def learn(self, part: Part, refusal: PolicyError | None, wire: Wire) -> None:
-        """Takes the result of a check of the caller's permission for a part.
-
-        A namespace that the caller may not watch, or for which that is not known, sends the status FAILED and nothing else until it is
-        permitted again, and then goes on where it stood. The stream ends if the caller may not watch any of them.
-        """
-        if part.learn(refusal, wire) and refusal is not None and all(_denied(each) for each in self.parts):
-            self.call.end(refusal)
+    def learn(self, part: Part, found: Granted | Exception) -> None:
+        """Takes the result of a check of the caller's permissions for a part. The stream ends if the caller may not watch any part."""
+        refusals = (each.refusal for each in self.parts)
+        if part.learn(found) and all(each is not None and each.kind is Kind.PERMISSION_DENIED for each in refusals):
+            assert part.refusal is not None, "it is one of them"
+            self.call.end(part.refusal)
 
     async def close(self) -> None:
         """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""
@@ -320,14 +318,6 @@ class WatchStream:
             failures += (result for result in results if result is not None)
         if failures:
             raise failures[0]
-
-
-def _denied(part: Part) -> bool:
-    return part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED
-
-
-def _unknown(problem: str) -> PolicyError:
-    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
 
 
 class WatchStreams:
@@ -397,10 +387,10 @@ class WatchStreams:
                 if not number % TURN:
                     await asyncio.sleep(0)
             while not stream.stopped:
-                for message in stream.messages():
-                    await (call.write(message) if message else asyncio.sleep(0))
                 await stream.notified.wait()
                 stream.notified.clear()
+                for message in stream.messages():
+                    await (call.write(message) if message else asyncio.sleep(0))
             raise stopping()
         finally:
             self._open.pop(stream, None)
@@ -424,25 +414,27 @@ class WatchStreams:
 
     def _check(self, stream: WatchStream, part: Part) -> None:
         """Checks whether a caller may watch a namespace; an answer that is not at hand is awaited by another task."""
+        found: Granted | Awaitable[Granted] | Exception
         try:
-            granted = self._grants.of(stream.call.caller, part.name, stream.needed)
+            found = self._grants.of(stream.call.caller, part.name, stream.needed)
         except Exception as error:  # noqa: BLE001 (it becomes a refusal)
-            stream.learn(part, _refusal(part.name, error), part.wire)
-            return
-        if isinstance(granted, frozenset):
-            stream.learn(part, None, wire_of(granted))
-        else:
+            found = error
+        if isinstance(found, Awaitable):
             self._asked.add(part)
-            self._asking.begin(self._ask(stream, part, granted), "the permissions of a watch")
+            self._asking.begin(self._ask(stream, part, found), "the permissions of a watch")
+        else:
+            stream.learn(part, found)
 
     async def _ask(self, stream: WatchStream, part: Part, granted: Awaitable[Granted]) -> None:
+        found: Granted | Exception
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                stream.learn(part, None, wire_of(await granted))
+                found = await granted
         except Exception as error:  # noqa: BLE001 (it becomes a refusal)
-            stream.learn(part, _refusal(part.name, error), part.wire)
+            found = error
         finally:
             self._asked.discard(part)
+        stream.learn(part, found)
 
 
 def _refusal(namespace: str, error: Exception) -> PolicyError:
@@ -450,6 +442,8 @@ def _refusal(namespace: str, error: Exception) -> PolicyError:
     if isinstance(error, PolicyError):
         return error
     if isinstance(error, TimeoutError):
-        return _unknown(f"The caller's permissions in {namespace} were not known within {ASK_SECONDS:g} s: they are requested again.")
-    errors.log_failure("A check of a watch's permissions", error)
-    return _unknown(f"The caller's permissions in {namespace} can't be determined; this server's log has the reason.")
+        problem = f"The caller's permissions in {namespace} were not known within {ASK_SECONDS:g} s: they are requested again."
+    else:
+        errors.log_failure("A check of a watch's permissions", error)
+        problem = f"The caller's permissions in {namespace} can't be determined; this server's log has the reason."
+    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, problem)
