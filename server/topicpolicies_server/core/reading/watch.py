@@ -4,8 +4,9 @@ The hub sends nothing. It notifies watchers of changes, and they take what they 
 whole namespace take, a page of heads or a run of the ring, is made and serialized once for all that take the same. A watcher is synced,
 once, when it has taken everything that it is owed: that is the state of that moment.
 
-A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there; if it has
-fallen out of the ring, it goes on as from a token. A watcher of topics keeps what it is owed.
+A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there. One that
+resumes from a token finds its place in the ring; if the ring does not go back so far, or the watcher has fallen out of it, it reads pages
+again, for the heads that have changed since. A watcher of topics keeps what it is owed.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring. LATEST: deletions are forgotten,
 or a head was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the
@@ -24,9 +25,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cell import Head, key_of
+from .cell import Head
 from .tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from .view import HeadPlace, View
+from .view import View
 
 RING = 8192
 """How many changes a ring keeps, by default."""
@@ -34,8 +35,6 @@ RING_BYTES = 20 << 20
 """How many bytes of documents a ring keeps, about; they take thrice as much memory with those before them, and serialized."""
 KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
-LOOKS = 1_024
-"""How many heads are looked at in one turn, at most."""
 TAKEN_BYTES = 60 << 10
 """How many bytes of documents are taken at once, those before the changes included; only a single change may exceed it."""
 
@@ -85,8 +84,6 @@ class WatchHub:
         """Where the view stands; whoever moves the view sets it, after the changes were published."""
         self._horizon = list(token.positions if horizon is None else horizon)
         """By partition, the position before which no watcher can resume: events there may be gone, or heads were corrected."""
-        self._began = token, view.number
-        """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
         self._by_topic: dict[str, dict[Watcher, None]] = {}
         self._waiting: dict[frozenset[Scope], dict[Watcher, None]] = {}
@@ -249,36 +246,28 @@ class WatchHub:
 
     # --- resuming --------------------------------------------------------------------------------------------------
 
-    def changed_since(self, token: Token, scopes: frozenset[Scope] = frozenset(Scope), looks: int | None = None) -> list[Head] | None:
-        """Returns the heads of some scopes that changed after a place of this log, in the order of their last change.
+    def has_since(self, token: Token) -> bool:
+        """Returns whether the ring has every change after a place of this log."""
+        return all(map(ge, token.positions, self._complete))
 
-        None: that can't be found out by looking at ``looks`` heads.
-
-        The changes since the view began to serve are in the order of the log. So if the place is not before that, the search from the
-        newest change ends once each partition with events after the place has shown a head at or before it.
-        """
-        began, number = self._began
-        in_order = token.reaches(began)
-        ends = self.token.positions
-        behind = zip(token.widened(len(ends)).positions, ends, strict=True)
-        going_on = {partition for partition, (at, end) in enumerate(behind) if at < end}
-        places: list[HeadPlace] = []
-        for looked, place in enumerate(self.view.places()):
-            if in_order and (place.number <= number or not going_on):
+    def place_behind(self, token: Token) -> int:
+        """Returns the place in the ring of the first change after a place of this log. Of several partitions, others may follow."""
+        found = self.end
+        ends = zip(token.positions, self.token.positions, strict=True)
+        going_on = {partition for partition, (at, end) in enumerate(ends) if at < end}
+        for head in reversed(self.ring):
+            if not going_on:
                 break
-            if looked == looks:
-                return None
-            if token.is_before(place):
-                if key_of(place.name).scope in scopes:
-                    places.append(place)
+            if token.is_before(head):
+                found = head.number
             else:
-                going_on.discard(place.partition)
-        return [head for place in reversed(places) if (head := self.view.head(key_of(place.name))) is not None]
+                going_on.discard(head.partition)
+        return found
 
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self.token.log or len(token.positions) != len(self.token.positions):
             raise OutOfRange("the token belongs to another log")
-        known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self._complete))
+        known = self.knows_since(token) if mode is Mode.LATEST else self.has_since(token)
         if not known:
             raise OutOfRange("the token is older than what is still known here", older=True)
         if self.view.context.sole_writer and not self.token.reaches(token):
@@ -323,8 +312,9 @@ class Watcher:
         self.notify = notify
         self.has_all = False
         """Whether every change that the hub has was taken."""
-        self.ahead = token if token is not None and not hub.token.reaches(token) else None
-        """A place ahead of the view up to which a faster sidecar sent all changes, so that none is sent again; None: the view passed it."""
+        self.since = token
+        """The place up to which the reader has all changes, so that none is sent again. It may be ahead of the view: a faster sidecar sent
+        them. None: there is none, or the watcher has once taken everything from a view that was past it."""
         self.resumable = token is not None
         """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._hub = hub
@@ -339,20 +329,20 @@ class Watcher:
         """By number; of topics by key, unless every change is owed. None: the head is not looked up yet. Such keys are the first ones."""
         self._unread = 0
         """How many heads are not looked up yet."""
-        self._since, self._began = token, hub.token
+        self._began = hub.token
         self._next = hub.end
         """The place in the ring from which on changes are owed."""
         self._scan: _Scan | None = None
         """The pages that are owed before the changes in the ring; kept until these are taken."""
-        if token is not None and self._every:
+        if self._whole and token is not None and hub.has_since(token):
+            self._next = hub.place_behind(token)
+        elif self._whole:
+            self._begin_scan(token)
+        elif token is not None and self._every:
             self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
-        elif not self._whole:
+        else:
             self._owed.update((key, None) for key in selection.keys() or ())
             self._unread = len(self._owed)
-        elif token is None:
-            self._begin_scan(None)
-        else:
-            self._catch_up()
 
     @property
     def token(self) -> Token | None:
@@ -369,11 +359,11 @@ class Watcher:
 
     def _end_token(self) -> Token:
         """Returns where a watcher stands that has taken everything."""
-        return self._hub.token if self.ahead is None else self._hub.token.furthest(self.ahead)
+        return self._hub.token if self.since is None else self._hub.token.furthest(self.since)
 
     def correct(self, head: Head) -> None:
         """Notes a correction, before it is owed as a change."""
-        if self.mode is Mode.LATEST and self.selection.includes(head.key) and (self.ahead is None or self.ahead.is_before(head)):
+        if self.mode is Mode.LATEST and self.selection.includes(head.key) and (self.since is None or self.since.is_before(head)):
             self.end(Lagged)
 
     def end(self, why: type[Lagged | Replaced]) -> None:
@@ -394,7 +384,7 @@ class Watcher:
         if self._whole:
             self._next, self._scan = head.number, None
         else:
-            passed = self.ahead is not None and not self.ahead.is_before(head)
+            passed = self.since is not None and not self.since.is_before(head)
             if head.key.scope not in self.selection.scopes or passed or self._ended is not None:
                 return
             key = head.number if self._every else head.key
@@ -403,7 +393,7 @@ class Watcher:
             self._owed[key] = head
             self._owed.move_to_end(key)
         if self.has_all:
-            self._base, self.has_all = self._hub.token if self.ahead is None else self._end_token(), False
+            self._base, self.has_all = self._hub.token if self.since is None else self._end_token(), False
             self.notify()
         elif self._has_lost_some():
             self.end(Lagged)
@@ -424,8 +414,8 @@ class Watcher:
             return Taken(heads, False, True, made, self.token)
         synced, self._synced, self.resumable, self._every = not self._synced, True, True, self.mode is Mode.EVERY
         token = self._hub.token
-        if self.ahead is not None:
-            self.ahead = None if token.reaches(self.ahead) else self.ahead
+        if self.since is not None:
+            self.since = None if token.reaches(self.since) else self.since
             token = self._end_token()
         return Taken(heads, synced, False, made, token)
 
@@ -453,11 +443,12 @@ class Watcher:
         elif self._next < hub.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
-            self._catch_up()
+            self._begin_scan(self._base)
         else:
             heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
-            if scan is not None or self.ahead is not None:
-                heads, made = [head for head in heads if self._is_wanted(head)], {}
+            wanted = heads if scan is None and self.since is None else [head for head in heads if self._is_wanted(head)]
+            if len(wanted) < len(heads):
+                heads, made = wanted, {}
         has_all = not self._owed
         if self._whole and has_all:
             has_all = (self._scan is None or self._scan.complete) and self._next == hub.end
@@ -488,14 +479,14 @@ class Watcher:
     def _look_up(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: it has not changed since the token."""
         head = self._hub.view.head(key)
-        if self._since is None:
+        if self.since is None:
             return head if head is not None else Head(key, None, ABSENT, "", None, 0)
-        return head if head is not None and self._since.is_before(head) else None
+        return head if head is not None and self.since.is_before(head) else None
 
     def _has_lost_some(self) -> bool:
         """Returns whether some of what ``_owed`` has can't be given any more: deletions are forgotten, or changes have left the ring."""
         if self._unread:
-            return self._since is not None and not self._hub.knows_since(self._since)
+            return self.since is not None and not self._hub.knows_since(self.since)
         first = next(iter(self._owed.values()), None)
         return self._every and first is not None and first.number < self._hub.first
 
@@ -504,17 +495,8 @@ class Watcher:
         raise Lagged
 
     def _is_wanted(self, head: Head) -> bool:
-        """Returns whether a change was not sent yet, by a page or by a faster sidecar."""
-        return not (self._scan is not None and self._scan.has_met(head)) and (self.ahead is None or self.ahead.is_before(head))
-
-    def _catch_up(self) -> None:
-        """Begins with the newest change of each key that has changed since ``_base``. The hub knows all keys that have."""
-        heads = self._hub.changed_since(self._base, self.selection.scopes, LOOKS)
-        if heads is None:
-            self._begin_scan(self._base)
-        else:
-            self._owed.update((head.number, head) for head in heads if self._is_wanted(head))
-            self._next, self._scan = self._hub.end, None
+        """Returns whether a change was not sent yet, by a page or before the watch began."""
+        return not (self._scan is not None and self._scan.has_met(head)) and (self.since is None or self.since.is_before(head))
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub
