@@ -175,12 +175,12 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
         await write(stub, 1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
         await watch.until_synced()
-        lost, take = iter([True]), Watcher._take
+        lost, take = iter([True]), Watcher.take
 
         def lags(watcher: Watcher, most: int) -> Any:
             return watcher._lag() if next(lost, False) else take(watcher, most)
 
-        monkeypatch.setattr(Watcher, "_take", lags)
+        monkeypatch.setattr(Watcher, "take", lags)
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}), raising=False)
         await write(stub, 2)
         events = await watch.until_synced()

@@ -178,9 +178,8 @@ class WatchHub:
     # --- called by watchers ----------------------------------------------------------------------------------------
 
     def wait(self, watcher: Watcher) -> None:
-        """Has a watcher that has taken everything notified of the next change that it wants; one of topics always is."""
-        if watcher.selection.topics is None:
-            self._waiting.setdefault(watcher.selection.scopes, {})[watcher] = None
+        """Has a watcher of the whole namespace, which has taken everything, notified of the next change that it wants."""
+        self._waiting.setdefault(watcher.selection.scopes, {})[watcher] = None
 
     def release(self, watcher: Watcher) -> None:
         """Notes that a watcher needs no pages, nor to be notified. No page is kept when no watcher needs it."""
@@ -408,56 +407,26 @@ class Watcher:
         if self._ended is not None:
             raise self._ended
         if self.has_all:
-            return Taken([], synced=False, more=False, made={}, token=self._end_token())
-        heads, made, self.has_all = self._take(most)
-        if not self.has_all:
+            return Taken([], False, False, {}, self._end_token())
+        if (self._unread or self._every) and self._has_lost_some():
+            self._lag()
+        in_order = not self._unread and (self._scan is None or self._scan.complete)
+        heads, made = (self._take_owed(most), {}) if self._owed or not self._whole else self._take_rest(most)
+        hub, scan = self._hub, self._scan
+        if self._owed or (self._whole and ((scan is not None and not scan.complete) or self._next < hub.end)):
+            if in_order:
+                base = made.get(self._base)
+                self._base = made[self._base] = self._base.moved(heads) if base is None else base
             return Taken(heads, False, True, made, self.token)
-        synced, self._synced, self.resumable, self._every = not self._synced, True, True, self.mode is Mode.EVERY
-        token = self._hub.token
+        synced, self._synced = not self._synced, True
+        self.has_all, self.resumable, self._every = True, True, self.mode is Mode.EVERY
+        token = hub.token
         if self.since is not None:
             self.since = None if token.reaches(self.since) else self.since
             token = self._end_token()
+        if self._whole:
+            hub.wait(self)
         return Taken(heads, synced, False, made, token)
-
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        """Returns the next changes that are owed, what was made of them, and whether they are all.
-
-        Raises:
-            Lagged: changes that are owed can't be given any more.
-        """
-        hub, scan = self._hub, self._scan
-        heads: Sequence[Head] = []
-        made: dict[Hashable, Any] = {}
-        in_order = not self._unread and (scan is None or scan.complete)
-        if (self._unread or self._every) and self._has_lost_some():
-            self._lag()
-        if self._owed or not self._whole:
-            heads = self._take_owed(most)
-        elif scan is not None and not scan.complete:
-            if scan.since is None and scan.last is None:
-                self._next, scan.began = hub.end, hub.token
-            heads, last, made = hub.page(self.selection.scopes, scan.last, most, scan.since)
-            if scan.note(last, hub.view.number):
-                hub.release(self)
-                self._base = scan.began
-        elif self._next < hub.first:
-            if self._every or not hub.knows_since(self._base):
-                self._lag()
-            self._begin_scan(self._base)
-        else:
-            heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
-            wanted = heads if scan is None and self.since is None else [head for head in heads if self._is_wanted(head)]
-            if len(wanted) < len(heads):
-                heads, made = wanted, {}
-        has_all = not self._owed
-        if self._whole and has_all:
-            has_all = (self._scan is None or self._scan.complete) and self._next == hub.end
-            if has_all:
-                hub.wait(self)
-        if in_order and not has_all:
-            base = made.get(self._base)
-            self._base = made[self._base] = self._base.moved(heads) if base is None else base
-        return heads, made, has_all
 
     def _take_owed(self, most: int) -> list[Head]:
         heads: list[Head] = []
@@ -475,6 +444,28 @@ class Watcher:
                 if size > TAKEN_BYTES:
                     break
         return heads
+
+    def _take_rest(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+        """Returns the next changes of a whole namespace from a page or the ring, and what was made of them."""
+        hub, scan = self._hub, self._scan
+        if scan is not None and not scan.complete:
+            if scan.since is None and scan.last is None:
+                self._next, scan.began = hub.end, hub.token
+            page = hub.page(self.selection.scopes, scan.last, most, scan.since)
+            if scan.note(page.last, hub.view.number):
+                hub.release(self)
+                self._base = scan.began
+            return page.heads, page.made
+        if self._next < hub.first:
+            if self._every or not hub.knows_since(self._base):
+                self._lag()
+            self._begin_scan(self._base)
+            return [], {}
+        heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
+        if scan is None and self.since is None:
+            return heads, made
+        wanted = [head for head in heads if self._is_wanted(head)]
+        return (wanted, {}) if len(wanted) < len(heads) else (heads, made)
 
     def _look_up(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: it has not changed since the token."""

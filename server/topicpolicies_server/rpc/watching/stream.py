@@ -274,18 +274,16 @@ class WatchStream:
         self._due |= dict.fromkeys(self.parts)
         self.notified.set()
 
-    @property
-    def stopped(self) -> bool:
-        """Whether nothing is sent any more, because the server stops."""
-        return self._stops and not self._bookmark_due
-
     def messages(self) -> Iterator[bytes]:
         """Takes records from the parts that are due, and yields them as messages; an empty one if it is only the turn of other tasks.
 
         Nothing that was taken waits while a message is written, so what is sent next is what the caller may be shown then.
+
+        Raises:
+            PolicyError: UNAVAILABLE, the server stops, and the last bookmarks were sent.
         """
         due, self._due = self._due, {}
-        mark, self._bookmark_due = self._bookmark_due, False
+        mark, self._bookmark_due, stops = self._bookmark_due, False, self._stops
         records: list[bytes] = []
         size = 0
         for number, part in enumerate(due, 1):
@@ -301,6 +299,8 @@ class WatchStream:
                 yield b"".join(records)
                 records, size = [], 0
         yield b"".join(records)
+        if stops:
+            raise stopping()
 
     def learn(self, part: Part, found: Granted | Exception) -> None:
         """Takes the result of a check of the caller's permissions for a part. The stream ends if the caller may not watch any part."""
@@ -386,12 +386,11 @@ class WatchStreams:
                 stream.begin(part_of, name, wire_of(permissions))
                 if not number % TURN:
                     await asyncio.sleep(0)
-            while not stream.stopped:
+            while True:
                 await stream.notified.wait()
                 stream.notified.clear()
                 for message in stream.messages():
                     await (call.write(message) if message else asyncio.sleep(0))
-            raise stopping()
         finally:
             self._open.pop(stream, None)
             if not self._open:
