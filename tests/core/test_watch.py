@@ -285,6 +285,22 @@ def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0005",)))
 
 
+@pytest.mark.parametrize("selection", [ALL, Selection(frozenset({A.topic, B.topic, C.topic}), frozenset({Scope.LOCAL}))])
+def test_what_is_taken_at_once_is_bounded_in_bytes_documents_before_included(
+    bench: Bench, selection: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_module, "TAKEN_BYTES", 6)
+    bench.change(A, B, C)
+    watcher = bench.watch(selection)
+    assert [len(watcher.take(100).heads) for _ in range(2)] == [2, 1], "three bytes each"
+    bench.change(A, B, C)
+    for head in bench.hub.ring:
+        head.before = Before(document(1), 3)
+    taken = [watcher.take(100) for _ in range(3)]
+    assert [len(each.heads) for each in taken] == [1, 1, 1]
+    assert [each.token for each in taken] == [Token(LOG, (f"000{row}",)) for row in (4, 5, 6)]
+
+
 # The log was opened again
 
 

@@ -36,7 +36,7 @@ RING_BYTES = 20 << 20
 KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
 TAKEN_BYTES = 60 << 10
-"""How many bytes of documents are taken at once, those before the changes included; only a single change may exceed it."""
+"""About how many bytes of documents are taken at once, those before the changes included; a single change may have more."""
 
 
 class Taken(NamedTuple):
@@ -441,7 +441,7 @@ class Watcher:
             if head is not None:
                 heads.append(head)
                 size += head.size if head.before is None else head.size + head.before.size
-                if size > TAKEN_BYTES:
+                if size >= TAKEN_BYTES:
                     break
         return heads
 
