@@ -18,7 +18,7 @@ from google.protobuf.duration_pb2 import Duration
 from bench.load import SERVICE
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.rpc import resume_tokens
+from topicpolicies_server.core.reading import tokens
 
 from .calls import WorkerContext, policies_of
 from .records import Record
@@ -55,7 +55,7 @@ def _place(token: str) -> dict[str, Any]:
     """Returns what a resume token says to the server: the log, and the position in each partition. Clients can't know, the proof has to."""
     if not token:
         return {}
-    place = resume_tokens.read(token)
+    place = tokens.read(token)
     return {"log": place.log, "positions": place.positions}
 
 

@@ -13,8 +13,8 @@ _CLIENT = _ROOT / "clients" / "python" / "topicpolicies"
 
 _STANDARD = frozenset(
     {
-        *("__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "enum", "functools", "hashlib", "heapq", "itertools"),
-        *("json", "marshal", "operator", "re", "struct", "types", "typing", "weakref"),
+        *("__future__", "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "enum", "functools", "hashlib", "heapq"),
+        *("itertools", "json", "marshal", "operator", "re", "struct", "types", "typing", "weakref"),
     }
 )
 """Modules that only compute."""

@@ -27,10 +27,10 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.reading import tokens
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import NamespaceWatcher
+from topicpolicies_server.core.reading.watch import Watcher
 from topicpolicies_server.history import Recorder
-from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
@@ -75,7 +75,7 @@ def as_of(event: WatchEvent) -> float:
 
 def positions(token: str) -> tuple[str, ...]:
     """Returns the positions inside a token."""
-    return resume_tokens.read(token).positions
+    return tokens.read(token).positions
 
 
 @pytest.mark.slow
@@ -175,12 +175,12 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
         await write(stub, 1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
         await watch.until_synced()
-        lost, take = iter([True]), NamespaceWatcher._take
+        lost, take = iter([True]), Watcher.take
 
-        def lags(watcher: NamespaceWatcher, most: int) -> Any:
+        def lags(watcher: Watcher, most: int) -> Any:
             return watcher._lag() if next(lost, False) else take(watcher, most)
 
-        monkeypatch.setattr(NamespaceWatcher, "_take", lags)
+        monkeypatch.setattr(Watcher, "take", lags)
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}), raising=False)
         await write(stub, 2)
         events = await watch.until_synced()

@@ -16,8 +16,8 @@ from topicpolicies.v1.service_pb2 import (
     WatchMode,
     WatchPoliciesResponse,
 )
+from topicpolicies_server.core.reading import tokens
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.rpc import resume_tokens
 
 from .conftest import TOPIC
 from .watching import WatchReader, changes, kinds
@@ -28,16 +28,16 @@ TOKENS = (
     Token("log", ("", "12", "3f")),
     Token("", ()),
     Token("pulsar://name/tenant/ns 📦", ("17",), "0f0f"),
-    resume_tokens.NOTHING_READ,
+    tokens.NOTHING_READ,
 )
 
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_a_token_is_read_as_it_was_written(token: Token) -> None:
-    text = resume_tokens.write(token)
-    assert resume_tokens.read(text) == token and text.isascii()
-    position = resume_tokens.write_position(17, token)
-    assert resume_tokens.read_position(position) == token
+    text = tokens.write(token)
+    assert tokens.read(text) == token and text.isascii()
+    position = tokens.write_position(17, token)
+    assert tokens.read_position(position) == token
 
 
 MALFORMED = ["", "x", "=", "abcd", "not a token", "é", "MQ==", "MQBh", "MgBhAGI=", "A" * 65_537, "MQBhAP8="]
@@ -46,17 +46,17 @@ MALFORMED = ["", "x", "=", "abcd", "not a token", "é", "MQ==", "MQBh", "MgBhAGI
 @pytest.mark.parametrize("text", MALFORMED, ids=range(len(MALFORMED)))
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        resume_tokens.read(text)
+        tokens.read(text)
     with pytest.raises(ValueError, match=r"."):
-        resume_tokens.read_position(text)
+        tokens.read_position(text)
 
 
 def test_a_token_longer_than_requests_take_is_not_written() -> None:
-    assert resume_tokens.write(Token("log", ("1" * 30,) * 2_000)) == ""
+    assert tokens.write(Token("log", ("1" * 30,) * 2_000)) == ""
 
 
 def test_positions_are_in_the_order_of_the_record() -> None:
-    positions = [resume_tokens.write_position(number, Token("log", (str(number),))) for number in (0, 9, 10, 255, 256, 2**40)]
+    positions = [tokens.write_position(number, Token("log", (str(number),))) for number in (0, 9, 10, 255, 256, 2**40)]
     assert positions == sorted(positions)
 
 

@@ -22,9 +22,9 @@ from topicpolicies.v1.history_pb2 import HISTORY_KIND_DELETE, HISTORY_KIND_TOMBS
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, EntryFilters, OffloadPolicies, TopicPolicies
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, ListPoliciesRequest, UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.core.reading import tokens
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import Gap, GapReason, Stream
-from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -143,9 +143,9 @@ async def test_another_server_on_the_same_log_goes_on_from_a_position(start: Sta
 async def test_a_position_that_the_server_does_not_know_resets_the_watch(start: Start, ahead: bool) -> None:
     async with start() as serving:
         await serving.write(range(3))
-        token = resume_tokens.read_position((await serving.watch().whole())[-1].position)
+        token = tokens.read_position((await serving.watch().whole())[-1].position)
         wrong = token._replace(positions=("~",)) if ahead else token._replace(log="elsewhere")
-        events = [event for event in await serving.watch(resume_tokens.write_position(9, wrong)).whole() if not event.HasField("status")]
+        events = [event for event in await serving.watch(tokens.write_position(9, wrong)).whole() if not event.HasField("status")]
         assert kinds(events) == ["reset", *["entry"] * 3, "bookmark"]
         assert events[0].reset.reason == ERROR_REASON_TOKEN_OUT_OF_RANGE
 

@@ -104,7 +104,7 @@ async def test_a_stream_whose_changes_can_not_be_serialized_ends_with_internal_a
     watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode)
     token = token_of(await watch.until_synced())
     with monkeypatch.context() as planted:
-        planted.setattr("topicpolicies_server.rpc.watching.events.change_pieces", fail)
+        planted.setattr("topicpolicies_server.rpc.watching.policy_part.changes_record", fail)
         await update(stub, 2)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await watch.change()

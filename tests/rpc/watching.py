@@ -11,11 +11,11 @@ from tests.simulation.calls import call_of
 from tests.stubs import AsyncStub
 from topicpolicies.v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
 from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest
-from topicpolicies_server.access.caller import EVERYTHING
+from topicpolicies_server.access.grants import Grants
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 from topicpolicies_server.rpc.watching.requests import Watch
-from topicpolicies_server.rpc.watching.stream import WatchStream
+from topicpolicies_server.rpc.watching.stream import WatchStreams
 
 PATIENCE = 30.0
 _Event = TypeVar("_Event", WatchEvent, WatchHistoryEvent)
@@ -108,15 +108,15 @@ class DirectStream:
 
     def __init__(self, registry: Registry, watch: Watch, write: Callable[[bytes], Awaitable[None]]) -> None:
         """``write``: takes its messages."""
+        self._registry = registry
         self._watch = watch
-        self._stream = WatchStream(call_of(write=write), partial(PolicyPart, registry, None, watch), watch.bookmark_seconds)
+        self._write = write
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
-        try:
-            await self._stream.run((name, EVERYTHING) for name in self._watch.topics)
-        finally:
-            await self._stream.close()
+        watch, streams = self._watch, WatchStreams(1, Grants(None))
+        part_of = partial(PolicyPart, self._registry, None, watch)
+        await streams.run(call_of(write=self._write), (), watch.topics, part_of, watch.bookmark_seconds)
 
 
 def changes(events: Iterable[WatchEvent]) -> list[PolicyChange]:

@@ -29,7 +29,7 @@ from topicpolicies_server.core.policies.events import ABSENT, Event, Placed, Pos
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.core.reading.watch import Page, Taken, TopicsWatcher, WatchHub
+from topicpolicies_server.core.reading.watch import Page, Watcher, WatchHub
 from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
@@ -231,14 +231,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
-    original = PolicyPart._records_of
+    original = PolicyPart._take_changes
 
-    def planted(self: PolicyPart, taken: Taken) -> list[bytes]:
-        if taken.heads and self._synced:
-            self._synced, taken = False, taken._replace(synced=True)
-        return original(self, taken)
+    def planted(self: PolicyPart) -> list[bytes]:
+        if self._synced and self._watcher is not None and not self._watcher.has_all:
+            self._synced = self._watcher._synced = False
+        return original(self)
 
-    patch.setattr(PolicyPart, "_records_of", planted)
+    patch.setattr(PolicyPart, "_take_changes", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
     """Snapshots are empty."""
     patch.setattr(WatchHub, "page", lambda *_: Page([], None, {}))
-    patch.setattr(TopicsWatcher, "_look_up", lambda *_: None)
+    patch.setattr(Watcher, "_look_up", lambda *_: None)
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from tests.validators.records import Bookmark, Change, Key, Status, Watch
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.errors_pb2 import ErrorReason
-from topicpolicies_server.rpc import resume_tokens
+from topicpolicies_server.core.reading import tokens
 
 from .calls import BROKEN, Refused
 from .clients import Client
@@ -130,7 +130,7 @@ class Watcher(Client):
             self._watch.messages.append(self._mark(synced=event.bookmark.synced))
 
     def _mark(self, *, synced: bool) -> Bookmark:
-        token = resume_tokens.read(self._token)
+        token = tokens.read(self._token)
         return Bookmark(self.world.now(), synced, token.log, token.positions)
 
     def _request(self) -> service_pb2.WatchPoliciesRequest:

@@ -371,7 +371,7 @@ class Follower:
         self._common.activity.folded(placed, folded, old, after.document if after is not None else None)
         if head is not None:
             assert hub is not None, "it serves"
-            head.before = Before(old) if head.previous else None
+            head.before = Before(old, before.size if before is not None else 0) if head.previous else None
             hub.publish(head)
         self._updates.folded(placed, event, folded, old, state)
 

@@ -7,7 +7,7 @@
 - ``parts``: what the methods use; ``changes``: UpdatePolicy, DeletePolicy and BatchUpdatePolicies, and why a call has no answer when its
   deadline is near; ``forwarding`` sends changes to the sidecar that leads their namespace
 - ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies; ``histories``: ListHistory and GetPolicyAsOf
-- ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
+- ``watching``: WatchPolicies and WatchHistory
 - ``requests`` and ``problems`` read and validate requests, ``answers`` serializes
 - ``health``: gRPC's health service
 """

@@ -23,9 +23,10 @@ from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents, resolution
 from ..core.policies.documents import record
 from ..core.policies.events import ABSENT
+from ..core.reading import tokens
 from ..core.reading.cell import Head
 from ..core.reasons import Reason, ViolationReason
-from . import answers, resume_tokens
+from . import answers
 from .calls import Call, Method
 from .parts import Parts
 from .problems import MOST_TOKEN, Problems, read_scope, read_scopes, read_topic
@@ -122,14 +123,14 @@ async def list_policies(parts: Parts, message: service_pb2.ListPoliciesRequest, 
     problems.check()
     wire = answers.wire_of(await call.permit(parts.grants, namespace, Permission.READ))
     if parts.cluster is not None and await parts.cluster.disabled(namespace):
-        heads, more, token = list[Head](), False, resume_tokens.NOTHING_READ
+        heads, more, token = list[Head](), False, tokens.NOTHING_READ
     else:
         heads, more, token = await parts.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
     rest = service_pb2.ListPoliciesResponse()
     if more:
         rest.next_page_token = page_token(listing, f"{int(heads[-1].key.scope)}{heads[-1].key.topic}")
     if after is None:
-        rest.resume_token = resume_tokens.write(token)
+        rest.resume_token = tokens.write(token)
     return b"".join(record(_DOCUMENTS, answers.present(head.key, head, wire)) for head in heads) + rest.SerializeToString()
 
 

@@ -198,7 +198,8 @@ def tag(number: int) -> bytes:
 
 def record(tag: bytes, body: bytes) -> bytes:
     """Returns the Protobuf encoding of a length-delimited field."""
-    return tag + varint(len(body)) + body
+    size = len(body)
+    return tag + (_SHORT[size] if size < 0x80 else varint(size)) + body
 
 
 EXTRAS_TAG = tag(EXTRAS_FIELD)

@@ -47,6 +47,8 @@ class Before(NamedTuple):
 
     document: Settings | None
     """None: there was no document."""
+    size: int = 0
+    """The size of the document's settings in bytes."""
 
 
 @dataclass(slots=True, eq=False)

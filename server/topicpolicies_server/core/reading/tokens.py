@@ -1,16 +1,27 @@
-"""Resume tokens, so that a watch that goes on misses nothing: what a watcher wants, and where it stands."""
+"""Resume tokens, so that a watch that goes on misses nothing: what a watcher wants, and where it stands.
+
+To clients a token is an opaque text. It is not signed, and grants nothing. A position in the history (``WatchHistory``) is the number of an
+entry in this server's record, in digits of fixed width so that string order is the order of the record, and behind it such a text: another
+server that follows the same log goes on from that.
+"""
 
 from __future__ import annotations
 
+import base64
 import enum
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
 from .cell import Head
-from .view import HeadPlace
+
+MOST_TEXT = 65_536
+"""The most characters of a token's text: a log may have 1,024 partitions."""
+_FORM = "1"
+_DIGITS = 16
 
 
 class Mode(enum.IntEnum):
@@ -57,9 +68,50 @@ class Token(NamedTuple):
         positions[partition] = max(positions[partition], position)
         return self._replace(positions=tuple(positions))
 
-    def is_before(self, head: Head | HeadPlace) -> bool:
+    def is_before(self, head: Head) -> bool:
         """Returns whether a change stands after this place."""
         return head.partition >= len(self.positions) or head.position > self.positions[head.partition]
+
+
+NOTHING_READ = Token("", (), "*")
+"""The place of a client that sees nothing of a namespace's log, because its topic policies are disabled. A watch that resumes from it
+begins anew."""
+
+
+@lru_cache(256)
+def write(token: Token) -> str:
+    """Returns a token as a text; "" if that would be longer than ``MOST_TEXT``."""
+    content = "\0".join((_FORM, token.left_out, token.log, *token.positions))
+    text = base64.urlsafe_b64encode(content.encode()).decode()
+    return text if len(text) <= MOST_TEXT else ""
+
+
+def read(text: str) -> Token:
+    """Reads a token.
+
+    Raises:
+        ValueError: the text is none.
+    """
+    if len(text) <= MOST_TEXT:
+        form, left_out, log, *positions = base64.b64decode(text, b"-_", validate=True).decode().split("\0")
+        if form == _FORM:
+            return Token(log, tuple(positions), left_out)
+    raise ValueError("not a token of this service")
+
+
+def write_position(number: int, token: Token) -> str:
+    """Returns the position behind an entry of the history; ``number`` 0: before every entry."""
+    return f"{number:0{_DIGITS}x}{write(token)}"
+
+
+def read_position(text: str) -> Token:
+    """Returns the place of a position in the log.
+
+    Raises:
+        ValueError: the text is no position.
+    """
+    int(text[:_DIGITS], 16)
+    return read(text[_DIGITS:])
 
 
 class Selection(NamedTuple):

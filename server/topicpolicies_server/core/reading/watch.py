@@ -4,8 +4,9 @@ The hub sends nothing. It notifies watchers of changes, and they take what they 
 whole namespace take, a page of heads or a run of the ring, is made and serialized once for all that take the same. A watcher is synced,
 once, when it has taken everything that it is owed: that is the state of that moment.
 
-A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there; if it has
-fallen out of the ring, it goes on as from a token. A watcher of topics keeps what it is owed.
+A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there. One that
+resumes from a token finds its place in the ring; if the ring does not go back so far, or the watcher has fallen out of it, it reads pages
+again, for the heads that have changed since. A watcher of topics keeps what it is owed.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring. LATEST: deletions are forgotten,
 or a head was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the
@@ -15,20 +16,18 @@ where they stand if nothing behind that can be gone.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import ge
 from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cell import Head, key_of
+from .cell import Head
 from .tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from .view import HeadPlace, View
+from .view import View
 
 RING = 8192
 """How many changes a ring keeps, by default."""
@@ -36,8 +35,8 @@ RING_BYTES = 20 << 20
 """How many bytes of documents a ring keeps, about; they take thrice as much memory with those before them, and serialized."""
 KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
-LOOKS = 1_024
-"""How many heads are looked at in one turn, at most."""
+TAKEN_BYTES = 60 << 10
+"""About how many bytes of documents are taken at once, those before the changes included; a single change may have more."""
 
 
 class Taken(NamedTuple):
@@ -50,10 +49,8 @@ class Taken(NamedTuple):
     """Whether more changes can be taken at once."""
     made: dict[Hashable, Any]
     """What was made of these changes, such as their serialized form: filled by those who make it, for all who take the same changes."""
-    stood: Token | None = None
-    """The watcher's token before these changes."""
-    token: Token | None = None
-    """The watcher's token after them."""
+    token: Token | None
+    """The watcher's token after these changes; None: it has none (``Watcher.token``)."""
 
 
 class Page(NamedTuple):
@@ -87,8 +84,6 @@ class WatchHub:
         """Where the view stands; whoever moves the view sets it, after the changes were published."""
         self._horizon = list(token.positions if horizon is None else horizon)
         """By partition, the position before which no watcher can resume: events there may be gone, or heads were corrected."""
-        self._began = token, view.number
-        """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
         self._by_topic: dict[str, dict[Watcher, None]] = {}
         self._waiting: dict[frozenset[Scope], dict[Watcher, None]] = {}
@@ -150,8 +145,7 @@ class WatchHub:
         if token is not None:
             token = Token(token.log, token.widened(len(self.token.positions)).positions)
             self._check(token, mode)
-        kind = NamespaceWatcher if selection.topics is None else TopicsWatcher
-        watcher = kind(self, selection, mode, token, notify)
+        watcher = Watcher(self, selection, mode, token, notify)
         for topic in selection.topics or ():
             self._by_topic.setdefault(topic, {})[watcher] = None
         self._watchers[watcher] = None
@@ -184,9 +178,8 @@ class WatchHub:
     # --- called by watchers ----------------------------------------------------------------------------------------
 
     def wait(self, watcher: Watcher) -> None:
-        """Has a watcher that has taken everything notified of the next change that it wants; one of topics always is."""
-        if watcher.selection.topics is None:
-            self._waiting.setdefault(watcher.selection.scopes, {})[watcher] = None
+        """Has a watcher of the whole namespace, which has taken everything, notified of the next change that it wants."""
+        self._waiting.setdefault(watcher.selection.scopes, {})[watcher] = None
 
     def release(self, watcher: Watcher) -> None:
         """Notes that a watcher needs no pages, nor to be notified. No page is kept when no watcher needs it."""
@@ -212,7 +205,10 @@ class WatchHub:
                         end = place
                         break
                     heads.append(head)
-            run = self._runs[wanted] = heads, end, {}
+            fitting = _fitting(heads)
+            if len(fitting) < len(heads):
+                end = heads[len(fitting)].number
+            run = self._runs[wanted] = fitting, end, {}
             if len(self._runs) > KEPT:
                 self._runs.popitem(last=False)
         return run
@@ -222,7 +218,9 @@ class WatchHub:
         wanted = scopes, after, most, since
         page = self._pages.get(wanted)
         if page is None:
-            looked_at, more = self.view.page(scopes, after, most)
+            found, more = self.view.page(scopes, after, most, TAKEN_BYTES)
+            looked_at = _fitting(found)
+            more = more or len(looked_at) < len(found)
             heads = looked_at if since is None else [head for head in looked_at if since.is_before(head)]
             page = self._pages[wanted] = Page(heads, looked_at[-1].key if more else None, {})
             if len(self._pages) > KEPT:
@@ -247,36 +245,28 @@ class WatchHub:
 
     # --- resuming --------------------------------------------------------------------------------------------------
 
-    def changed_since(self, token: Token, scopes: frozenset[Scope] = frozenset(Scope), looks: int | None = None) -> list[Head] | None:
-        """Returns the heads of some scopes that changed after a place of this log, in the order of their last change.
+    def has_since(self, token: Token) -> bool:
+        """Returns whether the ring has every change after a place of this log."""
+        return all(map(ge, token.positions, self._complete))
 
-        None: that can't be found out by looking at ``looks`` heads.
-
-        The changes since the view began to serve are in the order of the log. So if the place is not before that, the search from the
-        newest change ends once each partition with events after the place has shown a head at or before it.
-        """
-        began, number = self._began
-        in_order = token.reaches(began)
-        ends = self.token.positions
-        behind = zip(token.widened(len(ends)).positions, ends, strict=True)
-        going_on = {partition for partition, (at, end) in enumerate(behind) if at < end}
-        places: list[HeadPlace] = []
-        for looked, place in enumerate(self.view.places()):
-            if in_order and (place.number <= number or not going_on):
+    def place_behind(self, token: Token) -> int:
+        """Returns the place in the ring of the first change after a place of this log. Of several partitions, others may follow."""
+        found = self.end
+        ends = zip(token.positions, self.token.positions, strict=True)
+        going_on = {partition for partition, (at, end) in enumerate(ends) if at < end}
+        for head in reversed(self.ring):
+            if not going_on:
                 break
-            if looked == looks:
-                return None
-            if token.is_before(place):
-                if key_of(place.name).scope in scopes:
-                    places.append(place)
+            if token.is_before(head):
+                found = head.number
             else:
-                going_on.discard(place.partition)
-        return [head for place in reversed(places) if (head := self.view.head(key_of(place.name))) is not None]
+                going_on.discard(head.partition)
+        return found
 
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self.token.log or len(token.positions) != len(self.token.positions):
             raise OutOfRange("the token belongs to another log")
-        known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self._complete))
+        known = self.knows_since(token) if mode is Mode.LATEST else self.has_since(token)
         if not known:
             raise OutOfRange("the token is older than what is still known here", older=True)
         if self.view.context.sole_writer and not self.token.reaches(token):
@@ -298,8 +288,21 @@ class WatchHub:
         return self.view.context.sole_writer and not self.token.reaches(token)
 
 
-class Watcher(ABC):
-    """One stream's watcher of a namespace."""
+def _fitting(heads: Sequence[Head]) -> Sequence[Head]:
+    """Returns as many of the first heads as may be taken at once (``TAKEN_BYTES``), and at least one if there is any."""
+    size = 0
+    for count, head in enumerate(heads):
+        size += head.size if head.before is None else head.size + head.before.size
+        if size > TAKEN_BYTES and count:
+            return heads[:count]
+    return heads
+
+
+class Watcher:
+    """One stream's watcher of a namespace.
+
+    It takes what ``_owed`` has; if it watches the whole namespace, then what is left of the pages, and then of the ring.
+    """
 
     def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
         """See ``WatchHub.subscribe``."""
@@ -308,59 +311,91 @@ class Watcher(ABC):
         self.notify = notify
         self.has_all = False
         """Whether every change that the hub has was taken."""
-        self.ahead = token if token is not None and not hub.token.reaches(token) else None
-        """A place ahead of the view up to which a faster sidecar sent all changes, so that none is sent again; None: the view passed it."""
+        self.since = token
+        """The place up to which the reader has all changes, so that none is sent again. It may be ahead of the view: a faster sidecar sent
+        them. None: there is none, or the watcher has once taken everything from a view that was past it."""
+        self.resumable = token is not None
+        """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
         self._hub = hub
         self._ended: type[Lagged | Replaced] | None = None
         self._synced = False
-        self.resumable = token is not None
-        """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
+        self._every = mode is Mode.EVERY and self.resumable
+        """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
         self._base = token if token is not None else hub.token
         """The place up to which everything was taken, unless everything is."""
-
-    @property
-    @abstractmethod
-    def _scans(self) -> bool:
-        """Whether heads are taken in another order than that of their changes."""
-
-    @property
-    def _every(self) -> bool:
-        """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
-        return self.mode is Mode.EVERY and self.resumable
+        self._whole = selection.topics is None
+        self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
+        """By number; of topics by key, unless every change is owed. None: the head is not looked up yet. Such keys are the first ones."""
+        self._unread = 0
+        """How many heads are not looked up yet."""
+        self._began = hub.token
+        self._next = hub.end
+        """The place in the ring from which on changes are owed."""
+        self._scan: _Scan | None = None
+        """The pages that are owed before the changes in the ring; kept until these are taken."""
+        if self._whole and token is not None and hub.has_since(token):
+            self._next = hub.place_behind(token)
+        elif self._whole:
+            self._begin_scan(token)
+        elif token is not None and self._every:
+            self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
+        else:
+            self._owed.update((key, None) for key in selection.keys() or ())
+            self._unread = len(self._owed)
 
     @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while that can't be said by a token: it takes heads in another order than that of the log."""
-        return None if self._scans and not self.has_all and self._ended is None else self.resume_from
+        in_order = self._scan is None and not self._unread
+        return self.resume_from if in_order or self.has_all or self._ended is not None else None
 
     @property
     def resume_from(self) -> Token | None:
         """Where another watcher can go on for the same reader, perhaps taking some changes again; None: only with a snapshot."""
         if self.has_all:
-            return self._stands
+            return self._end_token()
         return self._base if self.resumable else None
 
-    @property
-    def _stands(self) -> Token:
-        return self._hub.token if self.ahead is None else self._hub.token.furthest(self.ahead)
+    def _end_token(self) -> Token:
+        """Returns where a watcher stands that has taken everything."""
+        return self._hub.token if self.since is None else self._hub.token.furthest(self.since)
 
     def correct(self, head: Head) -> None:
         """Notes a correction, before it is owed as a change."""
-        if self.mode is Mode.LATEST and self.selection.includes(head.key) and (self.ahead is None or self.ahead.is_before(head)):
+        if self.mode is Mode.LATEST and self.selection.includes(head.key) and (self.since is None or self.since.is_before(head)):
             self.end(Lagged)
 
     def end(self, why: type[Lagged | Replaced]) -> None:
         """Lets nothing more be taken: ``take`` raises the error from now on. A watcher that has lagged may still be replaced."""
         if self._ended is not Replaced:
             if self.has_all:
-                self._base, self.has_all = self._stands, False
+                self._base, self.has_all = self._end_token(), False
             self._ended = why
+            self._owed.clear()
             self._hub.release(self)
             self.notify()
 
-    @abstractmethod
     def owe(self, head: Head) -> None:
-        """Notes the newest change of the ring, if it is wanted. The hub's token is still that of before the change."""
+        """Notes the newest change of the ring, if it is wanted. The hub's token is still that of before the change.
+
+        Of a whole namespace, it is to be called when everything was taken.
+        """
+        if self._whole:
+            self._next, self._scan = head.number, None
+        else:
+            passed = self.since is not None and not self.since.is_before(head)
+            if head.key.scope not in self.selection.scopes or passed or self._ended is not None:
+                return
+            key = head.number if self._every else head.key
+            if self._owed.get(key, head) is None:
+                return  # the newer head will be looked up
+            self._owed[key] = head
+            self._owed.move_to_end(key)
+        if self.has_all:
+            self._base, self.has_all = self._hub.token if self.since is None else self._end_token(), False
+            self.notify()
+        elif self._has_lost_some():
+            self.end(Lagged)
 
     def take(self, most: int) -> Taken:
         """Returns the next changes, at most ``most``.
@@ -372,71 +407,47 @@ class Watcher(ABC):
         if self._ended is not None:
             raise self._ended
         if self.has_all:
-            token = self._stands
-            return Taken([], False, False, {}, token, token)
-        stood = self._base if self.resumable and not self._scans else None
-        heads, made, self.has_all = self._take(most)
-        if not self.has_all:
-            return Taken(heads, False, True, made, stood, self.token)
-        synced, self._synced = not self._synced, True
-        self.resumable = True
-        self._hub.wait(self)
-        if self.ahead is not None and self._hub.token.reaches(self.ahead):
-            self.ahead = None
-        return Taken(heads, synced, False, made, stood, self._stands)
-
-    @abstractmethod
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        """Returns the next changes that are owed, what was made of them, and whether they are all.
-
-        Raises:
-            Lagged: changes that are owed can't be given any more.
-        """
-
-    def _lag(self) -> NoReturn:
-        self.end(Lagged)
-        raise Lagged
-
-
-class NamespaceWatcher(Watcher):
-    """A watcher of a whole namespace."""
-
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
-        super().__init__(hub, selection, mode, token, notify)
-        self._next = hub.end
-        """The place in the ring from which on changes are owed."""
-        self._owed: deque[Head] = deque()
-        self._scan: _Scan | None = None
-        """The pages that are owed before the changes in the ring; kept until these are taken."""
-        if token is None:
-            self._begin_scan(None)
-        elif self._every:
-            self._owed.extend(head for head in hub.ring if selection.includes(head.key) and token.is_before(head))
-        else:
-            self._catch_up()
-
-    @property
-    def _scans(self) -> bool:
-        return self._scan is not None
-
-    def owe(self, head: Head) -> None:
-        """See ``Watcher.owe``; to be called when everything was taken."""
-        self._next, self._base, self.has_all = head.number, self._stands, False
-        self._scan = None
-        self.notify()
-
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        heads, made = self._next_heads(most)
-        waits = not self._owed and (self._scan is None or self._scan.complete) and self._next == self._hub.end
-        return heads, made, waits
-
-    def _next_heads(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+            return Taken([], False, False, {}, self._end_token())
+        if (self._unread or self._every) and self._has_lost_some():
+            self._lag()
+        in_order = not self._unread and (self._scan is None or self._scan.complete)
+        heads, made = (self._take_owed(most), {}) if self._owed or not self._whole else self._take_rest(most)
         hub, scan = self._hub, self._scan
-        if self._owed:
-            owed = [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
-            if scan is None:
-                self._base = self._base.moved(owed)
-            return owed, {}
+        if self._owed or (self._whole and ((scan is not None and not scan.complete) or self._next < hub.end)):
+            if in_order:
+                base = made.get(self._base)
+                self._base = made[self._base] = self._base.moved(heads) if base is None else base
+            return Taken(heads, False, True, made, self.token)
+        synced, self._synced = not self._synced, True
+        self.has_all, self.resumable, self._every = True, True, self.mode is Mode.EVERY
+        token = hub.token
+        if self.since is not None:
+            self.since = None if token.reaches(self.since) else self.since
+            token = self._end_token()
+        if self._whole:
+            hub.wait(self)
+        return Taken(heads, synced, False, made, token)
+
+    def _take_owed(self, most: int) -> list[Head]:
+        heads: list[Head] = []
+        size = 0
+        for _ in range(min(most, self._unread or len(self._owed))):
+            key, head = self._owed.popitem(last=False)
+            if isinstance(key, PolicyKey) and head is None:
+                head = self._look_up(key)
+                self._unread -= 1
+                if not self._unread:
+                    self._base = self._began
+            if head is not None:
+                heads.append(head)
+                size += head.size if head.before is None else head.size + head.before.size
+                if size >= TAKEN_BYTES:
+                    break
+        return heads
+
+    def _take_rest(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+        """Returns the next changes of a whole namespace from a page or the ring, and what was made of them."""
+        hub, scan = self._hub, self._scan
         if scan is not None and not scan.complete:
             if scan.since is None and scan.last is None:
                 self._next, scan.began = hub.end, hub.token
@@ -448,33 +459,41 @@ class NamespaceWatcher(Watcher):
         if self._next < hub.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
-            self._catch_up()
+            self._begin_scan(self._base)
             return [], {}
         heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
-        if scan is not None or self.ahead is not None:
-            heads, made = [head for head in heads if self._is_wanted(head)], {}
-        if self._next < hub.end:
-            base = made.get(self._base)
-            self._base = made[self._base] = self._base.moved(heads) if base is None else base
-        return heads, made
+        if scan is None and self.since is None:
+            return heads, made
+        wanted = [head for head in heads if self._is_wanted(head)]
+        return (wanted, {}) if len(wanted) < len(heads) else (heads, made)
+
+    def _look_up(self, key: PolicyKey) -> Head | None:
+        """Returns the head of a key; None: it has not changed since the token."""
+        head = self._hub.view.head(key)
+        if self.since is None:
+            return head if head is not None else Head(key, None, ABSENT, "", None, 0)
+        return head if head is not None and self.since.is_before(head) else None
+
+    def _has_lost_some(self) -> bool:
+        """Returns whether some of what ``_owed`` has can't be given any more: deletions are forgotten, or changes have left the ring."""
+        if self._unread:
+            return self.since is not None and not self._hub.knows_since(self.since)
+        first = next(iter(self._owed.values()), None)
+        return self._every and first is not None and first.number < self._hub.first
+
+    def _lag(self) -> NoReturn:
+        self.end(Lagged)
+        raise Lagged
 
     def _is_wanted(self, head: Head) -> bool:
-        return not (self._scan is not None and self._scan.has_met(head)) and (self.ahead is None or self.ahead.is_before(head))
-
-    def _catch_up(self) -> None:
-        """Begins with the newest change of each key that has changed since ``_base``. The hub knows all keys that have."""
-        heads = self._hub.changed_since(self._base, self.selection.scopes, LOOKS)
-        if heads is None:
-            self._begin_scan(self._base)
-        else:
-            self._owed.extend(filter(self._is_wanted, heads))
-            self._next, self._scan = self._hub.end, None
+        """Returns whether a change was not sent yet, by a page or before the watch began."""
+        return not (self._scan is not None and self._scan.has_met(head)) and (self.since is None or self.since.is_before(head))
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub
         self._next, self._scan = hub.end, _Scan(since, hub.token)
         if since is not None:
-            self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
+            self._owed.update((head.number, head) for head in hub.view.deletions(self.selection.scopes, since.is_before))
         hub.reading.add(self)
 
 
@@ -506,76 +525,3 @@ class _Scan:
         if head.document is None and self.since is not None:
             return False  # pages don't have it, and the reader may know the key
         return head.number <= self._numbers[bisect_left(self._lasts, head.key)]
-
-
-class TopicsWatcher(Watcher):
-    """A watcher of some topics of a namespace."""
-
-    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> None:
-        super().__init__(hub, selection, mode, token, notify)
-        self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
-        self._unread = 0
-        """How many heads are not looked up yet; they are the first ones."""
-        self._since = token
-        self._began = hub.token
-        if self._every:
-            assert token is not None, "it resumes"
-            self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
-        else:
-            self._owed.update((key, None) for key in selection.keys() or ())
-            self._unread = len(self._owed)
-
-    @property
-    def _scans(self) -> bool:
-        return self._unread > 0
-
-    def owe(self, head: Head) -> None:
-        """See ``Watcher.owe``."""
-        if head.key.scope not in self.selection.scopes or self._ended is not None:
-            return
-        if self.ahead is not None and not self.ahead.is_before(head):
-            return
-        key = head.number if self._every else head.key
-        if self._owed.get(key, head) is None:
-            return  # the newer head will be looked up
-        self._owed[key] = head
-        self._owed.move_to_end(key)
-        if self.has_all:
-            self._base, self.has_all = self._stands, False
-            self.notify()
-        elif self._has_lost_some:
-            self._owed.clear()
-            self.end(Lagged)
-
-    @property
-    def _has_lost_some(self) -> bool:
-        if self._scans:
-            return self._since is not None and not self._hub.knows_since(self._since)
-        if not self._every or not self._owed:
-            return False
-        first = next(iter(self._owed.values()))
-        return first is not None and first.number < self._hub.first
-
-    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any], bool]:
-        if self._has_lost_some:
-            self._lag()
-        if self._scans:
-            keys = list(islice(self._owed, min(most, self._unread)))
-            heads = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
-            self._unread -= len(keys)
-            if not self._unread:
-                self._base = self._began
-        else:
-            keys = list(islice(self._owed, most))
-            heads = [head for key in keys if (head := self._owed[key]) is not None]
-            self._base = self._base.moved(heads)
-        for key in keys:
-            del self._owed[key]
-        return heads, {}, not self._owed
-
-    def _look_up(self, key: PolicyKey) -> Head | None:
-        """Returns the head of a key; None: it has not changed since the token."""
-        head = self._hub.view.head(key)
-        if self._since is None:
-            return head if head is not None else Head(key, None, ABSENT, "", None, 0)
-        return head if head is not None and self._since.is_before(head) else None

@@ -6,7 +6,7 @@ The namespace is kept loaded meanwhile, so that its history goes on. A failure, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Awaitable, Callable, Container
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from topicpolicies.v1 import history_pb2
 
 from ...access import Permission
 from ...core.policies.documents import record
+from ...core.reading import tokens
 from ...core.reading.tokens import Token
 from ...core.reasons import Reason
 from ...history import History
@@ -21,12 +22,12 @@ from ...history.entries import Entry, Gap
 from ...history.file import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace
 from ...namespaces.registry import Registry
-from .. import histories, resume_tokens
+from .. import histories
 from ..answers import Wire, tag_of
 from ..calls import Call
 from ..parts import Parts
-from .part import Part
 from .requests import HistoryWatch, read_history_watch
+from .stream import Part
 
 _STRETCH = 256
 _BOOKMARKS = 1_000
@@ -34,14 +35,14 @@ _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
 
-async def watch_history(parts: Parts, message: history_pb2.WatchHistoryRequest, call: Call) -> None:
+def watch_history(parts: Parts, message: history_pb2.WatchHistoryRequest, call: Call) -> Awaitable[None]:
     """Serves WatchHistory."""
     limits = parts.limits
     watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
     histories.of(parts.registry)
     call.target = message.namespaces[0]
     part_of = partial(HistoryPart, parts.registry, watch)
-    await parts.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
+    return parts.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
 
 class HistoryPart(Part):
@@ -49,7 +50,7 @@ class HistoryPart(Part):
 
     def __init__(self, registry: Registry, watch: HistoryWatch, name: str, notify: Callable[[], None], wire: Wire) -> None:
         super().__init__(registry, name, "the watch of the history of", notify, wire)
-        self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
+        self._position = watch.positions[name] or tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
         self._confirmed_ms = 0
@@ -83,7 +84,7 @@ class HistoryPart(Part):
         self._notify()
 
     async def _copy(self, history: History, namespace: Namespace) -> None:
-        place = resume_tokens.read_position(self._position)
+        place = tokens.read_position(self._position)
         gaps: set[Gap] = set()
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while True:
@@ -119,7 +120,7 @@ class HistoryPart(Part):
                 await asyncio.sleep(_GATHER_SECONDS)
 
     def _begin_anew(self, why: str) -> Token:
-        self._position, self._synced = resume_tokens.write_position(0, BEGINNING), False
+        self._position, self._synced = tokens.write_position(0, BEGINNING), False
         sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
         self._add_reset(Reason.TOKEN_OUT_OF_RANGE, sentence)
         return BEGINNING
@@ -130,7 +131,7 @@ class HistoryPart(Part):
         """Adds bookmarks behind a place, and returns how far they go."""
         divisions = await history.divisions(self.name, place, self._every, _BOOKMARKS)
         for division in divisions:
-            self._position = resume_tokens.write_position(division.id, division.token)
+            self._position = tokens.write_position(division.id, division.token)
             place = division.token
             if division.full:
                 self._add(self._bookmark(self._position, synced=False))
@@ -145,7 +146,7 @@ class HistoryPart(Part):
                 self._add(self._event(None, gap=histories.gap_message(piece)))
 
     def _add_entry(self, entry: Entry, token: Token) -> None:
-        self._position = resume_tokens.write_position(entry.id, token)
+        self._position = tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
         self._add(record(_EVENTS, head + record(_ENTRY, histories.entry_message(entry))))
 

@@ -9,15 +9,18 @@
 4. the stream takes changes directly from the watcher (status READY), with SYNCED behind the snapshot, until it can't go on.
 
 A reset is sent only if the client has anything that it invalidates. Topics that are disabled are absent for the watch.
+
+The bytes of a change are made once for all watchers: its event is kept with the head (``change_event``), and the records of the changes
+that watchers of a whole namespace take together, with the resume token behind them, with these (``changes_record``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import lru_cache, partial
+from typing import Any, Final, TypeAlias
 
 from topicpolicies.v1 import service_pb2
 
@@ -25,35 +28,38 @@ from ...access import Permission
 from ...cluster.cluster import Cluster, Disabled
 from ...core.errors import PolicyError
 from ...core.names import PolicyKey, Scope
+from ...core.policies import documents
+from ...core.policies.documents import record
+from ...core.policies.events import ABSENT
+from ...core.policies.secrets import SETTING
+from ...core.reading import tokens
+from ...core.reading.cell import Head
 from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from ...core.reading.watch import Taken, Watcher
 from ...core.reasons import Reason
 from ...history.file import Recorded, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
-from .. import histories, resume_tokens
-from ..answers import Wire
+from .. import histories
+from ..answers import Wire, document, origin, tag_of
 from ..calls import Call
 from ..parts import Parts
-from ..resume_tokens import NOTHING_READ
-from . import events
-from .part import Part, Status
 from .requests import Watch, read_watch
+from .stream import Part
 
 TURN = 256
-"""Changes that are taken from one namespace before the stream looks at its other ones. A message with so many usual changes fits into
-HTTP/2's initial window, so it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
+"""Changes that are taken from one namespace before the stream looks at its other ones; fewer if they are long (``TAKEN_BYTES``)."""
 _STRETCH = 256
 
 
-async def watch_policies(parts: Parts, message: service_pb2.WatchPoliciesRequest, call: Call) -> None:
+def watch_policies(parts: Parts, message: service_pb2.WatchPoliciesRequest, call: Call) -> Awaitable[None]:
     """Serves WatchPolicies."""
     limits = parts.limits
     watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
     call.target = next(iter((*message.namespaces, *message.topics)), "")
     needed = (Permission.WATCH, Permission.HISTORY) if watch.mode is Mode.EVERY else (Permission.WATCH,)
     part_of = partial(PolicyPart, parts.registry, parts.cluster, watch)
-    await parts.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
+    return parts.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
 
 
 class PolicyPart(Part):
@@ -68,8 +74,6 @@ class PolicyPart(Part):
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._disabled = Disabled()
-        self._rests = False
-        """Whether everything that is watched is disabled, and the client was sent that."""
         self._begin_anew = asyncio.Event()
         self._watcher: Watcher | None = None
         self._replaced = False
@@ -84,17 +88,31 @@ class PolicyPart(Part):
     # --- called by the stream -----------------------------------------------------------------------------------
 
     def _take_changes(self) -> list[bytes]:
-        if self._watcher is None or self._begin_anew.is_set():
+        watcher, namespace = self._watcher, self._namespace
+        if watcher is None or namespace is None or self._begin_anew.is_set():
             return []
         try:
-            if self._namespace is not None and self._namespace.phase is not Phase.CLOSED:
-                return self._records_of(self._watcher.take(TURN))
-        except Lagged:
-            pass
-        except Replaced:
-            self._replaced = True
-        self._begin_anew.set()
-        return []
+            taken = watcher.take(TURN) if namespace.phase is not Phase.CLOSED else None
+        except (Lagged, Replaced) as ended:
+            taken, self._replaced = None, isinstance(ended, Replaced)
+        if taken is None:
+            self._begin_anew.set()
+            return []
+        token = self._marked(taken.token) if self._disabled else taken.token
+        synced = taken.synced and not self._synced
+        records: list[bytes] = []
+        if self._disabled and not self._synced:
+            records += [disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in self._disabled]
+        behind = None if synced else token  # SYNCED has the token behind itself
+        if changes := changes_record(self.name, taken, (self.wire, self._watch.include_previous, self._disabled), behind):
+            records.append(changes)
+        if synced:
+            assert token is not None, "synced"
+            records.append(self._bookmark(tokens.write(token), synced=True))
+            self._synced = True
+        self._counts = self._counts or bool(records)
+        self.more = taken.more
+        return records
 
     async def close(self) -> None:
         """Stops the task, and gives back the watcher."""
@@ -148,16 +166,16 @@ class PolicyPart(Part):
     async def _rest(self) -> None:
         """Sends that everything is disabled. Returns when the policies of some watched topic have been enabled."""
         self._reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
-        self._rests = True
+        self._rests = f"The topic policies of the watched topics of {self.name} are disabled."
         try:
             for key in self._selection.keys() or ():
-                self._add_event(events.disabled_record(self.name, key))
-            self._synced, self._resume_from = True, NOTHING_READ
-            self._add_event(self._bookmark(resume_tokens.write(NOTHING_READ), synced=True))
+                self._add_event(disabled_record(self.name, key))
+            self._synced, self._resume_from = True, tokens.NOTHING_READ
+            self._add_event(self._bookmark(tokens.write(tokens.NOTHING_READ), synced=True))
             self._begin_anew.clear()
             await self._ended()
         finally:
-            self._rests = False
+            self._rests = ""
         self._reset_switched()
 
     async def _watcher_of(self, namespace: Namespace) -> Watcher:
@@ -205,7 +223,7 @@ class PolicyPart(Part):
             return
         if self._selection.includes(PolicyKey(entry.topic, Scope(entry.scope))):
             change = histories.change_message(entry, with_before=self._watch.include_previous)
-            self._add_event(events.resumable(events.change_of(self.name, change), piece.token))
+            self._add_event(_event_record(_namespace_record(self.name) + record(_CHANGE, change), piece.token))
 
     async def _ended(self) -> bool:
         """Returns when the watcher can't go on, or topics were disabled or enabled: whether they were. Pulsar notifies nobody of that."""
@@ -249,47 +267,15 @@ class PolicyPart(Part):
             self._add_reset(reason, f"{message} A snapshot follows.")
             self._counts = False
 
-    def _records_of(self, taken: Taken) -> list[bytes]:
-        """Returns the records of what was taken."""
-        disabled = self._disabled
-        synced = taken.synced and not self._synced
-        token = self._marked(taken.token)
-        records: list[bytes] = []
-        if taken.heads:
-            if not self._synced:
-                records += [events.disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in disabled]
-            pieces = events.change_pieces(self.name, taken, self.wire, disabled, with_before=self._watch.include_previous)
-            stood = self._marked(taken.stood) if len(pieces) > 1 else None
-            for piece in pieces[:-1]:
-                records.append(piece.bytes(stood and stood.moved(taken.heads[: piece.upto])))
-            if pieces:
-                records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
-        if synced:
-            assert token is not None, "synced"
-            records.append(self._bookmark(resume_tokens.write(token), synced=True))
-            self._synced = True
-        self._counts = self._counts or bool(records)
-        self.more = taken.more
-        return records
-
     def _event(self, place: str | None, **content: Any) -> bytes:
-        return events.event_record(service_pb2.WatchEvent(namespace=self.name, resume_token=place or "", **content))
-
-    def _status(self) -> Status:
-        if self._rests and self.refusal is None:
-            why = f"The topic policies of the watched topics of {self.name} are disabled."
-            return service_pb2.NAMESPACE_STATE_DISABLED, Reason.TOPIC_POLICIES_DISABLED, why
-        return super()._status()
+        return record(_EVENTS, service_pb2.WatchEvent(namespace=self.name, resume_token=place or "", **content).SerializeToString())
 
     # --- where the client stands ----------------------------------------------------------------------------------
-
-    def _follows(self) -> bool:
-        return self._rests or super()._follows()
 
     def _place(self) -> str | None:
         """Returns the token of what the client has been sent; None while there is none, such as during a snapshot."""
         token = self._marked(self._watcher.token) if self._watcher is not None else self._resume_from
-        return resume_tokens.write(token) if token is not None else None
+        return tokens.write(token) if token is not None else None
 
     def _marked(self, token: Token | None) -> Token | None:
         """Returns a token of the watcher with the topics that are left out."""
@@ -302,3 +288,87 @@ class PolicyPart(Part):
         if self._watcher is not None and self._watcher.has_all:
             self._taken_ms = self._namespace.complete_as_of_ms
         return self._taken_ms
+
+
+# --- the bytes of changes --------------------------------------------------------------------------------------------
+
+
+Form: TypeAlias = tuple[Wire, bool, frozenset[str]]
+"""What serializes the documents of changes, whether the documents before them are sent too, and the topics whose changes are not sent."""
+
+
+def changes_record(namespace: str, taken: Taken, form: Form, token: Token | None) -> bytes:
+    """Returns what was taken as joined records. ``token``: where the watch stands behind them; None: it can't be resumed there.
+
+    The bytes are kept with what was taken, for all who take the same and stand at the same place.
+    """
+    known: tuple[Token | None, bytes] | None = taken.made.get(form)
+    if known is not None and known[0] == token:
+        return known[1]
+    wire, with_before, disabled = form
+    records: list[bytes] = []
+    last: bytes | None = None
+    for change in taken.heads:
+        if change.key.topic not in disabled:
+            if last is not None:
+                records.append(record(_EVENTS, last))
+            last = change_event(namespace, change, wire, with_before=with_before)
+    if last is not None:
+        records.append(_event_record(last, token))
+    joined = b"".join(records)
+    taken.made[form] = token, joined
+    return joined
+
+
+def change_event(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
+    """Returns a change as a serialized ``WatchEvent`` without a token; ``with_before``: with the document before it, if that is known.
+
+    The bytes are kept in the head for all watchers, unless it has secrets.
+    """
+    before = change.before if with_before else None
+    known = change.encoded if before is None else change.with_before
+    if known is not None:
+        return known
+    secret = SETTING in (change.document or ()) or (before is not None and SETTING in (before.document or ()))
+    if not secret:
+        wire = documents.wire
+    body = record(_DOCUMENT, document(change.key, change.version, None if change.document is None else wire(change.document)))
+    if before is not None:
+        body += record(_PREVIOUS, document(change.key, change.previous, None if before.document is None else wire(before.document)))
+    rest = service_pb2.PolicyChange(previous_version=change.previous)
+    if (placed := change.placed) is not None:
+        stamp = placed.event.stamp if placed.event is not None else None
+        made = origin(placed.producer, placed.published_at, stamp, stamp.mask if stamp is not None else ())
+        rest.origin.CopyFrom(made)
+    event = _namespace_record(namespace) + record(_CHANGE, body + rest.SerializeToString())
+    if not secret and before is None:
+        change.encoded = event
+    elif not secret:
+        change.with_before = event
+    return event
+
+
+def disabled_record(namespace: str, key: PolicyKey) -> bytes:
+    """Returns the absence of a named topic's document because its policies are disabled."""
+    absence = record(_DOCUMENT, document(key, ABSENT, None, disabled=True))
+    return record(_EVENTS, _namespace_record(namespace) + record(_CHANGE, absence))
+
+
+@lru_cache(16)
+def _event_record(event: bytes, token: Token | None) -> bytes:
+    """Returns a serialized ``WatchEvent`` as a record with a resume token, if there is one and it is not too long."""
+    text = tokens.write(token) if token is not None else ""
+    return record(_EVENTS, event + record(_TOKEN, text.encode()) if text else event)
+
+
+@lru_cache(1_024)
+def _namespace_record(namespace: str) -> bytes:
+    return record(_NAMESPACE, namespace.encode())
+
+
+_EVENTS: Final = tag_of(service_pb2.WatchPoliciesResponse, "events")
+_NAMESPACE: Final = tag_of(service_pb2.WatchEvent, "namespace")
+_TOKEN: Final = tag_of(service_pb2.WatchEvent, "resume_token")
+_CHANGE: Final = tag_of(service_pb2.WatchEvent, "change")
+_DOCUMENT: Final = tag_of(service_pb2.PolicyChange, "document")
+_PREVIOUS: Final = tag_of(service_pb2.PolicyChange, "previous")

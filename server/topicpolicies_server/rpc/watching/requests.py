@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeVar
 from topicpolicies.v1 import history_pb2, service_pb2
 
 from ...core.names import MAX_NAME_LENGTH, Scope, parse_namespace
+from ...core.reading import tokens
 from ...core.reading.tokens import Mode, Token
 from ...core.reasons import ViolationReason
-from .. import resume_tokens
 from ..problems import Problems, read_scopes, read_topic
 
 _SECONDS = (1, 3_600)
@@ -58,7 +58,7 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
     if mode not in (0, *Mode):
         problems.add("mode", ViolationReason.UNKNOWN_MODE, f"{mode} is not a mode: use WATCH_MODE_LATEST or WATCH_MODE_EVERY.")
     interval = _read_interval(message, default_interval, problems)
-    resume = _read_tokens(message.resume_tokens, "resume_tokens", resume_tokens.read, selected, problems)
+    resume = _read_tokens(message.resume_tokens, "resume_tokens", tokens.read, selected, problems)
     problems.check()
     return Watch(
         {name: frozenset(topics) if topics is not None else None for name, topics in selected.items()},
@@ -89,7 +89,7 @@ def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, defa
 
 
 def _checked(position: str) -> str:
-    resume_tokens.read_position(position)
+    tokens.read_position(position)
     return position
 
 
