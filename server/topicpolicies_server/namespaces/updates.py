@@ -18,8 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, outcome_not_known
-from ..core.chains.request import Request, Result
+from ..core.chains.request import Request, Result, not_confirmed, not_in_time, nothing_is_written, outcome_not_known
 from ..core.chains.sequencer import Append, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState

@@ -16,8 +16,7 @@ from ..access import Granted, Permission
 from ..access.grants import Grants
 from ..cluster.cluster import Cluster
 from ..config import Limits
-from ..core.chains.answers import not_in_time
-from ..core.chains.request import Request
+from ..core.chains.request import Request, not_in_time
 from ..core.changes.constraints import Constraint
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
