@@ -134,8 +134,9 @@ class Namespace:
             except PolicyError as error:
                 self._common.activity.updated(request, error)
                 raise
-        answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        self.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled))
+        answer: asyncio.Future[Result | PolicyError] = self._loop.create_future()
+        if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+            self._asked.set()
         try:
             settled = await answer
         except asyncio.CancelledError:

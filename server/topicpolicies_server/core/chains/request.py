@@ -120,11 +120,6 @@ class Request:
         return self.version != "" or self.exists is False
 
     @property
-    def awaits_confirmation(self) -> bool:
-        """Whether its answer writes nothing and is still to be confirmed."""
-        return self.asked_number > 0 and not self.confirmed
-
-    @property
     def abandoned(self) -> bool:
         """Whether no caller waits for this request or for a repeat of it. If so, it is not computed or appended again."""
         return self.given_up and all(repeat.given_up for repeat in self.repeats)

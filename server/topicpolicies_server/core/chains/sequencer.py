@@ -165,7 +165,7 @@ class Sequencer:
                 chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState) -> None:
         """Handles an event that was folded, of this process or of another writer."""
         chain = self.chains.get(event.key)
         if chain is not None:
@@ -296,7 +296,7 @@ class Chain:
 
     # --- reports --------------------------------------------------------------------------------------------------
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState) -> None:
         """Handles an event of the key that was folded, this chain's or another writer's.
 
         ``before``: the document before the event; ``state``: the fold's state after it.
@@ -309,7 +309,7 @@ class Chain:
         else:
             if result.status is not Status.APPLIED:
                 self._newest_valid = False
-            self._conclude(link, result, before, state.document if state is not None else None, state)
+            self._conclude(link, result, before, state)
         self.advance(state)
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
@@ -372,7 +372,7 @@ class Chain:
         queue, in_flight = self._queue, self._in_flight
         while queue and len(in_flight) < self._sequencer.most_in_flight:
             request = next(iter(queue))
-            if request.awaits_confirmation or (in_flight and (self._held or request.conditional)):
+            if (request.asked_number and not request.confirmed) or (in_flight and (self._held or request.conditional)):
                 return
             if request.given_up and request.abandoned:
                 return  # it is about to be withdrawn
@@ -392,7 +392,7 @@ class Chain:
         if version != request.submitted_version and (remembered := self._sequencer.applied_before(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
-        if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
+        if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
         before = self.expected(head) if self._in_flight else head
@@ -430,19 +430,17 @@ class Chain:
 
     # --- events in flight -------------------------------------------------------------------------------------------
 
-    def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
+    def _conclude(self, link: Link, result: Folded, before: Settings | None, state: KeyState) -> None:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not next(iter(self._in_flight.values())):
             self._settle_overtaken(link)
         del self._in_flight[link.event_id]
         request, sequencer = link.request, self._sequencer
         if result.status is Status.APPLIED:
-            self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
-            if request.change is None and not self._in_flight and not self._queue and state is not None:
+            self._settle(request, Result(Outcome.APPLIED, state.document, result.version, result.previous, before=before))
+            if request.change is None and not self._in_flight and not self._queue:
                 sequencer.effects.append(Append(restatement(self._key, state, sequencer.new_id())))
-            return
-        version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
-        if result.status is Status.DUPLICATE:
+        elif result.status is Status.DUPLICATE:
             remembered = sequencer.applied_before(request, state)  # None: the event was read while the log was opened, and did not count
             self._settle(request, outcome_not_known(request) if remembered is None else repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
@@ -451,7 +449,7 @@ class Chain:
         elif result.status is Status.REJECTED_READS:
             self._again(request, contention(request, ATTEMPTS))
         else:
-            self._settle(request, conflict(request, version))
+            self._settle(request, conflict(request, state.version))
 
     def _settle_overtaken(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
