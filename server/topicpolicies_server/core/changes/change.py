@@ -92,23 +92,21 @@ class Change:
     def applied(self, settings: Settings | None) -> Applied:
         """Applies the change to a document; settings that would be incomplete stay as they were."""
         before: Settings = settings or {}
-        new: dict[Setting, bytes | None] = {}
-        if self.plan.whole:
-            new = {setting: None for setting in before if not setting.startswith(EXTRA_PREFIX)}
-        elif self.plan.families:
-            new = {setting: None for setting in before if documents.family(setting) in self.plan.families}
-        new.update(self._values)
-        for setting, (list_change, operand) in self.operands.items():
-            combine = documents.union if list_change is ListChange.UNION else documents.subtract
-            new[setting] = combine(before.get(setting), operand)
+        plan, new = self.plan, self._values
+        if plan.whole:
+            new = {**{setting: None for setting in before if not setting.startswith(EXTRA_PREFIX)}, **new}
+        elif plan.families:
+            new = {**{setting: None for setting in before if documents.family(setting) in plan.families}, **new}
+        if self.operands:
+            new = {**new, **{setting: _combined(before.get(setting), *operand) for setting, operand in self.operands.items()}}
         read = list(self.partial)
         for setting in self._values:
             old = before.get(setting)
             if old is not None and EXTRAS_TAG in old and documents.family(setting) in documents.OBJECTS:
                 read.append(setting)  # it has leaves of a newer broker; where the tag stands in a text, this is so by chance
         violations: list[Violation] = []
-        for setting in read:
-            new[setting] = self._edited(setting, before.get(setting, b""), violations)
+        if read:
+            new = {**new, **{setting: self._edited(setting, before.get(setting, b""), violations) for setting in read}}
         after, changed = dict(before), []
         for setting, value in new.items():
             if value != before.get(setting):
@@ -210,3 +208,7 @@ def _operands(
             continue
         violations.append(Violation(f"list_operations.{format_path((shown,))}", reason, problem))
     return operands
+
+
+def _combined(value: bytes | None, change: ListChange, operand: bytes) -> bytes | None:
+    return documents.union(value, operand) if change is ListChange.UNION else documents.subtract(value, operand)

@@ -81,10 +81,14 @@ class Document:
         self._fields = Fields(TopicPolicies.DESCRIPTOR, types)
         alone = {"type": "record", "name": "Field"}
         self._alone = {field["name"]: schema.part(schema.record, {**alone, "fields": [field]}) for field in schema.definition["fields"]}
-        absent = {**self._fields.absent, IS_GLOBAL: False}
-        self._nothing = {name: alone.write({name: absent[name]}) for name, alone in self._alone.items()}
-        """The bytes of each field that is not set, in the order of the record."""
-        self._flags = [self._alone[IS_GLOBAL].write({IS_GLOBAL: value}) for value in (False, True)]
+        absent = self._fields.absent
+        self._places = {name: place for place, name in enumerate(self._alone)}
+        """The place of each field in the record."""
+        self._nothing = [
+            [alone.write({name: is_global if name == IS_GLOBAL else absent[name]}) for name, alone in self._alone.items()]
+            for is_global in (False, True)
+        ]
+        """The bytes of each field of a LOCAL document, and of a GLOBAL one, of which nothing is set, in the order of the record."""
         foreign = {EXTRA_PREFIX + name for name in self._fields.unknown}
         self.families = frozenset({setting_of(leaf.name) for leaf in self._fields.leaves.values()} | foreign)
         self._remembered = lru_cache(CACHED)(self._decode)
@@ -99,21 +103,22 @@ class Document:
         settings: dict[Setting, list[bytes]] = {}
         for setting in sorted(document):
             settings.setdefault(family(setting), []).append(document[setting])
-        written = {**self._nothing, IS_GLOBAL: self._flags[is_global]}
+        written = self._nothing[is_global].copy()
         for name, entries in settings.items():
             value = entries[0] if len(entries) == 1 else b"".join(entries)
-            written.update((self._written if len(value) <= CACHED_BYTES else self._write)(name, value))
-        return b"".join(written.values())
+            for place, data in (self._written if len(value) <= CACHED_BYTES else self._write)(name, value):
+                written[place] = data
+        return b"".join(written)
 
-    def _write(self, name: str, value: bytes) -> dict[str, bytes]:
-        """Returns the bytes of the fields of a family whose settings are ``value``, by the fields' names."""
+    def _write(self, name: str, value: bytes) -> list[tuple[int, bytes]]:
+        """Returns the bytes of the fields of a family whose settings are ``value``, with the fields' places."""
         if not name.startswith(EXTRA_PREFIX):
             values = self._fields.values(TopicPolicies.FromString(value))
         elif name in self.families:
             values = {name.removeprefix(EXTRA_PREFIX): from_json(value)}
         else:
             raise _no_place((name,))
-        return {field: self._alone[field].write({field: each}) for field, each in values.items()}
+        return [(self._places[field], self._alone[field].write({field: each})) for field, each in values.items()]
 
     def decode(self, data: bytes) -> tuple[Settings, bool]:
         """Decodes a record's bytes to the settings of the document, and whether the document is GLOBAL.
