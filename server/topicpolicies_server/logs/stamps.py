@@ -187,10 +187,10 @@ def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, byte
 
 
 def _list(parts: Sequence[str]) -> str:
-    text = ",".join(parts)
-    if "%" in text or text.count(",") != len(parts) - 1:
+    text = "".join(parts)
+    if "%" in text or "," in text:
         return ",".join([part.replace("%", "%25").replace(",", "%2C") for part in parts])
-    return text
+    return ",".join(parts)
 
 
 def _parts(text: str) -> list[str]:
