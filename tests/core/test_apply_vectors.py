@@ -12,7 +12,7 @@ from google.protobuf.json_format import ParseDict
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.changes.change import compile_change
-from topicpolicies_server.core.errors import PolicyError, Violation
+from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.documents import Settings, join, split
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "clients" / "vectors" / "apply.json").read_text())
@@ -29,8 +29,7 @@ def updated(before: Settings | None, example: dict[str, Any]) -> tuple[Settings 
         change = compile_change(policies(example["policies"]), example.get("mask", []), operations)
     except PolicyError as error:
         return before, {violation.reason for violation in error.violations}
-    violations: list[Violation] = []
-    after = change.applied(before, violations)
+    after, _, _, violations = change.applied(before)
     return (None if before is None and not after else after), {violation.reason for violation in violations}
 
 

@@ -14,9 +14,8 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cell import Before, Head, Header, key_of, name_of
-from topicpolicies_server.core.reading.orders import ActiveKeys
 from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection, Token
-from topicpolicies_server.core.reading.view import CellsInUse, View
+from topicpolicies_server.core.reading.view import ActiveKeys, CellsInUse, View
 from topicpolicies_server.core.reading.watch import WatchHub
 
 from .test_cell import seen_in

@@ -32,7 +32,7 @@ def test_an_update_that_changes_nothing_is_answered_once_it_is_confirmed(bench: 
     assert bench.open(same) and bench.unconfirmed == [same]
     bench.confirm()
     assert bench.result(same)[:1] + bench.result(same)[2:4] == (Outcome.UNCHANGED, "0001", "0001")
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 def test_an_update_that_seemed_to_change_nothing_is_written_if_another_writer_had_changed_the_value(bench: Bench) -> None:
@@ -82,7 +82,7 @@ def test_a_dry_run_is_computed_on_the_document_at_its_confirmation(bench: Bench)
     bench.confirm()
     assert (bench.result(changing).outcome, bench.result(changing).version) == (Outcome.WOULD_APPLY, "0002")
     assert bench.result(same).outcome is Outcome.WOULD_APPLY
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 def test_a_document_that_may_have_been_deleted_conflicts_with_must_not_exist_only_once_confirmed(bench: Bench) -> None:
@@ -212,7 +212,7 @@ def test_a_failed_confirmation_fails_only_the_requests_that_waited_for_it(bench:
         assert bench.error(request).metadata == {"request_id": request.request_id}
     bench.land()
     assert bench.result(changing).outcome is Outcome.APPLIED
-    assert bench.sequencer.chains == 0
+    assert not bench.sequencer.chains
 
 
 def test_a_failed_confirmation_does_not_fail_a_request_that_was_confirmed_before(bench: Bench) -> None:
@@ -230,7 +230,7 @@ def test_a_request_withdrawn_during_its_confirmation_changes_nothing(bench: Benc
     assert bench.sequencer.withdraw(same) and bench.sequencer.withdraw(dry)
     bench.elsewhere(2)
     bench.confirm()
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
     assert bench.open(dry)
 
 
@@ -259,4 +259,4 @@ def test_unconfirmed_requests_fail_when_the_namespace_is_abandoned(bench: Bench)
     bench.perform()
     assert bench.error(same) is LOST and bench.error(dry) is LOST
     bench.confirm()
-    assert bench.sequencer.chains == 0
+    assert not bench.sequencer.chains

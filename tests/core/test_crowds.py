@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.answers import crowded
+from topicpolicies_server.core.chains.computing import crowded
 from topicpolicies_server.core.policies.documents import MOST_ELEMENTS, split
 
 

@@ -229,7 +229,7 @@ def test_an_unacknowledged_event_whose_caller_has_given_up_is_not_appended_again
     event = bench.wanted.popleft()
     request.given_up = True
     bench.fail(event, outcome_unknown=True)
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 def test_only_a_request_that_is_not_computed_yet_can_be_withdrawn() -> None:
@@ -332,7 +332,7 @@ def test_a_request_is_not_appended_again_when_the_caller_of_its_repeat_has_given
     assert not bench.sequencer.withdraw(first) and not bench.sequencer.withdraw(repeat)
     bench.answers.clear()
     bench.fail(event, outcome_unknown=True)
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 def test_a_waiting_request_is_withdrawn_when_its_caller_and_those_of_its_repeats_have_given_up() -> None:
@@ -392,7 +392,7 @@ def test_after_a_reopening_a_found_event_is_answered_although_its_key_was_forgot
     bench.sequencer.reopened()
     bench.perform()
     assert bench.result(asked).version == ("0001" if what == "an update" else "0002")
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -410,7 +410,7 @@ def test_after_a_reopening_a_request_whose_event_did_not_count_is_not_applied(be
         assert bench.land().status is Status.DUPLICATE, "it may still have come"
     assert bench.error(asked).reason == ("OUTCOME_UNKNOWN" if shared else "PRECONDITION_FAILED")
     assert bench.document() == TopicPolicies(max_producer_per_topic=3)
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 def test_after_a_reopening_an_event_that_is_not_in_the_log_of_this_writer_alone_is_computed_again(bench: Bench) -> None:
@@ -457,7 +457,7 @@ def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_aft
     bench.sequencer.reopened()
     bench.perform()
     assert bench.error(lost).reason == "NOT_APPENDED"
-    assert not bench.wanted and bench.sequencer.chains == 0
+    assert not bench.wanted and not bench.sequencer.chains
 
 
 def test_a_request_overtaken_before_a_reopening_is_computed_again_on_the_later_event(bench: Bench) -> None:
@@ -479,7 +479,7 @@ def test_all_open_requests_fail_when_the_namespace_is_abandoned() -> None:
     bench.sequencer.abandon(LOST)
     bench.perform()
     assert all(bench.error(request) is LOST for request in requests)
-    assert bench.sequencer.chains == 0
+    assert not bench.sequencer.chains
 
 
 # Lists

@@ -268,6 +268,15 @@ def test_settings_that_an_older_schema_can_not_express_are_refused_instead_of_dr
     assert refused.value.reason == "NOT_EXPRESSIBLE"
 
 
+def test_a_leaf_of_a_quota_that_a_schema_lacks_is_refused_although_the_size_of_the_quota_has_two_names() -> None:
+    schema = copy.deepcopy(avro_values.SHIPPED)
+    quota = avro_values.record_in(schema, "BacklogQuotaImpl")
+    quota["fields"] = [field for field in quota["fields"] if field["name"] != "limitTime"]
+    policies = TopicPolicies(back_log_quota_map={"message_age": BacklogQuota(limit_size=5, limit_time=60)})
+    with pytest.raises(LogError, match="no field for limit_time"):
+        Codec(json.dumps(schema)).encode(Event(KEY, Action.UPDATE, split(policies)))
+
+
 def test_all_other_settings_are_encoded_with_an_older_schema() -> None:
     quota = BacklogQuota(limit_size=5, limit_time=-1, policy=BacklogQuotaPolicy.BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION)
     policies = TopicPolicies(

@@ -1,13 +1,15 @@
-"""Positions of rows sort as the row numbers do, and show which rows are adjacent."""
+"""Positions of rows sort as the row numbers do, and show which rows are adjacent; the properties of a row are JSON."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.policies.events import ABSENT
-from topicpolicies_server.logs.sqlite.file import directly_follows, position_of, row_of
+from topicpolicies_server.logs.sqlite.file import directly_follows, position_of, row_of, text_of
 
 ROWS = st.integers(min_value=1, max_value=16**15 - 1)
 
@@ -40,3 +42,8 @@ def test_a_text_that_is_not_a_position_is_refused_and_follows_nothing(text: str)
         row_of(text)
     assert not directly_follows(text, position_of(1))
     assert not directly_follows("", text)
+
+
+@given(st.dictionaries(st.text(), st.text() | st.text(st.sampled_from('a"\\\n\x1f\x7f'))))
+def test_properties_are_written_as_compact_json(properties: dict[str, str]) -> None:
+    assert text_of(properties) == json.dumps(properties, ensure_ascii=False, separators=(",", ":"))

@@ -338,7 +338,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
-    disk.change_log._in_flight_bytes = 2_000
+    disk.change_log.in_flight_bytes = 2_000
     disk.faults.gate.clear()
     taken = 0
     with pytest.raises(LogError) as refused:

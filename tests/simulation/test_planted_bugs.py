@@ -14,9 +14,8 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
-from topicpolicies_server.core.chains import answers as chain_answers
-from topicpolicies_server.core.chains import link as chain_link
-from topicpolicies_server.core.chains import sequencer
+from topicpolicies_server.core.chains import computing, sequencer
+from topicpolicies_server.core.chains import request as chain_request
 from topicpolicies_server.core.chains.request import Outcome, Request, Result
 from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.errors import PolicyError
@@ -50,7 +49,7 @@ Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 def whole_documents(patch: pytest.MonkeyPatch) -> None:
     """Updates are written as whole documents instead of operations, as brokers write them."""
-    original = chain_link.event_of
+    original = computing.event_of
 
     def planted(*arguments: Any) -> Event:
         event = original(*arguments)
@@ -113,7 +112,7 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
     """A repeat is answered with the present version."""
-    original = chain_answers.repeated
+    original = chain_request.repeated
 
     def planted(request: Request, state: KeyState | None, remembered: Any) -> Any:
         answer = original(request, state, remembered)
@@ -130,7 +129,14 @@ def no_memory(patch: pytest.MonkeyPatch) -> None:
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
     """Events do not carry earlier requests, which compaction then erases."""
-    patch.setattr(chain_link, "carried", lambda state, in_flight: ())
+    original = computing.event_of
+
+    def planted(*arguments: Any) -> Event:
+        event = original(*arguments)
+        assert event.stamp is not None
+        return event._replace(stamp=event.stamp._replace(remembered=()))
+
+    patch.setattr(sequencer, "event_of", planted)
 
 
 def deletions_forget(patch: pytest.MonkeyPatch) -> None:

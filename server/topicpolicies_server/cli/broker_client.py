@@ -31,7 +31,7 @@ from topicpolicies.values import ValueProblem
 
 from ..config import PulsarLogConfig
 from ..config.address import is_url
-from ..core.chains.answers import judge_request
+from ..core.chains.computing import judge_request
 from ..core.errors import Kind, PolicyError, invalid
 from ..core.errors import Violation as CoreViolation
 from ..core.names import DOMAINS, PolicyKey, parse_namespace, parse_topic
@@ -236,12 +236,13 @@ class BrokerClient:
                 raise PolicyError(Kind.NOT_FOUND, Reason.TOPIC_NOT_FOUND, f"{judged.key.topic} does not exist: create it first.")
             before = self._documents.get(judged.key) or None
             judged.facts = Facts(cluster=self._cluster)
-            refusal, after = judge_request(judged, before, _VERSION)
-            if isinstance(refusal, PolicyError):
-                raise refusal
-            kept = {setting: value for setting, value in (after or {}).items() if not _looks_unset(setting, value)}
+            computed = judge_request(judged, before, _VERSION)
+            if isinstance(computed, PolicyError):
+                raise computed
+            after = computed.document or {}
+            kept = {setting: value for setting, value in after.items() if not _looks_unset(setting, value)}
             changed = documents.differing(before, kept)
-            if (after or {}).keys() - kept.keys() - (before or {}).keys():
+            if after.keys() - kept.keys() - (before or {}).keys():
                 self._unsure.add(judged.key)
             if found := list(_not_writable(judged.key, changed, kept, self._missing)):
                 raise invalid(*found)

@@ -134,7 +134,8 @@ def by_owner(paths: Iterable[FilePath]) -> list[Declared]:
         namespaces = tuple(dict.fromkeys((*known.namespaces, *one.namespaces)))
         found[one.owner] = Declared(namespaces, (*known.declarations, *one.declarations), one.owner, (*known.constraints, *one.constraints))
     for each in (declaration for declared in found.values() for declaration in declared.declarations):
-        broken = violations(constraints_of(each.topic, found.values()), None, split(each.values))
+        values = split(each.values)
+        broken = violations(constraints_of(each.topic, found.values()), values.keys(), values)
         problems += [Violation(each.place, "CONSTRAINT", violation.description) for violation in broken]
     if problems:
         raise wrong(*problems)

@@ -31,6 +31,7 @@ import binascii
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
@@ -54,10 +55,25 @@ MAX_BYTES = 128 * 1024
 
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that holds no event, but announces who leads from its position on (``leadership``)."""
-_TEXTS = ("tp-request", "tp-digest", "tp-actor", "tp-reason", "tp-principal", "tp-claimed", "tp-owner", "tp-base", "tp-head")
+_TEXTS = {
+    "tp-id": "event_id",
+    "tp-request": "request_id",
+    "tp-digest": "digest",
+    "tp-actor": "actor",
+    "tp-reason": "reason",
+    "tp-principal": "principal",
+    "tp-claimed": "claimed",
+    "tp-owner": "owner",
+    "tp-base": "base",
+    "tp-head": "head_version",
+    PARENT_KEY: "trace_parent",
+    STATE_KEY: "trace_state",
+}
 """The parts of a stamp that are plain texts."""
+_TEXTS_OF: Callable[[Stamp], tuple[str, ...]] = itemgetter(*map(Stamp._fields.index, _TEXTS.values()))
 
 _KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
+_KIND_NAMES = {kind: name for name, kind in _KINDS.items()}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
 """How many parsed masks are cached, and the most characters of one that is."""
@@ -76,14 +92,9 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     Raises:
         LogError: the properties would exceed ``MAX_BYTES`` (FAILED_PRECONDITION, reason ``NOT_EXPRESSIBLE``).
     """
-    properties = {"tp-v": FORMAT, "tp-id": stamp.event_id, "tp-kind": stamp.kind.value}
-    of = stamp
-    texts = (of.request_id, of.digest, of.actor, of.reason, of.principal, of.claimed, of.owner, of.base, of.head_version)
-    properties.update({name: text for name, text in zip(_TEXTS, texts, strict=True) if text})
-    if stamp.trace_parent:
-        properties[PARENT_KEY] = stamp.trace_parent
-        if stamp.trace_state:
-            properties[STATE_KEY] = stamp.trace_state
+    properties = {name: text for name, text in zip(_TEXTS, _TEXTS_OF(stamp), strict=True) if text}
+    properties["tp-v"] = FORMAT
+    properties["tp-kind"] = _KIND_NAMES[stamp.kind]
     if stamp.mask:
         properties["tp-mask"] = _list(stamp.mask)
     if stamp.etag is not None:
@@ -176,10 +187,10 @@ def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, byte
 
 
 def _list(parts: Sequence[str]) -> str:
-    text = ",".join(parts)
-    if "%" in text or text.count(",") != len(parts) - 1:
+    text = "".join(parts)
+    if "%" in text or "," in text:
         return ",".join([part.replace("%", "%25").replace(",", "%2C") for part in parts])
-    return text
+    return ",".join(parts)
 
 
 def _parts(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 The counters are plain numbers that belong to the event loop, because some of them change with every event. ``ops/metrics`` exports them.
 
-A change has these stages; one that is not applied does not end the last:
+A change has these stages; one that is not applied does not end the last. The last two are counted when it is answered:
 
 ==============  =========================================================  ==========================================================
 stage           it begins                                                  it ends
@@ -41,6 +41,8 @@ _MOST_FAILURES = 1_000
 _LONGEST = 1_000
 """The most characters of a document or event in words."""
 _CONFIDENTIAL = "offload_policies"
+_OUTCOMES = {outcome: outcome.name for outcome in Outcome}
+_STATUSES = {status: status.value for status in Status}  # an enum looks up ``name`` and ``value`` slowly
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """The default upper bounds of the buckets, in seconds. Durations above the last one are counted in one more bucket."""
 
@@ -142,16 +144,13 @@ class Activity:
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Called with each repair, and whether it is published (or withheld). Must not raise."""
 
-    def appended(self, request: Request) -> None:
-        """Notes that the event of a request is handed to the log, for the first time."""
-        request.appended_at = perf_counter()
-        self.stages["sequencing"].count(request.appended_at - request.began)
-
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """Counts an update that was answered."""
-        if request.appended_at and isinstance(answer, Result) and answer.outcome is Outcome.APPLIED:
-            self.stages["log"].count(perf_counter() - request.appended_at)
-        self.updates[answer.reason if isinstance(answer, PolicyError) else answer.outcome.name] += 1
+        if request.appended_at:
+            self.stages["sequencing"].count(request.appended_at - request.began)
+            if isinstance(answer, Result) and answer.outcome is Outcome.APPLIED:
+                self.stages["log"].count(perf_counter() - request.appended_at)
+        self.updates[answer.reason if isinstance(answer, PolicyError) else _OUTCOMES[answer.outcome]] += 1
         if not request.asked_number:
             return
         if not request.confirmed:
@@ -182,7 +181,7 @@ class Activity:
         if event is None:
             return
         writer = "broker" if event.stamp is None else "sidecar"
-        self.events[writer, folded.status.value] += 1
+        self.events[writer, _STATUSES[folded.status]] += 1
         if folded.stale and folded.status is not Status.DUPLICATE:
             self.conflicts[writer] += 1
         if folded.unexplained or folded.ambiguous:

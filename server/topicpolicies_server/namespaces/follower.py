@@ -361,7 +361,7 @@ class Follower:
         after = head if head is not None else before
         if self._recorder is not None:
             self._folded.append((placed, before, folded, after))
-        if event is None or folded is None:
+        if event is None or folded is None or state is None:
             return
         hub, old = self.hub, before.document if before is not None else None
         if not self._serves:

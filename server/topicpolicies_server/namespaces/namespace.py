@@ -17,8 +17,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from ..checkpoints import LAST_SECONDS, Restored
-from ..core.chains.answers import not_in_time
-from ..core.chains.request import Request, Result
+from ..core.chains.request import Request, Result, not_in_time
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import Position
@@ -135,8 +134,9 @@ class Namespace:
             except PolicyError as error:
                 self._common.activity.updated(request, error)
                 raise
-        answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        self.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled))
+        answer: asyncio.Future[Result | PolicyError] = self._loop.create_future()
+        if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+            self._asked.set()
         try:
             settled = await answer
         except asyncio.CancelledError:
@@ -273,7 +273,7 @@ class Namespace:
         readback = served.readback if serves and served is not None else None
         return Figures(
             serves,
-            sequencer.chains,
+            len(sequencer.chains),
             sequencer.depth,
             len(self.updates.arrivals) + sequencer.waiting,
             readback.unread if readback is not None else 0,

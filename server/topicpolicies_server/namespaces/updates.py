@@ -18,8 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written, unknown_outcome
-from ..core.chains.request import Request, Result
+from ..core.chains.request import Request, Result, not_confirmed, not_in_time, nothing_is_written, unknown_outcome
 from ..core.chains.sequencer import Append, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
@@ -85,7 +84,8 @@ class Updates:
         for request in requests:
             request.began, request.on_answer = now, on_answer
             self.open[request] = over_at
-        read_only, error = self._common.read_only, self._common.readiness.refuses_changes() or self._closed
+        read_only, readiness = self._common.read_only, self._common.readiness
+        error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
         for request in requests:
             if error is not None:
                 self._settle(request, error)
@@ -156,12 +156,13 @@ class Updates:
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
-    def folded(self, placed: Placed, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
+    def folded(self, placed: Placed, event: Event, folded: Folded, before: Settings | None, state: KeyState) -> None:
         """Takes an event that was folded into the view that answers. ``state``: the fold's state after it."""
         self.sequencer.folded(event, folded, before, state)
         if self.sequencer.effects:
             self._perform()
-        self.repairs.consider(event.key, state, placed)
+        if state.due or self.repairs.due:
+            self.repairs.consider(event.key, state, placed)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged. ``state``: the fold's present state of its key."""
@@ -247,7 +248,7 @@ class Updates:
             elif isinstance(effect, Append):
                 event = effect.event
                 if effect.request is not None:
-                    self._common.activity.appended(effect.request)
+                    effect.request.appended_at = perf_counter()
                 if self._closed is not None:  # the event is not sent
                     sequencer.failed(event, self._closed, False)
                 elif self.serving.log is not None:
@@ -289,7 +290,7 @@ class Updates:
     def _expire(self, request: Request) -> None:
         if not self._withdraw(request):
             self._settle(request, unknown_outcome(request.request_id))
-        elif request.awaits_confirmation:
+        elif request.asked_number and not request.confirmed:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
         elif self.serving.log is not None and not self.serving.leads:
             self._settle(request, NotLeader(self._name, self._leadership))

@@ -34,8 +34,7 @@ from ..access import NOBODY, Caller, Granted, Permission, Way
 from ..access.caller import expired
 from ..access.grants import Grants
 from ..config import Limits
-from ..core.chains.answers import unknown_outcome
-from ..core.chains.request import Outcome, Request
+from ..core.chains.request import Outcome, Request, unknown_outcome
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping, too_much
 from ..core.reasons import Reason, ViolationReason
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context

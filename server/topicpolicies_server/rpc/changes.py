@@ -17,8 +17,7 @@ from topicpolicies.v1 import service_pb2
 
 from ..access import Granted, Permission
 from ..cluster.cluster import Cluster
-from ..core.chains.answers import not_in_time
-from ..core.chains.request import Request, Result
+from ..core.chains.request import Request, Result, not_in_time
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping
 from ..core.names import PolicyKey
 from ..core.reasons import Reason, ViolationReason

@@ -33,8 +33,7 @@ from topicpolicies.errors import from_rpc_error, from_status
 from topicpolicies.v1 import service_pb2
 
 from ..access.caller import ORIGINAL_KEY
-from ..core.chains.answers import unknown_outcome
-from ..core.chains.request import Outcome
+from ..core.chains.request import Outcome, unknown_outcome
 from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from ..core.traces import PARENT_KEY, STATE_KEY

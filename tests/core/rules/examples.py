@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from google.protobuf import text_format
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.changes.change import compile_change
-from topicpolicies_server.core.changes.rules import judge
+from topicpolicies_server.core.changes.change import Change, compile_change
+from topicpolicies_server.core.changes.rules import Judgement, judge
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import split
+from topicpolicies_server.core.policies.documents import Settings, split
 from topicpolicies_server.core.policies.facts import BrokerFacts, Facts
 
 TOPIC = "persistent://acme/orders/one"
@@ -39,6 +39,12 @@ FACTS = Facts(
 """Facts of which none is missing."""
 
 
+def judged(change: Change, before: Settings | None, facts: Facts | None, key: PolicyKey = PolicyKey(TOPIC, Scope.LOCAL)) -> Judgement:
+    """Applies a change to a document, and judges it."""
+    applied = change.applied(before)
+    return judge(key, applied.changed, before, applied.document, facts, change.operands)
+
+
 def violated(
     text: str,
     *,
@@ -60,5 +66,5 @@ def violated(
     """
     head = split(policies(before)) if before is not None else None
     change = compile_change(policies(text), mask, {})
-    found = judge(PolicyKey(topic, scope), change.plan, head, change.apply(head), facts)
+    found = judged(change, head, facts, PolicyKey(topic, scope)).found
     return {violation.field: violation.reason for _, violation in found}

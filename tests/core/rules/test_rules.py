@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.rules.examples import FACTS, TOPIC, policies, violated
+from tests.core.rules.examples import FACTS, TOPIC, judged, policies, violated
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.changes.fields import fields
 from topicpolicies_server.core.changes.plan import plan_of
-from topicpolicies_server.core.changes.rules import RULES, judge, needs, reads, refused
+from topicpolicies_server.core.changes.rules import RULES, needs, refused
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
@@ -143,18 +143,16 @@ def test_a_global_list_of_clusters_must_be_within_the_clusters_of_the_namespace(
 def test_the_longest_list_of_clusters_is_judged_within_a_moment(facts: Facts | None, scope: Scope) -> None:
     document = TopicPolicies(replication_clusters=[f"c{number}" for number in range(5_000)])
     change = compile_change(document, ["replication_clusters"], {})
-    key, after = PolicyKey(TOPIC, scope), change.apply(None)
     began = time.thread_time()
-    judge(key, change.plan, None, after, facts)
+    judged(change, None, facts, PolicyKey(TOPIC, scope))
     assert time.thread_time() - began < 0.25, "comparing each cluster with all others took more than a second"
 
 
 @pytest.mark.parametrize("names", [["unknown"] * 120_000, [f"{number:x}" for number in range(170_000)]], ids=["one", "many"])
 def test_very_many_entry_filters_are_judged_within_a_moment(names: list[str]) -> None:
     change = compile_change(policies(f'entry_filters {{ entry_filter_names: "{",".join(names)}" }}'), ["entry_filters"], {})
-    after = change.apply(None)
     began = time.thread_time()
-    found = judge(KEY, change.plan, None, after, FACTS)
+    found = judged(change, None, FACTS).found
     assert time.thread_time() - began < 0.3, "a violation for each took more than a second"
     assert {violation.reason for _, violation in found} == {"UNKNOWN_ENTRY_FILTER"}
 
@@ -174,8 +172,7 @@ def test_only_persistent_topics_have_shadows() -> None:
 def test_all_violations_are_reported_at_once() -> None:
     text = f"max_producer_per_topic: -1 max_message_size: 5000 {retention(0, 5)} {clusters('there')} {persistence(6, 0, 7)}"
     change = compile_change(policies(text), ["*"], {})
-    found = judge(KEY, change.plan, None, change.apply(None), FACTS)
-    error = refused(found)
+    error = refused(judged(change, None, FACTS).found)
     assert error.kind is Kind.INVALID_ARGUMENT
     assert error.reason == "INVALID_REQUEST"
     assert sorted(violation.reason for violation in error.violations) == [
@@ -199,7 +196,7 @@ def test_violations_of_rules_are_reported_together_with_all_other_errors() -> No
 
 def test_a_violation_that_depends_on_the_cluster_is_a_failed_precondition() -> None:
     change = compile_change(policies("max_message_size: 5000"), ["*"], {})
-    error = refused(judge(KEY, change.plan, None, change.apply(None), FACTS))
+    error = refused(judged(change, None, FACTS).found)
     assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "RULE_VIOLATED")
 
 
@@ -268,7 +265,7 @@ def test_a_change_reads_the_settings_that_are_judged_together_with_what_it_sets(
 
     def relied(text: str, *mask: str) -> set[str]:
         change = compile_change(policies(text), mask, {})
-        return set(reads(KEY, change.plan, change.operands, before, change.apply(before)))
+        return set(judged(change, before, FACTS).reads)
 
     assert relied(retention(20, 1), "retention_policies") == {"back_log_quota_map/destination_storage", "back_log_quota_map/message_age"}
     assert relied(quota("message_age", seconds=30), "back_log_quota_map.message_age") == {"retention_policies"}
@@ -282,7 +279,7 @@ def test_a_list_operation_on_clusters_reads_the_list_in_the_local_scope_only(sco
     change = compile_change(
         policies(clusters("there")), ["replication_clusters"], {"replication_clusters": ListOperation.LIST_OPERATION_SUBTRACT}
     )
-    assert set(reads(PolicyKey(TOPIC, scope), change.plan, change.operands, before, change.apply(before))) == expected
+    assert set(judged(change, before, FACTS, PolicyKey(TOPIC, scope)).reads) == expected
 
 
 def test_facts_are_requested_only_where_a_rule_needs_them() -> None:

@@ -6,11 +6,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.core.policies import documents, heads, masks, policies
-from tests.core.rules.examples import FACTS, TOPIC
+from tests.core.rules.examples import FACTS, TOPIC, judged
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.change import Change, compile_change
-from topicpolicies_server.core.changes.rules import RULES, changed_settings, judge, needs, reads
-from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.changes.rules import RULES, needs
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, digest, family, join
 from topicpolicies_server.core.policies.facts import UNKNOWN, Facts, Need
@@ -21,25 +20,21 @@ KNOWN = st.sampled_from([None, UNKNOWN, FACTS, FACTS._replace(cluster=""), FACTS
 
 
 @st.composite
-def changes(draw: st.DrawFn, before: Settings | None) -> tuple[Change, Settings]:
-    """Draws a change that applies to a document, and the document after it."""
+def changes(draw: st.DrawFn, before: Settings | None) -> Change:
+    """Draws a change that applies to a document."""
     source = draw(policies())
     change = compile_change(source, draw(MASKS), {})
-    try:
-        return change, change.apply(before)
-    except PolicyError:
-        whole = compile_change(source, ["*"], {})
-        return whole, whole.apply(before)
+    return compile_change(source, ["*"], {}) if change.applied(before).violations else change
 
 
 @given(st.data(), heads(), KEYS, KNOWN)
 def test_every_violation_names_a_field_that_the_change_alters(
     data: st.DataObject, before: Settings | None, key: PolicyKey, facts: Facts | None
 ) -> None:
-    change, after = data.draw(changes(before))
-    found = judge(key, change.plan, before, after, facts)
+    change = data.draw(changes(before))
+    found = judged(change, before, facts, key).found
     event("refused" if found else "taken")
-    altered = {family(setting) for setting in changed_settings(change.plan, before, after)}
+    altered = set(map(family, change.applied(before).changed))
     for rule, violation in found:
         assert rule.field in altered
         assert violation.field.startswith(f"policies.{rule.field}")
@@ -48,24 +43,22 @@ def test_every_violation_names_a_field_that_the_change_alters(
 
 @given(documents(), KEYS, KNOWN, masks())
 def test_reading_and_writing_back_is_never_refused(document: Settings, key: PolicyKey, facts: Facts | None, paths: list[str]) -> None:
-    change = compile_change(join(document), paths, {})
-    assert not judge(key, change.plan, document, change.apply(document), facts)
+    assert not judged(compile_change(join(document), paths, {}), document, facts, key).found
 
 
 @given(documents(), KEYS, KNOWN)
 def test_clearing_everything_is_never_refused_where_brokers_have_no_default_quota(
     document: Settings, key: PolicyKey, facts: Facts | None
 ) -> None:
-    change = compile_change(TopicPolicies(), ["*"], {})
-    assert not judge(key, change.plan, document, change.apply(document), facts)
+    assert not judged(compile_change(TopicPolicies(), ["*"], {}), document, facts, key).found
 
 
 @given(st.data(), heads(), KEYS)
 def test_missing_facts_add_no_violations_except_for_an_unknown_local_cluster(
     data: st.DataObject, before: Settings | None, key: PolicyKey
 ) -> None:
-    change, after = data.draw(changes(before))
-    reasons = [{rule.reason for rule, _ in judge(key, change.plan, before, after, facts)} for facts in (UNKNOWN, FACTS)]
+    change = data.draw(changes(before))
+    reasons = [{rule.reason for rule, _ in judged(change, before, facts, key).found} for facts in (UNKNOWN, FACTS)]
     assert reasons[0] - {"LOCAL_CLUSTER_UNKNOWN"} <= reasons[1]
 
 
@@ -73,8 +66,8 @@ def test_missing_facts_add_no_violations_except_for_an_unknown_local_cluster(
 def test_the_facts_that_a_violated_rule_needs_are_among_those_requested_for_the_change(
     data: st.DataObject, before: Settings | None, key: PolicyKey
 ) -> None:
-    change, after = data.draw(changes(before))
-    for rule, _ in judge(key, change.plan, before, after, FACTS):
+    change = data.draw(changes(before))
+    for rule, _ in judged(change, before, FACTS, key).found:
         assert rule in RULES
         assert rule.needs & needs(change.plan) == rule.needs or rule.needs is Need.NOTHING
 
@@ -83,8 +76,8 @@ def test_the_facts_that_a_violated_rule_needs_are_among_those_requested_for_the_
 def test_the_settings_that_a_change_reads_have_the_digests_from_before_the_change(
     data: st.DataObject, before: Settings | None, key: PolicyKey
 ) -> None:
-    change, after = data.draw(changes(before))
-    relied = reads(key, change.plan, change.operands, before, after)
+    change = data.draw(changes(before))
+    relied = judged(change, before, FACTS, key).reads
     assert relied == {setting: digest((before or {}).get(setting)) for setting in relied}
-    if any(family(setting) == "back_log_quota_map" for setting in changed_settings(change.plan, before, after)):
+    if any(family(setting) == "back_log_quota_map" for setting in change.applied(before).changed):
         assert "retention_policies" in relied

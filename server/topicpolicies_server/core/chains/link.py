@@ -1,7 +1,5 @@
 """A link of a chain: a request that was computed, its event, and the state of that event on the way to the log and back.
 
-The event has the document that brokers apply, and the stamp that makes it an operation (``core/fold/fold``).
-
 The state changes with each report about that event (``TRANSITIONS``).
 
 - UNDER_WAY: the event was appended, and the outcome of the append is outstanding.
@@ -23,14 +21,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice, takewhile
 
-from ..changes import rules
-from ..fold.fold import KeyState
-from ..fold.keystate import REMEMBERED_REQUESTS
-from ..names import Scope
-from ..policies.documents import WHOLE, Settings, whole_digest
-from ..policies.events import ABSENT, Action, Event, Remembered, Stamp, StampKind
+from ..policies.events import Event, Remembered
 from .request import Request
 
 
@@ -103,67 +95,3 @@ class Link:
         """Applies a report about the event. Returns the state after it."""
         self.state = TRANSITIONS[self.state][report]
         return self.state
-
-
-def event_of(
-    request: Request,
-    event_id: str,
-    state: KeyState | None,
-    before: Settings | None,
-    after: Settings | None,
-    in_flight: dict[str, Link],
-) -> Event:
-    """Returns the event of a request that makes ``after`` of the document ``before``; None: there is no document.
-
-    ``in_flight``: the earlier links of the chain whose events are appended and not folded yet, in order, by event id.
-    """
-    change = request.change
-    coming = on_their_way(in_flight) if in_flight else []
-    reads: dict[str, str] = {}
-    if change is not None:
-        reads = change.reads(before)
-        if judged := rules.reads(request.key, change.plan, change.operands, before, after or {}):
-            reads |= judged
-    stamp = Stamp(
-        event_id,
-        StampKind.DELETE if change is None else StampKind.UPDATE,
-        request.request_id,
-        request.digest,
-        request.actor,
-        request.reason,
-        change.plan.paths if change is not None else (),
-        coming[-1].event_id if coming else state.base if state is not None else "",  # base
-        (ABSENT if before is None else request.version) if request.conditional else None,  # etag
-        request.skip_if_absent or request.exists is True,
-        reads,
-        change.operands if change is not None else {},
-        carried(state, coming),
-        "",  # head_version
-        state.history if state is not None else None,  # history
-        request.principal,
-        request.claimed,
-        request.owner,
-        request.trace.parent,
-        request.trace.state,
-    )
-    if request.version and request.key.scope is Scope.GLOBAL:  # other clusters can't judge a version of this log
-        stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})
-    return Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
-
-
-def on_their_way(in_flight: dict[str, Link]) -> list[Link]:
-    """Returns the last links whose events may still be folded, as many as there are requests to carry, in order.
-
-    Overtaken events are not in the log: nothing that is computed now may rest on them. They stand before all others.
-    """
-    links = takewhile(lambda link: link.state is not AppendState.OVERTAKEN, reversed(in_flight.values()))
-    return list(islice(links, REMEMBERED_REQUESTS))[::-1]
-
-
-def carried(state: KeyState | None, coming: list[Link]) -> tuple[Remembered, ...]:
-    """Returns the requests that an event carries: those that were applied last, then those whose events are in flight before it."""
-    known = state.remembered if state is not None else ()
-    if not coming:
-        return known
-    last = [link.carried for link in coming]
-    return (*known[len(last) - REMEMBERED_REQUESTS :], *last) if len(last) < REMEMBERED_REQUESTS else tuple(last)

@@ -1,4 +1,7 @@
-"""The request to a chain, an update or a delete, and its result."""
+"""The request to a chain, an update or a delete, and its answer: a result, or an error.
+
+Each error says what was not done, and what the caller can do about it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from typing import NamedTuple
 
 from ..changes.change import Change
 from ..changes.constraints import Constraint
-from ..errors import PolicyError
+from ..errors import Kind, PolicyError, too_much
+from ..fold.fold import KeyState
 from ..names import PolicyKey
 from ..policies.documents import Settings
-from ..policies.events import Position
+from ..policies.events import Position, Remembered
 from ..policies.facts import Facts
+from ..reasons import Reason
 from ..traces import NO_TRACE, TraceContext
 
 
@@ -115,11 +120,6 @@ class Request:
         return self.version != "" or self.exists is False
 
     @property
-    def awaits_confirmation(self) -> bool:
-        """Whether its answer writes nothing and is still to be confirmed."""
-        return self.asked_number > 0 and not self.confirmed
-
-    @property
     def abandoned(self) -> bool:
         """Whether no caller waits for this request or for a repeat of it. If so, it is not computed or appended again."""
         return self.given_up and all(repeat.given_up for repeat in self.repeats)
@@ -128,3 +128,94 @@ class Request:
     def overtaken_in_batch(self) -> bool:
         """Whether a later request of the same batch and key has had an event. If so, this one is not written any more: it fails instead."""
         return self.batch is not None and self.batch.get(self.key, 0) > self.number
+
+
+def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
+    """Returns the answer to the repeat of a request that was applied; an error if the repeat has another body.
+
+    The document is known only while it is still the head.
+    """
+    if remembered.digest != request.digest:
+        return reused(request)
+    document, known = (state.document, True) if state is not None and state.version == remembered.version else (None, False)
+    return Result(Outcome.APPLIED, document, remembered.version, remembered.previous, replayed=True, known=known, before_known=False)
+
+
+def unknown_outcome(request_id: str, last: PolicyError | None = None) -> PolicyError:
+    """DEADLINE_EXCEEDED: the change may have been made, or may yet be. ``request_id`` "": it is not known.
+
+    ``last``: the error of the last attempt at it, if an earlier one may have made it.
+    """
+    message = "The change may have been made: repeat the request with the same id to learn what happened."
+    if last is not None:
+        message += f" The last attempt was refused: {last.message}"
+    metadata = {"request_id": request_id} if request_id else {}
+    return PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, message, metadata=metadata)
+
+
+def _not_applied(request: Request, sentence: str) -> PolicyError:
+    return PolicyError(Kind.UNAVAILABLE, Reason.NOT_APPENDED, sentence, metadata={"request_id": request.request_id})
+
+
+def not_appended(request: Request) -> PolicyError:
+    """UNAVAILABLE: the request is certainly not applied, and it is not computed again."""
+    return _not_applied(request, f"The change log did not accept this update of {request.key.topic}, and others have followed: try again.")
+
+
+def not_in_time(request: Request, *, read: bool = True) -> PolicyError:
+    """UNAVAILABLE: the request's time is over, and it is certainly not applied. ``read``: its namespace has been read."""
+    why = "" if read else ", because its namespace has not been read yet"
+    return _not_applied(request, f"{request.key.topic} could not be changed in time{why}, and nothing was changed: try again.")
+
+
+def not_confirmed(request: Request, why: str) -> PolicyError:
+    """UNAVAILABLE: it is not known whether there is something to write, and nothing was written."""
+    problem = f"it is not known whether anything must change: {why.rstrip('.')}. Nothing was done: try again."
+    return _not_applied(request, f"{request.key.topic}: {problem}")
+
+
+def nothing_is_written(namespace: str) -> PolicyError:
+    """FAILED_PRECONDITION: this server is read-only."""
+    return PolicyError(
+        Kind.FAILED_PRECONDITION,
+        Reason.READ_ONLY,
+        f"This server writes nothing, so {namespace} can't be changed here: use a server that writes.",
+        metadata={"namespace": namespace},
+    )
+
+
+def conflict(request: Request, version: Position) -> PolicyError:
+    """ABORTED: the precondition of the request does not hold. ``version``: that of the document, or of its absence."""
+    of = f"{request.key.topic} ({request.key.scope.name})"
+    if request.version:
+        problem = f"{of} is at version {version}, not at {request.version}: read it again and decide anew."
+    elif request.exists:
+        problem = f"{of} has no document, and its absence has the version {version}: read it again and decide anew."
+    else:
+        problem = f"{of} already has a document, of version {version}: read it and decide anew."
+    metadata = {"topic": request.key.topic, "scope": request.key.scope.name, "version": version}
+    return PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, problem, metadata=metadata)
+
+
+def contention(request: Request, attempts: int) -> PolicyError:
+    """ABORTED: other writers changed what the update reads, each time it was computed."""
+    return PolicyError(
+        Kind.ABORTED,
+        Reason.CONTENTION,
+        f"Other writers changed what this update of {request.key.topic} reads {attempts} times in a row: try again later.",
+        metadata={"topic": request.key.topic, "scope": request.key.scope.name},
+    )
+
+
+def too_many(request: Request, queue: int) -> PolicyError:
+    """RESOURCE_EXHAUSTED: as many updates wait as may (``queue``)."""
+    problem = f"{queue} updates of {request.key.topic} already wait: send fewer at once."
+    return too_much("max_waiting_per_key", queue, problem)
+
+
+def reused(request: Request) -> PolicyError:
+    """INVALID_ARGUMENT: the request id was used before, with another body."""
+    problem = (
+        f"The request id {request.request_id} was used before for {request.key.topic} with another body: a new request needs a new id."
+    )
+    return PolicyError(Kind.INVALID_ARGUMENT, Reason.REQUEST_ID_REUSED, problem)

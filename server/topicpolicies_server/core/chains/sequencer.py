@@ -40,10 +40,14 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
 from ..reading.view import View
-from .answers import (
+from .computing import Computed, event_of, judge_request
+from .link import OUTSTANDING, AppendState, EventReport, Link
+from .request import (
+    Outcome,
+    Request,
+    Result,
     conflict,
     contention,
-    judge_request,
     not_appended,
     not_confirmed,
     repeated,
@@ -51,8 +55,6 @@ from .answers import (
     too_many,
     unknown_outcome,
 )
-from .link import OUTSTANDING, AppendState, EventReport, Link, event_of
-from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
 """How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
@@ -100,32 +102,28 @@ class Sequencer:
         self.effects: deque[Effect] = deque()
         """What is to be done, in this order, by whoever calls a method; each effect is then taken out."""
         self._ids, self._number = ids, 0
-        self._chains: dict[PolicyKey, Chain] = {}
+        self.chains: dict[PolicyKey, Chain] = {}
+        """The chains of the keys that have a request without an answer; each leaves when its last one is answered."""
         self._added = 0
-
-    @property
-    def chains(self) -> int:
-        """How many keys have a request without an answer."""
-        return len(self._chains)
 
     @property
     def depth(self) -> int:
         """How many events of one key are in flight: the most of any key. Safe to call from other threads."""
-        return max((chain.in_flight for chain in list(self._chains.values())), default=0)
+        return max((chain.in_flight for chain in list(self.chains.values())), default=0)
 
     @property
     def waiting(self) -> int:
         """How many requests in the chains have no event: they wait to be computed or confirmed. Safe to call from other threads."""
-        return sum(chain.waiting for chain in list(self._chains.values()))
+        return sum(chain.waiting for chain in list(self.chains.values()))
 
     def busy(self, key: PolicyKey) -> bool:
         """Whether events of a key are in flight."""
-        chain = self._chains.get(key)
+        chain = self.chains.get(key)
         return chain is not None and chain.in_flight > 0
 
     def add(self, request: Request, state: KeyState | None) -> None:
         """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
-        chain = self._chains.get(request.key)
+        chain = self.chains.get(request.key)
         self._added += 1
         first = chain.find_original(request) if chain is not None else None
         if first is not None and first.digest == request.digest:
@@ -138,16 +136,14 @@ class Sequencer:
             self.effects.append(Settled(request, too_many(request, self.most_waiting)))
         else:
             if chain is None:
-                chain = self._chains[request.key] = Chain(request.key, self)
+                chain = self.chains[request.key] = Chain(request.key, self)
             request.number, request.submitted_version = self._added, state.version if state is not None else ABSENT
             chain.add(request, state)
-            if chain.idle:
-                del self._chains[request.key]
 
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
         request.given_up = True
-        chain = self._chains.get(request.key)
+        chain = self.chains.get(request.key)
         if chain is None:
             return False
         certain = chain.withdraw(request)
@@ -161,7 +157,7 @@ class Sequencer:
         ``why_not``: why that could not be found out; those that still have no event then fail, with nothing done. "": it was found out.
         """
         for request in requests:
-            chain = self._chains.get(request.key)
+            chain = self.chains.get(request.key)
             request.confirmed |= not why_not
             if chain is not None and request.confirmed:
                 chain.confirm(request.asked_number)
@@ -169,20 +165,17 @@ class Sequencer:
                 chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState) -> None:
         """Handles an event that was folded, of this process or of another writer."""
-        chain = self._chains.get(event.key)
+        chain = self.chains.get(event.key)
         if chain is not None:
             chain.folded(event, result, before, state)
-            if chain.idle:
-                del self._chains[event.key]
 
     def failed(self, event: Event, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append. ``outcome_unknown``: the event may be in the log all the same."""
-        chain = self._chains.get(event.key)
+        chain = self.chains.get(event.key)
         if chain is not None and event.stamp is not None:
             chain.failed(event.stamp.event_id, error, outcome_unknown)
-            self._forget_idle(event.key)
 
     def reopened(self) -> None:
         """Handles a log that was opened anew and read to its end.
@@ -191,15 +184,14 @@ class Sequencer:
         under their ids: where others write too, the event may still come; that an event with conditions was applied may not be known; and
         the changes of a batch keep their order.
         """
-        for key, chain in list(self._chains.items()):
+        for chain in list(self.chains.values()):
             chain.reopened()
-            self._forget_idle(key)
 
     def abandon(self, error: PolicyError) -> None:
         """Settles all requests with an error and drops all chains."""
-        for chain in self._chains.values():
+        for chain in self.chains.values():
             chain.abandon(error)
-        self._chains.clear()
+        self.chains.clear()
 
     # --- called by chains -------------------------------------------------------------------------------------------
 
@@ -234,14 +226,8 @@ class Sequencer:
 
     def _advance(self, requests: Iterable[Request]) -> None:
         for key in dict.fromkeys(request.key for request in requests):
-            if (chain := self._chains.get(key)) is not None:
+            if (chain := self.chains.get(key)) is not None:
                 chain.advance(self.state(key))
-                self._forget_idle(key)
-
-    def _forget_idle(self, key: PolicyKey) -> None:
-        chain = self._chains.get(key)
-        if chain is not None and chain.idle:
-            del self._chains[key]
 
 
 class Chain:
@@ -264,11 +250,6 @@ class Chain:
         self._newest_valid = False
 
     # --- requests and queries -----------------------------------------------------------------------------------
-
-    @property
-    def idle(self) -> bool:
-        """Whether the chain has no requests."""
-        return not self._in_flight and not self._queue
 
     @property
     def in_flight(self) -> int:
@@ -315,7 +296,7 @@ class Chain:
 
     # --- reports --------------------------------------------------------------------------------------------------
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState) -> None:
         """Handles an event of the key that was folded, this chain's or another writer's.
 
         ``before``: the document before the event; ``state``: the fold's state after it.
@@ -328,7 +309,7 @@ class Chain:
         else:
             if result.status is not Status.APPLIED:
                 self._newest_valid = False
-            self._conclude(link, result, before, state.document if state is not None else None, state)
+            self._conclude(link, result, before, state)
         self.advance(state)
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
@@ -387,11 +368,11 @@ class Chain:
             self._settle(request, error)
 
     def advance(self, state: KeyState | None) -> None:
-        """Computes the requests of the queue, as far as they need not wait."""
+        """Computes the requests of the queue, as far as they need not wait. A chain without requests leaves the sequencer."""
         queue, in_flight = self._queue, self._in_flight
         while queue and len(in_flight) < self._sequencer.most_in_flight:
             request = next(iter(queue))
-            if request.awaits_confirmation or (in_flight and (self._held or request.conditional)):
+            if (request.asked_number and not request.confirmed) or (in_flight and (self._held or request.conditional)):
                 return
             if request.given_up and request.abandoned:
                 return  # it is about to be withdrawn
@@ -399,6 +380,8 @@ class Chain:
             if self._held:
                 return
             del queue[request]
+        if not queue and not in_flight:
+            del self._sequencer.chains[self._key]
 
     # --- computing --------------------------------------------------------------------------------------------------
 
@@ -409,29 +392,24 @@ class Chain:
         if version != request.submitted_version and (remembered := self._sequencer.applied_before(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
-        if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
+        if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
         before = self.expected(head) if self._in_flight else head
-        answer, after = judge_request(request, before, version)
-        if answer is None and request.validate_only:
-            answer = Result(Outcome.WOULD_APPLY, after, version, version, before=before)
-        if answer is None:
-            self._append(request, state, before, after)
-            if request.batch is not None:
-                request.batch[request.key] = request.number
-        elif self._sequencer.require_confirmation(request, version) or self._in_flight:
-            return False
-        else:
-            self._settle(request, answer)
-        return True
-
-    def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
+        computed = judge_request(request, before, version)
+        if not isinstance(computed, Computed):
+            if self._sequencer.require_confirmation(request, version) or self._in_flight:
+                return False
+            self._settle(request, computed)
+            return True
         event_id = self._sequencer.new_id()
-        event = event_of(request, event_id, state, before, after, self._in_flight)
+        event = event_of(request, event_id, state, before, computed, self._in_flight)
         self._in_flight[event_id] = Link(request, event, event_id, Remembered(request.request_id, request.digest, "", ""))
-        self._newest, self._newest_valid = after, True
+        self._newest, self._newest_valid = computed.document, True
         self._sequencer.effects.append(Append(event, request))
+        if request.batch is not None:
+            request.batch[request.key] = request.number
+        return True
 
     def _again(self, request: Request, error: PolicyError) -> None:
         """Puts a request whose event is lost or does not count back into the queue, or settles it with ``error`` if it must not go on."""
@@ -452,19 +430,17 @@ class Chain:
 
     # --- events in flight -------------------------------------------------------------------------------------------
 
-    def _conclude(self, link: Link, result: Folded, before: Settings | None, after: Settings | None, state: KeyState | None) -> None:
+    def _conclude(self, link: Link, result: Folded, before: Settings | None, state: KeyState) -> None:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not next(iter(self._in_flight.values())):
             self._settle_overtaken(link)
         del self._in_flight[link.event_id]
         request, sequencer = link.request, self._sequencer
         if result.status is Status.APPLIED:
-            self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
-            if request.change is None and self.idle and state is not None:
+            self._settle(request, Result(Outcome.APPLIED, state.document, result.version, result.previous, before=before))
+            if request.change is None and not self._in_flight and not self._queue:
                 sequencer.effects.append(Append(restatement(self._key, state, sequencer.new_id())))
-            return
-        version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
-        if result.status is Status.DUPLICATE:
+        elif result.status is Status.DUPLICATE:
             remembered = sequencer.applied_before(request, state)  # None: the event was read while the log was opened, and did not count
             self._settle(request, unknown_outcome(request.request_id) if remembered is None else repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
@@ -473,7 +449,7 @@ class Chain:
         elif result.status is Status.REJECTED_READS:
             self._again(request, contention(request, ATTEMPTS))
         else:
-            self._settle(request, conflict(request, version))
+            self._settle(request, conflict(request, state.version))
 
     def _settle_overtaken(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""

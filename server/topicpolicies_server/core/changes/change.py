@@ -6,7 +6,7 @@ names whole settings merges bytes; only a setting of which some leaves are named
 The settings that a change names are of these kinds:
 
 - *whole*: the field itself, all leaves of it, or a map's entry. The new value does not depend on the old one.
-- *partial*: some leaves. The new value is computed from the old one, so the event carries a digest of the old value (``Change.reads``) and
+- *partial*: some leaves. The new value is computed from the old one, so the event carries a digest of the old value (``Applied.reads``) and
   does not count if the head has another value when the event is folded.
 - *families*: a map field without a key. All its entries are replaced; which settings these are depends on the document.
 - *operands*: elements to add to a list, or to remove from it. The fold applies them again, to the list of the head.
@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -48,6 +49,19 @@ _LIST_CHANGES: Mapping[int, ListChange | None] = {
 }
 
 
+class Applied(NamedTuple):
+    """What a change makes of a document."""
+
+    document: dict[Setting, bytes]
+    """The document after the change."""
+    changed: list[Setting]
+    """The settings in which it differs from the document before."""
+    reads: dict[Setting, str]
+    """Digests of the settings whose new value depends on the old one: all this holds only while they are the same (``Stamp.reads``)."""
+    violations: list[Violation]
+    """Objects that would be incomplete (``HALF_OBJECT``), and ``REDACTED`` where there is no secret (``REDACTED_SECRET``)."""
+
+
 @dataclass(slots=True, eq=False)
 class Change:
     """A validated update. Immutable by convention: a frozen dataclass is slow to create."""
@@ -70,38 +84,38 @@ class Change:
             PolicyError: INVALID_ARGUMENT, an object would be incomplete (reason ``HALF_OBJECT``), or ``REDACTED`` stands where there is no
                 secret (``REDACTED_SECRET``); nothing is applied.
         """
+        applied = self.applied(settings)
+        if applied.violations:
+            raise invalid(*applied.violations)
+        return applied.document
+
+    def applied(self, settings: Settings | None) -> Applied:
+        """Applies the change to a document; settings that would be incomplete stay as they were."""
+        before: Settings = settings or {}
+        plan, new = self.plan, self._values
+        if plan.whole:
+            new = {**{setting: None for setting in before if not setting.startswith(EXTRA_PREFIX)}, **new}
+        elif plan.families:
+            new = {**{setting: None for setting in before if documents.family(setting) in plan.families}, **new}
+        if self.operands:
+            new = {**new, **{setting: _combined(before.get(setting), *operand) for setting, operand in self.operands.items()}}
+        read = list(self.partial)
+        for setting in self._values:
+            old = before.get(setting)
+            if old is not None and EXTRAS_TAG in old and documents.family(setting) in documents.OBJECTS:
+                read.append(setting)  # it has leaves of a newer broker; where the tag stands in a text, this is so by chance
         violations: list[Violation] = []
-        after = self.applied(settings, violations)
-        if violations:
-            raise invalid(*violations)
-        return after
-
-    def applied(self, settings: Settings | None, violations: list[Violation]) -> dict[Setting, bytes]:
-        """Returns the document after the change; settings that would be incomplete stay as they were. Adds violations to ``violations``."""
-        before: Settings = settings or {}
-        if self.plan.whole:
-            after = {setting: value for setting, value in before.items() if setting.startswith(EXTRA_PREFIX)}
-        elif self.plan.families:
-            after = {setting: value for setting, value in before.items() if documents.family(setting) not in self.plan.families}
-        else:
-            after = dict(before)
-        for setting, value in self._values.items():
-            old = before.get(setting, b"")
-            _put(after, setting, self._edited(setting, old, violations) if _has_extras(setting, old) else value)
-        for setting, (list_change, operand) in self.operands.items():
-            combine = documents.union if list_change is ListChange.UNION else documents.subtract
-            _put(after, setting, combine(before.get(setting), operand))
-        for setting in self.partial:
-            _put(after, setting, self._edited(setting, before.get(setting, b""), violations))
-        return after
-
-    def reads(self, settings: Settings | None) -> dict[Setting, str]:
-        """Returns the digests of the settings that ``apply`` reads: its result is valid only while they are the same (``Stamp.reads``)."""
-        before: Settings = settings or {}
-        kept = [setting for setting in self._values if _has_extras(setting, before.get(setting, b""))]
-        if not kept and not self.partial:
-            return {}
-        return {setting: documents.digest(before.get(setting)) for setting in (*self.partial, *kept)}
+        if read:
+            new = {**new, **{setting: self._edited(setting, before.get(setting, b""), violations) for setting in read}}
+        after, changed = dict(before), []
+        for setting, value in new.items():
+            if value != before.get(setting):
+                changed.append(setting)
+                if value is None:
+                    del after[setting]
+                else:
+                    after[setting] = value
+        return Applied(after, changed, {setting: documents.digest(before.get(setting)) for setting in read} if read else {}, violations)
 
     def _edited(self, setting: Setting, old: bytes, violations: list[Violation]) -> bytes | None:
         part = TopicPolicies.FromString(old)
@@ -196,13 +210,5 @@ def _operands(
     return operands
 
 
-def _has_extras(setting: Setting, value: bytes) -> bool:
-    """Whether the value is an object with leaves of a newer broker. Of an object with such a number in it, this may be true by chance."""
-    return EXTRAS_TAG in value and documents.family(setting) in documents.OBJECTS
-
-
-def _put(document: dict[Setting, bytes], setting: Setting, value: bytes | None) -> None:
-    if value is None:
-        document.pop(setting, None)
-    else:
-        document[setting] = value
+def _combined(value: bytes | None, change: ListChange, operand: bytes) -> bytes | None:
+    return documents.union(value, operand) if change is ListChange.UNION else documents.subtract(value, operand)

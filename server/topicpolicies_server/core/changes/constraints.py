@@ -6,14 +6,14 @@ stay, and so may the absence of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Violation
-from ..policies.documents import Settings, differing, family, join
+from ..policies.documents import Setting, Settings, family, join
 from ..reasons import ViolationReason
 from . import masks
 
@@ -53,9 +53,8 @@ class Constraint(NamedTuple):
         return f"{name}: {named} is not allowed by {this.rstrip(',')}; allowed: {self.choice}."
 
 
-def violations(constraints: Sequence[Constraint], before: Settings | None, after: Settings) -> Iterator[Violation]:
-    """Yields every violation of constraints by a change from one document to another."""
-    changed = set(differing(before, after))
+def violations(constraints: Sequence[Constraint], changed: Collection[Setting], after: Settings) -> Iterator[Violation]:
+    """Yields every violation of constraints by a change that alters the settings ``changed``."""
     parsed: TopicPolicies | None = None
     for each in constraints:
         if any(family(setting) == each.path[0] for setting in changed):

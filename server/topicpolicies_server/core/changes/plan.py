@@ -6,8 +6,9 @@ Masks repeat, so the plans of short ones are cached.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from topicpolicies.masks import Path, PathError, parse_path
 
@@ -17,6 +18,7 @@ from ..policies.documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Setting, Se
 from . import masks
 from .masks import Mask
 
+T = TypeVar("T")
 _REMEMBERED = 4_096
 _REMEMBERED_LENGTH = 1_024
 """Most characters and paths, added up, of a mask that is cached: long ones would take too much memory."""
@@ -48,11 +50,6 @@ class Plan:
     """The paths that name whole objects or whole maps."""
 
 
-def plan_of(paths: tuple[str, ...]) -> Plan:
-    """Returns the plan of a request's paths."""
-    return (_remembered_plan if _is_short(paths) else _plan)(paths)
-
-
 def paths_of(setting: Setting) -> Mask:
     """Returns the paths that together name all of a setting."""
     name, separator, key = setting.partition("/")
@@ -61,20 +58,19 @@ def paths_of(setting: Setting) -> Mask:
     return tuple((field,) for field, group in GROUPS.items() if group == name) or ((name,),)
 
 
-def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings | None) -> list[Setting]:
+def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings | None) -> Sequence[Setting]:
     """Returns the settings that the fold takes from the document of an operation; those that the document lacks are removed from the head.
 
     For ``*`` these are all settings of both, except those that only a newer broker knows. Paths of a newer sidecar are followed as far as
     this version can; a text that is not a path names nothing.
     """
-    whole, settings, families = (_remembered_targets if _is_short(paths) else _targets)(paths)
-    touched = list(settings)
-    if whole or families:
-        either = dict.fromkeys([*(head or ()), *(document or ())])
-        if whole:
-            return [setting for setting in either if not setting.startswith(EXTRA_PREFIX)]
-        touched += [setting for setting in either if documents.family(setting) in families and setting not in settings]
-    return touched
+    whole, settings, families = _targets_of(paths)
+    if not (whole or families):
+        return settings
+    either = dict.fromkeys([*(head or ()), *(document or ())])
+    if whole:
+        return [setting for setting in either if not setting.startswith(EXTRA_PREFIX)]
+    return [*settings, *(setting for setting in either if documents.family(setting) in families and setting not in settings)]
 
 
 def _plan(paths: tuple[str, ...]) -> Plan:
@@ -131,9 +127,16 @@ def _setting(path: Path) -> Setting:
     return documents.setting_of(path[0], path[1] if path[0] in MAPS else None)
 
 
-def _is_short(paths: tuple[str, ...]) -> bool:
-    return len(paths) + len("".join(paths)) <= _REMEMBERED_LENGTH
+def _with_cache(function: Callable[[tuple[str, ...]], T]) -> Callable[[tuple[str, ...]], T]:
+    """Returns a function of a mask's paths with a cache, for short masks."""
+    cached = functools.lru_cache(_REMEMBERED)(function)
+
+    def of(paths: tuple[str, ...]) -> T:
+        return (cached if len(paths) + len("".join(paths)) <= _REMEMBERED_LENGTH else function)(paths)
+
+    return of
 
 
-_remembered_plan = functools.lru_cache(_REMEMBERED)(_plan)
-_remembered_targets = functools.lru_cache(_REMEMBERED)(_targets)
+plan_of = _with_cache(_plan)
+"""Returns the plan of a request's paths."""
+_targets_of = _with_cache(_targets)

@@ -4,45 +4,71 @@ A rule looks at the document *after* a change, and only at settings that the cha
 before, and writing back what was read changes nothing. All violations of a request are reported at once. docs/rules.md lists where the
 service differs from the admin API, and why.
 
-A rule that compares several settings makes an update depend on settings that it does not change. ``reads`` returns their digests: the event
-carries them, and if the settings have changed by the time the event is folded, it does not count, and the update is judged again.
+A rule that compares several settings makes an update depend on settings that it does not change. The event carries their digests
+(``Judgement.reads``), and if the settings have changed by the time the event is folded, it does not count, and the update is judged again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
-from ..policies.documents import Setting, Settings, differing, digest, family, split
+from ..policies.documents import Setting, Settings, digest, family, split
 from ..policies.facts import UNKNOWN, Facts, Need
 from .plan import Plan
 from .rule_table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
 
-__all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
+__all__ = ["RULES", "Judged", "Judgement", "Rule", "judge", "needs", "of_values", "refused"]
 
-_QUOTAS: tuple[Setting, ...] = ("back_log_quota_map/destination_storage", "back_log_quota_map/message_age")
+_QUOTAS: frozenset[Setting] = frozenset({"back_log_quota_map/destination_storage", "back_log_quota_map/message_age"})
 _RETENTION: Setting = "retention_policies"
-_READ_TOGETHER = frozenset({_RETENTION, *_QUOTAS})
 _CLUSTERS: Setting = "replication_clusters"
 _ANYTHING = PolicyKey("persistent://any/any/any", Scope.LOCAL)
-_OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
-def judge(key: PolicyKey, plan: Plan, before: Settings | None, after: Settings, facts: Facts | None) -> Sequence[tuple[Rule, Violation]]:
-    """Returns every violation of the document that a change makes, with the rule that it violates. ``facts``: None: nothing is known."""
-    changed = changed_settings(plan, before, after)
-    # A fast path for the most frequent changes: the size of a number shows that it is not negative, so it is not parsed.
-    if plan.settings and not plan.families and plan.settings <= COUNTS:
-        changed = [setting for setting in changed if len(after.get(setting, b"")) >= SHORTEST_NEGATIVE]
-    if not changed:
-        return _OF_NOTHING
-    judged = Judged(key, changed, after, facts or UNKNOWN)
-    rules = dict.fromkeys(rule for setting in changed for rule in RULES_OF[family(setting)])
-    return [(rule, violation) for rule in rules for violation in rule.violations(judged)]
+class Judgement(NamedTuple):
+    """What the rules say about a change."""
+
+    found: Sequence[tuple[Rule, Violation]]
+    """Every violation of the document that the change makes, with the rule that it violates."""
+    reads: Mapping[Setting, str]
+    """Digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``)."""
+
+
+_FINE = Judgement((), {})
+
+
+def judge(
+    key: PolicyKey, changed: Sequence[Setting], before: Settings | None, after: Settings, facts: Facts | None, operands: Collection[Setting]
+) -> Judgement:
+    """Judges a change that alters the settings ``changed``.
+
+    ``facts``: None: nothing is known. ``operands``: the lists that the change does not replace.
+    """
+    ruled = [
+        setting
+        for setting in changed  # the most frequent changes are of counts, whose size shows that they are not negative: none is parsed
+        if (len(after.get(setting, b"")) >= SHORTEST_NEGATIVE if setting in COUNTS else family(setting) in RULED)
+    ]
+    if not ruled and not operands:
+        return _FINE
+    relied: set[Setting] = set()
+    if _RETENTION in ruled:
+        relied.update(_QUOTAS)
+    if not _QUOTAS.isdisjoint(ruled):
+        relied.add(_RETENTION)
+    if key.scope is Scope.LOCAL and _CLUSTERS in operands:
+        relied.add(_CLUSTERS)  # applied to another list, the operation could leave it without the local cluster
+    old: Settings = before or {}
+    judged = Judged(key, ruled, after, facts or UNKNOWN)
+    rules = dict.fromkeys(rule for setting in ruled for rule in RULES_OF[family(setting)])
+    found = [(rule, violation) for rule in rules for violation in rule.violations(judged)]
+    return Judgement(found, {setting: digest(old.get(setting)) for setting in relied})
 
 
 def refused(found: Sequence[tuple[Rule, Violation]], others: Sequence[Violation] = ()) -> PolicyError:
@@ -63,15 +89,6 @@ def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violatio
     return [violation for rule in rules for violation in rule.violations(judged)]
 
 
-def changed_settings(plan: Plan, before: Settings | None, after: Settings) -> list[Setting]:
-    """Returns the settings that a change alters, among those that have rules."""
-    if plan.whole or plan.families:
-        named: Sequence[Setting] = differing(before, after)
-        return [setting for setting in named if family(setting) in RULED]
-    old: Settings = before or {}
-    return [setting for setting in plan.settings if family(setting) in RULED and after.get(setting) != old.get(setting)]
-
-
 def needs(plan: Plan) -> Need:
     """Returns the kinds of facts that judging a change may need; ``plan``: that of its mask."""
     return _needs(plan.whole, plan.settings, plan.families)
@@ -85,21 +102,3 @@ def _needs(whole: bool, settings: frozenset[Setting], fields: frozenset[str]) ->
         for rule in RULES_OF.get(name, ()):
             needed |= rule.needs
     return needed
-
-
-def reads(key: PolicyKey, plan: Plan, operands: Collection[Setting], before: Settings | None, after: Settings) -> dict[Setting, str]:
-    """Returns digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``).
-
-    ``operands``: the lists that the change does not replace.
-    """
-    if not plan.whole and not plan.families and _READ_TOGETHER.isdisjoint(plan.settings) and _CLUSTERS not in operands:
-        return {}
-    old: Settings = before or {}
-    relied: set[Setting] = set()
-    if after.get(_RETENTION) != old.get(_RETENTION):
-        relied.update(_QUOTAS)
-    if any(after.get(quota) != old.get(quota) for quota in _QUOTAS):
-        relied.add(_RETENTION)
-    if key.scope is Scope.LOCAL and _CLUSTERS in operands:
-        relied.add(_CLUSTERS)  # applied to another list, the operation could leave it without the local cluster
-    return {setting: digest(old.get(setting)) for setting in relied}

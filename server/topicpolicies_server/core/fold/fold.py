@@ -135,11 +135,13 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # apply() adds it
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
-            learned, local = None, None if event.replicated else stamp
+            learned, sure = None, True
             if stamp.history is not None and not event.replicated:
                 learned = learn_from_operation(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
             folded = learned or judge(state, placed, event, stamp)
-            sure = learned is not None or check_certainty(state, placed.published_at, context.window_ms, stamp=local)
+            if learned is None and state.joined is not None:
+                known = None if event.replicated else stamp
+                sure = check_certainty(state, placed.published_at, context.window_ms, stamp=known)
         if state.joined is not None or state.since:
             note_in_trail(state, TrailEvent(placed, certain=sure), context.window_ms)
     knows_before = not (first and stamp.base)

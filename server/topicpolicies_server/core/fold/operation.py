@@ -17,6 +17,8 @@ from .keystate import ALONE, REMEMBERED_REQUESTS, KeyState
 class Status(enum.Enum):
     """What became of an event."""
 
+    __hash__ = object.__hash__  # Enum's own hashes the name, which is slow
+
     APPLIED = "applied"
     DUPLICATE = "duplicate"
     """The same request was applied before, or the same event was judged before."""

@@ -32,6 +32,8 @@ class Action(enum.IntEnum):
 class StampKind(enum.Enum):
     """The kind of an event that a sidecar wrote."""
 
+    __hash__ = object.__hash__  # Enum's own hashes the name, which is slow
+
     UPDATE = "update"
     """A masked change. An operation."""
     DELETE = "delete"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -28,13 +28,16 @@ from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position, Remembered, Stamp
 from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, key_of, name_of, to_bytes
-from .orders import WINDOWS, ActiveKeys, Order, names_of
+from .orders import Order, names_of
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
 IN_USE = 1_024
 """How many cells of a server may be in use, by default: the others are bytes, so that 100,000 topics fit into memory."""
-_FORGET_AT_A_TIME = 2
+WINDOWS = 3
+"""How many windows W a key is without an event when it counts as idle: its state is of use for twice W, and clocks may differ by W."""
+_AT_A_TIME = 2
+"""How many keys each event looks at, to forget or to trim them."""
 _RUN = 2_048
 """How many names are sorted at a time, roughly: no other thread runs during a sort."""
 RECENT = 32_768
@@ -56,7 +59,7 @@ class Copy(NamedTuple):
     forgotten: Mapping[int, Position]
     """The position up to which deletions were forgotten, by partition."""
     times: Mapping[int, int]
-    """The time of each partition by its events, in milliseconds since 1970 (``orders.ActiveKeys``)."""
+    """The time of each partition by its events, in milliseconds since 1970 (``ActiveKeys``)."""
     requests: Sequence[Texts]
     """The requests applied lately, the oldest first."""
 
@@ -93,6 +96,60 @@ class CellsInUse:
         """Removes the cells of a view that is gone."""
         for cell in [cell for cell, each in self.cells.items() if each is owner]:
             del self.cells[cell]
+
+
+class ActiveKeys:
+    """The keys of one partition that are not idle, by name, the longest without an event first.
+
+    Each event looks at two of them, so that none takes long. The time is the earlier one of the last two events, so that one event with a
+    wrong time makes no key idle.
+    """
+
+    __slots__ = ("_keys", "_last", "_window_ms", "now")
+
+    def __init__(self, window_ms: int) -> None:
+        """Begins without keys. ``window_ms``: W, in milliseconds."""
+        self._window_ms = window_ms
+        self._keys: OrderedDict[str, int] = OrderedDict()  # finding the first entry of a dict is slow
+        """When the last event of each key was published, in milliseconds since 1970."""
+        self._last: int | None = None
+        """When the last event was published; None: there was none."""
+        self.now: int | None = None
+        """The time, in milliseconds since 1970; None: there was no event."""
+
+    def begin(self, keys: Iterable[tuple[str, int]], now: int) -> None:
+        """Sets the time, and adds keys with the times of their last events, the longest without an event first."""
+        self._keys.update(keys)
+        self._last = self.now = now
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._keys
+
+    def remove(self, name: str) -> None:
+        """Removes a key that has nothing to be dropped, or whose next event stands in another partition."""
+        self._keys.pop(name, None)
+
+    def touch(self, name: str, at: int) -> list[str]:
+        """Notes an event of a key. Returns the names of keys that are idle now; these are removed.
+
+        ``at``: when the event was published, in milliseconds since 1970.
+        """
+        now = self.now = at if self._last is None else min(at, self._last)
+        self._last = at
+        keys = self._keys
+        keys[name] = at
+        keys.move_to_end(name)
+        idle: list[str] = []
+        for _ in range(_AT_A_TIME):
+            first, touched_at = next(iter(keys.items()))
+            if touched_at < now - WINDOWS * self._window_ms:
+                del keys[first]
+                idle.append(first)
+            elif touched_at > now + self._window_ms:  # from the future: others may be idle before it
+                keys.move_to_end(first)
+            else:
+                break
+        return idle
 
 
 class View:
@@ -140,8 +197,6 @@ class View:
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``fold``: it may be another object."""
-        if len(self._in_use.cells) > self._in_use.most:
-            self.limit()
         cell = self._use(name_of(key))
         return cell.state if cell is not None else None
 
@@ -163,7 +218,7 @@ class View:
 
     def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """Returns what became of a request; None if it was not applied, or not lately."""
-        answer = self._requests.get(_request_name(key, request_id))
+        answer = self._requests.get(_request_name(name_of(key), request_id))
         return None if answer is None else Remembered(request_id, *answer.rsplit(" ", 2))
 
     def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
@@ -206,13 +261,14 @@ class View:
         event = placed.event
         if event is None:
             return _NO_EVENT
-        if len(self._in_use.cells) > self._in_use.most:
-            self.limit()
-        cell = self._use(name_of(event.key))
+        name = name_of(event.key)
+        cell = self._use(name)
         if cell is None:
-            cell = self._new_cell(event.key, placed.partition)
+            cell = self._cells[name] = Cell(event.key, name, placed.partition, KeyState())
+            self._in_use.cells[cell] = self._me
+            self._absent[name] = None
         elif cell.partition != placed.partition:
-            self._active[cell.partition].remove(cell.name)
+            self._active[cell.partition].remove(name)
             cell.partition = placed.partition
         state = cell.state
         context = self.context
@@ -225,12 +281,12 @@ class View:
         folded = fold(state, placed, context)
         cell.touched_at = placed.published_at
         active = self._active[placed.partition]
-        for name in active.touch(cell.name, placed.published_at):
-            self._trim(name, active.now or 0)
+        for idle in active.touch(name, placed.published_at):
+            self._trim(idle, active.now or 0)
         before, head = cell.head, None
         if folded.changed:
             if event.stamp is not None:
-                self._remember(event.key, event.stamp, folded, state)
+                self._remember(name, event.stamp, folded, state)
             head = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
@@ -312,23 +368,18 @@ class View:
             self._active[cell.partition].remove(cell.name)
 
     def _use(self, name: str) -> Cell | None:
-        """Returns the cell of a name, for a caller that may change it; None: there is none."""
+        """Returns the cell of a name, for a caller that may change it before others are used; None: there is none."""
+        in_use = self._in_use.cells
+        if len(in_use) > self._in_use.most:
+            self.limit()
         kept = self._cells.get(name)
         if kept is None:
             return None
         if isinstance(kept, bytes):
             kept = self._cells[name] = from_bytes(name, kept)
-        in_use = self._in_use.cells
         in_use[kept] = self._me
         in_use.move_to_end(kept)
         return kept
-
-    def _new_cell(self, key: PolicyKey, partition: int) -> Cell:
-        name = name_of(key)
-        cell = self._cells[name] = Cell(key, name, partition, KeyState())
-        self._in_use.cells[cell] = self._me
-        self._absent[name] = None
-        return cell
 
     def _head(self, name: str) -> Head | None:
         kept = self._cells.get(name)
@@ -355,28 +406,35 @@ class View:
         self.number = head.number
         return head
 
-    def _remember(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
+    def _remember(self, name: str, stamp: Stamp, folded: Folded, state: KeyState) -> None:
         """Keeps the request of an event of ours that was just folded, if it certainly was applied; the first answer to a request stays.
 
         While events of the key may be missing (``KeyState.joining``) that is certain only of an event without conditions.
         """
-        if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous or (state.joining and conditional(stamp)):
+        if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
+            return
+        if state.joined is not None and state.joining and conditional(stamp):
             return
         requests = self._requests
-        requests.setdefault(_request_name(key, stamp.request_id), f"{stamp.digest} {folded.version} {folded.previous}")
+        requests.setdefault(_request_name(name, stamp.request_id), f"{stamp.digest} {folded.version} {folded.previous}")
         if len(requests) > RECENT:
             requests.popitem(last=False)
 
     def _trim(self, name: str, now: int) -> None:
+        """Drops what an idle key does not need any more."""
         kept = self._cells[name]
-        if isinstance(kept, bytes) and not (header := Header.of(kept)).is_owed:
-            self._cells[name] = kept[: header.end]
-        elif (cell := self._use(name)) is not None:
+        if not isinstance(kept, bytes):
+            kept.state.trim(now, self.context.window_ms)
+        elif (header := Header.of(kept)).is_owed:
+            cell = from_bytes(name, kept)
             cell.state.trim(now, self.context.window_ms)
+            self._cells[name] = to_bytes(cell)
+        else:
+            self._cells[name] = kept[: header.end]
 
     def _forget(self) -> None:
         """Forgets the keys that have been absent longest, but none for which a repair is due or an event may still come."""
-        for _ in range(_FORGET_AT_A_TIME):
+        for _ in range(_AT_A_TIME):
             name = next(iter(self._absent))
             kept = self._cells[name]
             if any(name in active for active in self._active.values()) or is_due(kept) or _has_leftovers(kept):
@@ -419,6 +477,6 @@ def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
         yield run
 
 
-def _request_name(key: PolicyKey, request_id: str) -> str:
+def _request_name(key_name: str, request_id: str) -> str:
     """Returns the name of a request of a key; the length of the id comes first, so that no two requests have the same name."""
-    return f"{chr(len(request_id))}{request_id}{'G' if key.scope is Scope.GLOBAL else 'L'}{key.topic}"
+    return f"{chr(len(request_id))}{request_id}{key_name}"

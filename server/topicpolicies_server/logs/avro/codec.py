@@ -200,7 +200,7 @@ class Codec:
     def _around(self, topic: str, is_global: bool, action: Action) -> tuple[bytes, bytes]:
         """Returns the bytes before and after the document in an event about a topic."""
         namespace, _, local = topic.rpartition("/")
-        before, _, after = self._template(namespace, is_global, action).replace(_text(_LOCAL), _text(local)).partition(_DOCUMENT)
+        before, _, after = self._template(namespace, is_global, action).replace(_LOCAL_TEXT, _text(local)).partition(_DOCUMENT)
         return before, after
 
     def _make_template(self, namespace: str, is_global: bool, action: Action) -> bytes:
@@ -238,6 +238,9 @@ def _text(text: str) -> bytes:
     """Returns a string in Avro: its length, zigzag, before it."""
     content = text.encode()
     return varint(len(content) << 1) + content
+
+
+_LOCAL_TEXT = _text(_LOCAL)
 
 
 def _key_of(message_key: str) -> PolicyKey:

@@ -90,17 +90,19 @@ class SqliteNamespaceLog:
             LogError: the log is closed or lost.
         """
         del partition
-        self._check_open()
+        if self._ended is not None:
+            raise self._refusal()
         return file.position_of(self._namespace.committed) if self._namespace.committed else ""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
-        self._check_open()
-        self._change_log.check_room(len(self._pending))
-        key, payload, properties, _ = self._change_log.codec.encode(event)
+        log = self._change_log
+        if self._ended is not None or len(self._pending) >= log.in_flight_limit or log.bytes_in_flight >= log.in_flight_bytes:
+            raise self._refusal()
+        key, payload, properties, _ = log.codec.encode(event)
         text = file.text_of(properties)
         row = NewRow(self, self._namespace, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
-        self._change_log.bytes_in_flight += row.size
+        log.bytes_in_flight += row.size
         self._namespace.appended = True
         self._pending.append(row)
         self._writer.append(row)
@@ -162,7 +164,8 @@ class SqliteNamespaceLog:
                 arguments = opened, self._namespace.id, self._namespace.committed, start
                 entries = await asyncio.get_running_loop().run_in_executor(readers, file.read, *arguments)
                 self.resumed, self._compacted = entries.resumed, entries.compacted
-            self._check_open()
+            if self._ended is not None:
+                raise self._refusal()
         except BaseException as error:
             self._leave()
             if entries is not None:
@@ -221,9 +224,15 @@ class SqliteNamespaceLog:
             await asyncio.sleep(0)
         self._waiting = None
 
-    def _check_open(self) -> None:
+    def _refusal(self) -> LogError:
+        """Makes the error with which another event is refused: the log has ended, or the limit of events or that of bytes is reached."""
         if self._ended is not None:
-            raise LogError(self._ended.state or self._ended.reason, self._ended.message)
+            return LogError(self._ended.state or self._ended.reason, self._ended.message)
+        log = self._change_log
+        if log.bytes_in_flight < log.in_flight_bytes:
+            return busy(len(self._pending))
+        why = f"{log.bytes_in_flight} bytes already wait for the change log: send fewer at once."
+        return beyond("max_in_flight_bytes", log.in_flight_bytes, why)
 
     def _fail(self, count: int, error: LogError) -> None:
         for _ in range(min(count, len(self._pending))):
@@ -272,8 +281,7 @@ class SqliteLog:
         """Why the last commit was refused; None: it succeeded."""
         self._compaction = compaction or Compaction()
         self._now = now
-        self._in_flight_limit = in_flight_limit
-        self._in_flight_bytes = in_flight_bytes
+        self.in_flight_limit, self.in_flight_bytes = in_flight_limit, in_flight_bytes
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = DaemonThreads(1, "sqlite-reader")
@@ -347,18 +355,6 @@ class SqliteLog:
         del self._logs[namespace.name]
         if namespace.id == 0 and not namespace.appended:
             self._namespaces.pop(namespace.name, None)
-
-    def check_room(self, pending: int) -> None:
-        """Checks that a namespace of which ``pending`` appends wait for their commit may append another event.
-
-        Raises:
-            LogError: the limit of events or that of bytes is reached.
-        """
-        if pending >= self._in_flight_limit:
-            raise busy(pending)
-        if self.bytes_in_flight >= self._in_flight_bytes:
-            why = f"{self.bytes_in_flight} bytes already wait for the change log: send fewer at once."
-            raise beyond("max_in_flight_bytes", self._in_flight_bytes, why)
 
     async def reach(self) -> None:
         """Returns when the file can be written (see ``change_log.ChangeLog.reach``); opens the file anew after a loss.
