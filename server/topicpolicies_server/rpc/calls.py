@@ -154,9 +154,11 @@ class Call:
         More than one ``traceparent`` counts as none; several ``tracestate`` are joined to one list.
         """
         if self.trace is None:
-            parents = [value for key, value in self.metadata if key == PARENT_KEY]
-            states = [str(value) for key, value in self.metadata if key == STATE_KEY]
-            self.trace = trace_context(str(parents[0]), ",".join(states)) if len(parents) == 1 else NO_TRACE
+            self.trace = NO_TRACE
+            if PARENT_KEY in dict(self.metadata):
+                parents, states = ([str(value) for key, value in self.metadata if key == name] for name in (PARENT_KEY, STATE_KEY))
+                if len(parents) == 1:
+                    self.trace = trace_context(parents[0], ",".join(states))
         return self.trace
 
     @property

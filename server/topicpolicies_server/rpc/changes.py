@@ -15,7 +15,7 @@ from functools import partial
 
 from topicpolicies.v1 import service_pb2
 
-from ..access import Granted, Permission
+from ..access import Permission
 from ..cluster.cluster import Cluster
 from ..core.chains.request import Request, Result, not_in_time
 from ..core.errors import Kind, PolicyError, Violation, invalid, stopping
@@ -43,7 +43,8 @@ async def change_policy(parts: Parts, message: ChangeMessage, call: Call) -> byt
     while True:
         name, request = requests.read_change(message, call.caller, call.trace_context())
         granted = await call.permit(parts.grants, name, Permission.CHANGE)
-        _constrain(parts, request, granted)
+        if parts.constraints_of is not None and Permission.OVERRIDE not in granted:
+            request.constraints = parts.constraints_of(request.key.topic)
         call.request = request
         if parts.cluster is not None and (waiting := parts.cluster.admit(name, request)) is not None:
             await waiting
@@ -71,12 +72,6 @@ async def batch_update_policies(parts: Parts, message: service_pb2.BatchUpdatePo
         return await batch.run()
     finally:
         call.end_batch = None
-
-
-def _constrain(parts: Parts, request: Request, granted: Granted) -> None:
-    """Gives a change the constraints that it must keep."""
-    if parts.constraints_of is not None and Permission.OVERRIDE not in granted:
-        request.constraints = parts.constraints_of(request.key.topic)
 
 
 class ChangeBatch:
@@ -212,10 +207,11 @@ class ChangeBatch:
     async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as they are permitted and admitted; returns when each has its answer."""
         granted = await self._call.permit(self._parts.grants, name, Permission.CHANGE)
+        constraints_of = self._parts.constraints_of if Permission.OVERRIDE not in granted else None
         for change in together:
             change.granted = granted
-            if change.request is not None:
-                _constrain(self._parts, change.request, granted)
+            if constraints_of is not None and change.request is not None:
+                change.request.constraints = constraints_of(change.request.key.topic)
         if self._parts.cluster is not None:
             await asyncio.gather(*(self._admit(self._parts.cluster, change) for change in together))
         open_ = {change.request: change for change in together if change.request is not None and change.answer is None}
