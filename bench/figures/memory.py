@@ -22,7 +22,7 @@ from pathlib import Path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, split, wire
+from topicpolicies_server.core.policies.documents import Document, split, wire
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.sqlite.file import position_of
@@ -44,7 +44,7 @@ def measure(scale: Scale) -> list[Figure]:
     return found
 
 
-def _document(number: int) -> Settings:
+def _document(number: int) -> Document:
     return split(TopicPolicies(max_producer_per_topic=1 + number % 1_000, message_ttl_in_seconds=3_600))
 
 

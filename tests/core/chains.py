@@ -13,7 +13,7 @@ from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, Status, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, join
+from topicpolicies_server.core.policies.documents import Document, join
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reasons import Reason
@@ -133,7 +133,7 @@ class Bench:
         state = self.states.get(KEY)
         theirs = change or self.request(value, field=field).change
         assert theirs is not None
-        document: Settings = theirs.apply(state.document if state is not None else None)
+        document: Document = theirs.apply(state.document if state is not None else None)
         number = next(self._requests)
         stamp = Stamp(f"theirs-{number}", StampKind.UPDATE, request_id or f"their-request-{number}", digest, mask=theirs.plan.paths)
         self.land(Event(KEY, Action.UPDATE, document, stamp))

@@ -14,7 +14,7 @@ from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.completion import COMPLETIONS
 from topicpolicies_server.core.changes.fields import Form, fields
-from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, GROUPS, Settings, split
+from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, GROUPS, Document, split
 
 EXTRAS = bytes([0xFA, 0xFF, 0xFF, 0xFF, 0x0F])
 """The tag of a newer broker's leaves inside an object (``documents.EXTRAS_FIELD``)."""
@@ -130,7 +130,7 @@ def documents(draw: st.DrawFn, *, extras: bool = False) -> dict[str, bytes]:
 
 
 @functools.cache
-def heads(*, extras: bool = False) -> st.SearchStrategy[Settings | None]:
+def heads(*, extras: bool = False) -> st.SearchStrategy[Document | None]:
     """Returns the strategy for a document or None."""
     return st.none() | documents(extras=extras)
 

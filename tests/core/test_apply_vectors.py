@@ -13,7 +13,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.policies.documents import Settings, join, split
+from topicpolicies_server.core.policies.documents import Document, join, split
 
 EXAMPLES = json.loads((Path(__file__).parents[2] / "clients" / "vectors" / "apply.json").read_text())
 
@@ -22,7 +22,7 @@ def policies(form: dict[str, Any] | None) -> TopicPolicies | None:
     return None if form is None else ParseDict(form, TopicPolicies())
 
 
-def updated(before: Settings | None, example: dict[str, Any]) -> tuple[Settings | None, set[str]]:
+def updated(before: Document | None, example: dict[str, Any]) -> tuple[Document | None, set[str]]:
     """Returns the document after an update, and the reasons of its violations."""
     operations = {path: ListOperation.Value(name) for path, name in example.get("listOperations", {}).items()}
     try:

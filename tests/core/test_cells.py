@@ -11,7 +11,7 @@ import pytest
 from tests.core.views import heads_of, states_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading.cell import Before, Head, Header, key_of, name_of
 from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection, Token
@@ -31,7 +31,7 @@ SETTINGS = ("max_producer_per_topic", "message_ttl_in_seconds", "subscription_po
 
 def event_of(chance: random.Random, key: PolicyKey, row: int, sole: bool) -> Event:
     """Returns any event that a writer may append: base, request and etag are those of earlier events that may exist."""
-    written: Settings = {name: bytes([chance.randint(1, 3)]) for name in chance.sample(SETTINGS, chance.randint(0, 3))}
+    written: Document = {name: bytes([chance.randint(1, 3)]) for name in chance.sample(SETTINGS, chance.randint(0, 3))}
     kind = chance.choice([*StampKind] if sole else [*StampKind, "broker", "gone", "none", "insert"])
     if not isinstance(kind, StampKind):
         action = {"broker": Action.UPDATE, "gone": Action.DELETE, "none": Action.NONE, "insert": Action.INSERT}[kind]

@@ -18,7 +18,7 @@ from topicpolicies_server.core.changes.masks import MAX_PATHS
 from topicpolicies_server.core.changes.plan import touched_by
 from topicpolicies_server.core.errors import Kind, PolicyError, Violation
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.policies.documents import EXTRAS_TAG, Settings, join, split
+from topicpolicies_server.core.policies.documents import EXTRAS_TAG, Document, join, split
 from topicpolicies_server.core.policies.events import ListChange
 
 UNION, SUBTRACT = ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT
@@ -210,7 +210,7 @@ def test_a_compiled_change_is_not_affected_by_later_changes_of_the_message() -> 
 
 
 def test_settings_of_a_newer_broker_are_not_touched() -> None:
-    head: Settings = {"?newerPolicy": b"1", **split(retention(1, 1))}
+    head: Document = {"?newerPolicy": b"1", **split(retention(1, 1))}
     for change in (compiled(None, "*"), compiled(None, "retention_policies")):
         assert change.apply(head) == {"?newerPolicy": b"1"}
         assert "?newerPolicy" not in touched_by(change.plan.paths, head, {"?newerPolicy": b"1"})

@@ -15,7 +15,7 @@ from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.changes.plan import touched_by
 from topicpolicies_server.core.changes.rules import RULES
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.policies.documents import LISTS, Settings, digest, join, merged, split
+from topicpolicies_server.core.policies.documents import LISTS, Document, digest, join, merged, split
 
 LIST_OPERATIONS = st.dictionaries(
     st.sampled_from(sorted(LISTS)), st.sampled_from([ListOperation.LIST_OPERATION_UNION, ListOperation.LIST_OPERATION_SUBTRACT])
@@ -43,7 +43,7 @@ def changes(draw: st.DrawFn, *, lists: bool = True) -> Change:
         raise
 
 
-def outcome(change: Change, head: Settings | None) -> Settings | str:
+def outcome(change: Change, head: Document | None) -> Document | str:
     """Returns the document after a change, or the reason of its refusal."""
     try:
         return change.apply(head)
@@ -52,18 +52,18 @@ def outcome(change: Change, head: Settings | None) -> Settings | str:
 
 
 @given(documents(extras=True), masks())
-def test_reading_and_writing_back_with_the_same_mask_changes_nothing(document: Settings, paths: list[str]) -> None:
+def test_reading_and_writing_back_with_the_same_mask_changes_nothing(document: Document, paths: list[str]) -> None:
     assert compile_change(join(document), paths, {}).apply(document) == document
 
 
 @given(documents())
-def test_writing_back_without_a_mask_changes_nothing(document: Settings) -> None:
+def test_writing_back_without_a_mask_changes_nothing(document: Document) -> None:
     assume(document)
     assert compile_change(join(document), [], {}).apply(document) == document
 
 
 @given(changes(), heads(extras=True))
-def test_applying_twice_is_applying_once(change: Change, head: Settings | None) -> None:
+def test_applying_twice_is_applying_once(change: Change, head: Document | None) -> None:
     once = outcome(change, head)
     assume(not isinstance(once, str))
     assert not isinstance(once, str)
@@ -71,7 +71,7 @@ def test_applying_twice_is_applying_once(change: Change, head: Settings | None) 
 
 
 @given(changes(), heads(extras=True))
-def test_only_masked_settings_are_touched(change: Change, head: Settings | None) -> None:
+def test_only_masked_settings_are_touched(change: Change, head: Document | None) -> None:
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
@@ -85,7 +85,7 @@ def test_only_masked_settings_are_touched(change: Change, head: Settings | None)
 
 
 @given(changes(), heads(extras=True))
-def test_applying_a_change_modifies_no_input_and_always_has_the_same_result(change: Change, head: Settings | None) -> None:
+def test_applying_a_change_modifies_no_input_and_always_has_the_same_result(change: Change, head: Document | None) -> None:
     before = None if head is None else dict(head)
     first = outcome(change, head)
     assert head == before
@@ -107,7 +107,7 @@ def test_compiling_does_not_modify_the_request(source: TopicPolicies, paths: lis
 @given(SOURCES, masks(), heads(extras=True))
 @settings(max_examples=100)
 def test_a_change_of_settings_has_the_result_of_its_mask_applied_to_the_message(
-    source: TopicPolicies, paths: list[str], head: Settings | None
+    source: TopicPolicies, paths: list[str], head: Document | None
 ) -> None:
     mask, _ = field_masks.read(paths)
     given_values = TopicPolicies()
@@ -135,7 +135,7 @@ def test_a_change_of_settings_has_the_result_of_its_mask_applied_to_the_message(
 
 
 @given(changes(), heads(extras=True))
-def test_the_fold_takes_over_from_the_document_exactly_what_the_change_did(change: Change, head: Settings | None) -> None:
+def test_the_fold_takes_over_from_the_document_exactly_what_the_change_did(change: Change, head: Document | None) -> None:
     after = outcome(change, head)
     assume(not isinstance(after, str))
     assert not isinstance(after, str)
@@ -144,7 +144,7 @@ def test_the_fold_takes_over_from_the_document_exactly_what_the_change_did(chang
 
 @given(changes(lists=False), heads(extras=True), heads(extras=True))
 def test_a_change_computed_on_another_base_has_the_same_effect_if_the_settings_it_read_are_equal(
-    change: Change, base: Settings | None, head: Settings | None
+    change: Change, base: Document | None, head: Document | None
 ) -> None:
     computed, expected = outcome(change, base), outcome(change, head)
     same = all(digest((head or {}).get(setting)) == read for setting, read in change.applied(base).reads.items())

@@ -11,12 +11,12 @@ from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies import documents, secrets
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 
 ID, SECRET = "s3_managed_ledger_offload_credential_id", "s3_managed_ledger_offload_credential_secret"
 
 
-def document(max_producer_per_topic: int | None = None) -> Settings:
+def document(max_producer_per_topic: int | None = None) -> Document:
     offload = OffloadPolicies(managed_ledger_offload_bucket="bucket", managed_ledger_offload_driver="aws-s3")
     offload.s3_managed_ledger_offload_credential_id = "AKIA"
     offload.s3_managed_ledger_offload_credential_secret = "hush"
@@ -33,7 +33,7 @@ def document(max_producer_per_topic: int | None = None) -> Settings:
     return documents.split(policies)
 
 
-def shown(settings: Settings) -> TopicPolicies:
+def shown(settings: Document) -> TopicPolicies:
     return TopicPolicies.FromString(secrets.wire(settings))
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.core.views import heads_of, states_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 
@@ -16,7 +16,7 @@ GLOBAL_A = PolicyKey(A.topic, Scope.GLOBAL)
 SETTING = "max_producer_per_topic"
 
 
-def document(value: int) -> Settings:
+def document(value: int) -> Document:
     return {SETTING: bytes([0x80, 0x01, value])}
 
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1.policies_pb2 import RetentionPolicies, TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, split
+from topicpolicies_server.core.policies.documents import Document, split
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, ListChange, Remembered, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 
@@ -22,7 +22,7 @@ def a_key(namespace: str, topic: int | str = 0, scope: Scope = Scope.LOCAL) -> P
     return PolicyKey(f"persistent://{namespace}/topic-{topic}", scope)
 
 
-def a_document(value: int = 1) -> Settings:
+def a_document(value: int = 1) -> Document:
     return split(
         TopicPolicies(
             max_producer_per_topic=value,
@@ -55,7 +55,7 @@ def event_of(codec: Codec, key: str, payload: bytes | None, properties: Mapping[
     return event
 
 
-def documents() -> list[Settings]:
+def documents() -> list[Document]:
     """Returns documents of every kind: without settings, with one, with every field set, and with unusual names."""
     awkward = TopicPolicies()
     for subscription in ("plain", "with/slash", "with `backtick`", "Größe", "\U0001f680", "a,b;c%d"):
@@ -69,7 +69,7 @@ TRACE_PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 """A well-formed ``traceparent``."""
 
 
-def a_large_document(size: int) -> Settings:
+def a_large_document(size: int) -> Document:
     """Returns a document of about ``size`` bytes."""
     policies = TopicPolicies()
     for n in range(size // 250):

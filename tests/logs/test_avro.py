@@ -12,7 +12,7 @@ from tests.logs import avro_values, samples
 from tests.logs.samples import Unreadable, event_of
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import MAX_NAME_LENGTH, PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, join, split
+from topicpolicies_server.core.policies.documents import Document, join, split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.avro.codec import java_hash
@@ -32,7 +32,7 @@ def decoded(codec: Codec, message: Any) -> Event:
 @pytest.mark.parametrize("scope", Scope)
 @pytest.mark.parametrize("document", samples.documents())
 @pytest.mark.parametrize("stamp", [None, *samples.stamps()])
-def test_an_encoded_event_is_decoded_unchanged(scope: Scope, document: Settings, stamp: Stamp | None) -> None:
+def test_an_encoded_event_is_decoded_unchanged(scope: Scope, document: Document, stamp: Stamp | None) -> None:
     event = Event(PolicyKey(TOPIC, scope), Action.UPDATE, document, stamp)
     assert decoded(CODEC, CODEC.encode(event)) == event
 
@@ -109,7 +109,7 @@ def test_a_global_event_and_its_tombstone_are_replicated_to_all_clusters() -> No
 
 
 @pytest.mark.parametrize("document", [{}, None])
-def test_a_repair_of_a_global_key_is_not_replicated_to_other_clusters(document: Settings | None) -> None:
+def test_a_repair_of_a_global_key_is_not_replicated_to_other_clusters(document: Document | None) -> None:
     stamp = Stamp(event_id="repair", kind=StampKind.REPAIR)
     action = Action.UPDATE if document is not None else Action.DELETE
     assert CODEC.encode(Event(GLOBAL, action, document, stamp)).replication_clusters == ("standalone",)
@@ -205,7 +205,7 @@ def test_without_key_prefixes_a_global_update_is_encoded_and_a_global_delete_is_
 
 
 @pytest.mark.parametrize("document", [None, {}])
-def test_with_an_unknown_dialect_global_events_are_refused(document: Settings | None) -> None:
+def test_with_an_unknown_dialect_global_events_are_refused(document: Document | None) -> None:
     codec = Codec(dialect=Dialect.UNKNOWN)
     action = Action.UPDATE if document is not None else Action.DELETE
     with pytest.raises(LogError, match=r"4\.0\.6"):

@@ -22,7 +22,7 @@ from topicpolicies.v1.policies_pb2 import (
 )
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Settings, join, merged, split
+from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Document, join, merged, split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, UnsupportedSchema
 from topicpolicies_server.logs.change_log import LogError
@@ -184,7 +184,7 @@ def test_a_newer_brokers_fields_and_symbols_survive_our_updates_of_the_same_obje
     }
 
 
-def _with_leaves_changed(document: Settings) -> Settings:
+def _with_leaves_changed(document: Document) -> Document:
     """Changes leaves as an update with a mask does: parses the objects, sets the leaves, serializes."""
     policies = join(document)
     policies.retention_policies.retention_time_in_minutes = 60
@@ -222,7 +222,7 @@ def test_a_newer_brokers_fields_are_refused_by_the_codec_of_an_older_schema_inst
         assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "NOT_EXPRESSIBLE")
 
 
-def _retention_of_a_newer_broker() -> Settings:
+def _retention_of_a_newer_broker() -> Document:
     retention = {"retentionSizeInMB": 1, "newLeaf": 1, "newName": None, "retentionTimeInMinutes": 2}
     document = decoded(NEWER_CODEC, NEWER, {**avro_values.nothing(NEWER), "isGlobal": False, "retentionPolicies": retention}).document
     assert document is not None

@@ -19,7 +19,7 @@ from tests.logs.routing import partition_of
 from tests.logs.samples import a_key, a_large_document, a_tombstone, an_update, documents, stamps
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp
 from topicpolicies_server.logs.change_log import ChangeLog, LogError, NamespaceLog, Start, anchor_of
 
@@ -261,7 +261,7 @@ async def test_a_sink_may_append_from_inside_a_report(bench: Bench, namespace: s
 
 
 async def test_documents_are_read_back_byte_for_byte(bench: Bench, namespace: str) -> None:
-    written: list[Settings] = [*documents(), a_large_document(bench.backend.large)]
+    written: list[Document] = [*documents(), a_large_document(bench.backend.large)]
     await bench.filled(
         namespace,
         *(Event(a_key(namespace, n), Action.UPDATE, doc, an_update(a_key(namespace)).stamp) for n, doc in enumerate(written)),

@@ -16,7 +16,7 @@ from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, split
+from topicpolicies_server.core.policies.documents import Document, split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.namespace import Namespace
@@ -147,7 +147,7 @@ class Bench:
         return [placed.event.stamp.event_id if placed.event and placed.event.stamp else "" for placed in entries]
 
 
-def document(**fields: int) -> Settings:
+def document(**fields: int) -> Document:
     return split(TopicPolicies(**fields))  # type: ignore[arg-type]
 
 

@@ -33,7 +33,7 @@ RESULTS = st.tuples(
 CHANGE = compile_change(TopicPolicies(), ["max_producer_per_topic"], {})
 
 
-def settings(policies: TopicPolicies | None) -> documents.Settings | None:
+def settings(policies: TopicPolicies | None) -> documents.Document | None:
     return None if policies is None else documents.split(policies)
 
 

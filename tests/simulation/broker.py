@@ -18,7 +18,7 @@ from tests.validators.records import Foreign, Key, Read
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.fold.inference import compares
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError
 
@@ -116,7 +116,7 @@ class Broker:
             world.counts["broker writes behind the log"] += 1
         return placed
 
-    def _after(self, before: Settings | None, draft: Draft) -> Settings | None:
+    def _after(self, before: Document | None, draft: Draft) -> Document | None:
         if draft.edit.delete:
             return None
         kept = {name: value for name, value in (before or {}).items() if compares(name, self._known)}

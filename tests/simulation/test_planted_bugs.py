@@ -23,7 +23,7 @@ from topicpolicies_server.core.fold import fold, inference, joining, keystate, o
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.policies.documents import Settings, differing, family
+from topicpolicies_server.core.policies.documents import Document, differing, family
 from topicpolicies_server.core.policies.events import ABSENT, Event, Placed, Position, Stamp
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
@@ -201,7 +201,7 @@ def half_a_document(patch: pytest.MonkeyPatch) -> None:
         head = await original(self, key, at_least)
         if head is None or not head.document:
             return head
-        less: Settings = dict(sorted(head.document.items())[1:])
+        less: Document = dict(sorted(head.document.items())[1:])
         return Head(key, less, head.version, head.previous, head.placed, head.number)
 
     patch.setattr(Namespace, "get", planted)
@@ -344,7 +344,7 @@ def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:
 def whole_fields(patch: pytest.MonkeyPatch) -> None:
     """Brokers' documents are compared by field, not by setting: what changes one entry of a map changes all."""
 
-    def planted(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[str] | None:
+    def planted(raw: Document | None, document: Document, known: frozenset[str] | None) -> list[str] | None:
         changed = {family(name) for name in differing(raw, document) if inference.compares(name, known)}
         names = sorted({name for each in (raw, document) for name in each or () if family(name) in changed})
         return names if len(changed) <= 1 else None
@@ -355,7 +355,7 @@ def whole_fields(patch: pytest.MonkeyPatch) -> None:
 def newest_base(patch: pytest.MonkeyPatch) -> None:
     """A broker's document is always taken for a change of the newest one."""
 
-    def planted(document: Settings, live: Settings | None, *_: object) -> inference.Inference:
+    def planted(document: Document, live: Document | None, *_: object) -> inference.Inference:
         return inference.Inference(differing(live, document), live)
 
     patch.setattr(fold, "infer", planted)

@@ -16,7 +16,6 @@ from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.leadership import leader_of
@@ -281,6 +280,6 @@ def record_key(key: PolicyKey) -> Key:
     return Key(key.topic, int(key.scope))
 
 
-def document_of(settings: Settings | None) -> Document | None:
+def document_of(settings: documents.Document | None) -> Document | None:
     """Returns a document of the service as it is recorded."""
     return None if settings is None else flat(documents.join(settings))

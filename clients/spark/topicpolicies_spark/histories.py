@@ -18,13 +18,14 @@ from grpc import StatusCode
 from topicpolicies import Client, OutOfRange, Tls, TokenFile, Unavailable, reason_name
 from topicpolicies.v1.history_pb2 import HISTORY_GAP_REASON_TRIMMED, HistoryEntry, HistoryGap, WatchHistoryEvent
 from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_LOADING, NAMESPACE_STATE_READY
+from topicpolicies_server.core.reading import tokens
 from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import Gap
 from topicpolicies_server.history.file import Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
-from topicpolicies_server.rpc import histories, resume_tokens
+from topicpolicies_server.rpc import histories
 
 from .options import OptionError, Options
 
@@ -182,8 +183,8 @@ class HistoryFile:
         for name, position in behind.items():
             with self._known():
                 divisions = self._file.divisions(name, self._place(position), every)
-                places = [resume_tokens.write_position(each.id, each.token) for each in islice(divisions, 1 if first else None)]
-            found[name] = places or [position or resume_tokens.write_position(0, file.BEGINNING)]
+                places = [tokens.write_position(each.id, each.token) for each in islice(divisions, 1 if first else None)]
+            found[name] = places or [position or tokens.write_position(0, file.BEGINNING)]
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
@@ -204,14 +205,14 @@ class HistoryFile:
                     yield "", histories.gap_message(piece)
                 elif isinstance(piece, Recorded):
                     entry = HistoryEntry.FromString(histories.entry_message(piece.entry))
-                    yield resume_tokens.write_position(piece.entry.id, piece.token), entry
+                    yield tokens.write_position(piece.entry.id, piece.token), entry
             place, more = stretch.token, stretch.more
         if until <= behind or not int(until[:16], 16):  # there is no entry to be read
             yield until, None
 
     @staticmethod
     def _place(position: str) -> Token:
-        return resume_tokens.read_position(position) if position else file.BEGINNING
+        return tokens.read_position(position) if position else file.BEGINNING
 
     @staticmethod
     @contextmanager

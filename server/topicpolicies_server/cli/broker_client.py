@@ -37,8 +37,7 @@ from ..core.errors import Violation as CoreViolation
 from ..core.names import DOMAINS, PolicyKey, parse_namespace, parse_topic
 from ..core.names import Scope as CoreScope
 from ..core.policies import documents, secrets
-from ..core.policies.documents import Setting, family
-from ..core.policies.documents import Settings as Document
+from ..core.policies.documents import Document, Setting, family
 from ..core.policies.facts import Facts
 from ..core.reasons import LogState, Reason, ViolationReason
 from ..declared.files import Declaration

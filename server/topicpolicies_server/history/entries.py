@@ -21,7 +21,7 @@ from ..core.changes.plan import paths_of
 from ..core.fold.operation import Folded, Status
 from ..core.names import Scope
 from ..core.policies import secrets
-from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
+from ..core.policies.documents import EXTRA_PREFIX, Document, Setting, differing, family
 from ..core.policies.events import LATEST_MS, Event, Placed, Position, Stamp, StampKind
 from ..core.reading.cell import Head
 
@@ -174,9 +174,9 @@ class Noted(NamedTuple):
     """The event's time in the history, in milliseconds since 1970."""
     folded: Folded | None
     """The effect; None: the entry could not be read."""
-    before: Settings | None
+    before: Document | None
     """The head before the event."""
-    after: Settings | None
+    after: Document | None
     """The head after it."""
     version: Position
     """The version of the head after the event."""
@@ -250,7 +250,7 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
         entry = Entry(number, stream, placed.position, namespace, noted.at, published_at, HISTORY_KIND_UNREADABLE, OUTCOMES[Status.IGNORED])
         return entry._replace(producer=placed.producer, problem=placed.problem)
 
-    def wire(document: Settings) -> bytes:
+    def wire(document: Document) -> bytes:
         found = wires.get(id(document))
         if found is None:
             found = wires[id(document)] = secrets.wire(document)

@@ -31,7 +31,7 @@ from ..core.errors import PolicyError
 from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
 from ..core.policies import documents
-from ..core.policies.documents import Setting, Settings
+from ..core.policies.documents import Document, Setting
 from ..core.policies.events import Placed, Position
 from ..logs.change_log import LogError
 
@@ -54,9 +54,9 @@ class Repair(NamedTuple):
     key: PolicyKey
     version: Position
     """The version of the head."""
-    raw: Settings | None
+    raw: Document | None
     """The raw document, which brokers show."""
-    after: Settings | None
+    after: Document | None
     """The head, which brokers show once it is repaired."""
     cause: Placed | None
     """The event that made it due; None: it was due when the log was opened."""
@@ -175,7 +175,7 @@ class Activity:
             self._last_failures.popitem(last=False)
         _LOG.log(level, "%s can't be loaded: %s", namespace, error.message)
 
-    def folded(self, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
+    def folded(self, placed: Placed, folded: Folded, before: Document | None, after: Document | None) -> None:
         """Counts an event that was folded into the view that answers, and logs it if it is doubtful."""
         event = placed.event
         if event is None:
@@ -198,7 +198,7 @@ class Activity:
             self.on_repair(repair, published)
 
 
-def difference(before: Settings | None, after: Settings | None) -> str:
+def difference(before: Document | None, after: Document | None) -> str:
     """Returns the settings in which two documents differ, as ``name: before -> after``, in the order of their names."""
     if after is None:
         return "nothing" if before is None else f"{document(before)} -> no document"
@@ -208,7 +208,7 @@ def difference(before: Settings | None, after: Settings | None) -> str:
     return _bounded("; ".join(f"{name}: {_value(name, before)} -> {_value(name, after)}" for name in names) or "no difference")
 
 
-def document(settings: Settings) -> str:
+def document(settings: Document) -> str:
     """Returns a whole document in words."""
     return _bounded("{" + "; ".join(f"{name}: {_value(name, settings)}" for name in sorted(settings)) + "}")
 
@@ -229,7 +229,7 @@ def writer_in_words(placed: Placed) -> str:
     return f"{writer} at {datetime.fromtimestamp(placed.published_at / 1000, UTC).isoformat(timespec='milliseconds')}"
 
 
-def _value(name: Setting, settings: Settings) -> str:
+def _value(name: Setting, settings: Document) -> str:
     value = settings.get(name)
     if value is None:
         return "unset"

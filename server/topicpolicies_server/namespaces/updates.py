@@ -22,7 +22,7 @@ from ..core.chains.request import Request, Result, not_confirmed, not_in_time, n
 from ..core.chains.sequencer import Append, Sequencer, Settled
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
-from ..core.policies.documents import Settings
+from ..core.policies.documents import Document
 from ..core.policies.events import Event, Placed
 from ..core.reading.view import View
 from ..core.reasons import LogState
@@ -156,7 +156,7 @@ class Updates:
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
-    def folded(self, placed: Placed, event: Event, folded: Folded, before: Settings | None, state: KeyState) -> None:
+    def folded(self, placed: Placed, event: Event, folded: Folded, before: Document | None, state: KeyState) -> None:
         """Takes an event that was folded into the view that answers. ``state``: the fold's state after it."""
         self.sequencer.folded(event, folded, before, state)
         if self.sequencer.effects:

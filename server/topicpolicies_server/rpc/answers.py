@@ -19,14 +19,14 @@ from ..core.chains.request import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey
 from ..core.policies import documents, secrets
-from ..core.policies.documents import Settings, record, tag
+from ..core.policies.documents import Document, record, tag
 from ..core.policies.events import ABSENT, Position, Stamp
 from ..core.reading.cell import Head
 from ..history.entries import Entry
 from .errors import status
 from .requests import BatchedChange
 
-Wire: TypeAlias = Callable[[Settings], bytes]
+Wire: TypeAlias = Callable[[Document], bytes]
 """Serializes a document, with or without secrets, as ``TopicPolicies``."""
 
 

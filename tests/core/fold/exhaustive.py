@@ -22,7 +22,7 @@ from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
 from topicpolicies_server.core.fold.keystate import WINDOW_MS
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.documents import Document, Setting
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 
 KEY = PolicyKey("persistent://t/n/x", Scope.LOCAL)
@@ -38,7 +38,7 @@ class Intent:
     values: Mapping[Setting, bytes | None] = field(default_factory=dict)
     delete: bool = False
 
-    def apply(self, document: Settings | None) -> Settings | None:
+    def apply(self, document: Document | None) -> Document | None:
         """Returns the document after the change."""
         if self.delete:
             return None
@@ -50,7 +50,7 @@ class Sent(NamedTuple):
 
     event: Event
     intent: Intent | None
-    base: Settings | None
+    base: Document | None
 
     def __hash__(self) -> int:
         return id(self)
@@ -89,7 +89,7 @@ class Head(NamedTuple):
     """The result of folding a log."""
 
     state: KeyState
-    truth: Settings | None
+    truth: Document | None
     """The document that results from the intents."""
 
 
@@ -106,7 +106,7 @@ class Search:
         self._numbers: dict[object, int] = {}
         self._heads: dict[tuple[tuple[int, ...], int], Head] = {}
         self._guesses: dict[tuple[tuple[int, ...], int, int], KeyState] = {}
-        self._shown: dict[tuple[int, ...], Settings | None] = {(): None}
+        self._shown: dict[tuple[int, ...], Document | None] = {(): None}
 
     def run(self) -> Counter[str]:
         """Visits every state.
@@ -201,7 +201,7 @@ class Search:
             self._guesses[log, node.late, horizon] = state
         return state
 
-    def _intents(self, who: str, left: int, present: Settings | None = None) -> Iterator[Intent]:
+    def _intents(self, who: str, left: int, present: Document | None = None) -> Iterator[Intent]:
         for name in SETTINGS:
             yield Intent({name: f"{who}{left}".encode()})
         yield Intent({SETTINGS[0]: None})
@@ -256,7 +256,7 @@ class Search:
         return head
 
     def _check(
-        self, log: tuple[int, ...], late: int, before: KeyState, state: KeyState, folded: Folded, truth: Settings | None, sent: Sent
+        self, log: tuple[int, ...], late: int, before: KeyState, state: KeyState, folded: Folded, truth: Document | None, sent: Sent
     ) -> None:
         self.counts["logs"] += 1
         self.counts["repairs"] += sent.intent is None
@@ -303,7 +303,7 @@ class Search:
         repairs = [number for number in node.log[node.late - 1 :] if self._sent[number].intent is None]
         return all(self._sent[number].intent is not None for number in following) and bool(repairs)
 
-    def _shown_after(self, log: tuple[int, ...]) -> Settings | None:
+    def _shown_after(self, log: tuple[int, ...]) -> Document | None:
         if log not in self._shown:
             self._shown[log] = self._sent[log[-1]].event.document
         return self._shown[log]
@@ -325,7 +325,7 @@ def _placed(length: int, event: Event, late: int) -> Placed:
     return Placed(0, f"{length:04d}", event, 1_000 + length + (3 * WINDOW_MS if 0 < late <= length else 0))
 
 
-def _frozen(document: Settings | None) -> object:
+def _frozen(document: Document | None) -> object:
     return None if document is None else tuple(sorted(document.items()))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold, restatement
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import events
-from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.documents import Document, Setting
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
 
 KEY = PolicyKey("persistent://public/default/orders", Scope.LOCAL)
@@ -20,7 +20,7 @@ CLUSTERS = "replication_clusters"
 class Seen(NamedTuple):
     """What a writer had seen when it computed its event."""
 
-    document: Settings | None
+    document: Document | None
     base: str
 
 
@@ -35,7 +35,7 @@ class Script:
         self._ids = itertools.count(1)
 
     @property
-    def document(self) -> Settings | None:
+    def document(self) -> Document | None:
         """The head."""
         return self.state.document
 
@@ -48,7 +48,7 @@ class Script:
         """Returns whether there is no document."""
         return self.state.document is None
 
-    def shown(self) -> Settings | None:
+    def shown(self) -> Document | None:
         """Returns the document that brokers show."""
         return self.state.raw
 
@@ -79,7 +79,7 @@ class Script:
         facts: dict[str, Any] = {"mask": tuple(name.replace("/", ".") for name in values), "history": known, **stamp}
         return self.put(self.event(document, on, **facts), wait=wait)
 
-    def event(self, document: Settings | None, on: Seen, **stamp: Any) -> Event:
+    def event(self, document: Document | None, on: Seen, **stamp: Any) -> Event:
         """Returns the event of an operation."""
         number = next(self._ids)
         facts: dict[str, Any] = {
@@ -103,7 +103,7 @@ class Script:
 
     def claim(
         self,
-        document: Settings | None,
+        document: Document | None,
         version: Position,
         *,
         since: Position | None = None,
@@ -119,17 +119,17 @@ class Script:
         stamp = Stamp(f"claim-{len(self.log)}", kind, head_version=version, remembered=remembered, history=known)
         return self.put(Event(KEY, Action.UPDATE, document if document is not None else {}, stamp, **event), wait=wait)
 
-    def broker(self, values: dict[Setting, bytes | None], *, on: Settings | None = None, wait: int = 1, **event: Any) -> Folded:
+    def broker(self, values: dict[Setting, bytes | None], *, on: Document | None = None, wait: int = 1, **event: Any) -> Folded:
         """Appends a broker's change of some settings, computed from the document that it shows or from an older one."""
         base = self.state.raw if on is None else on
         return self.write(change(base, values), wait=wait, **event)
 
-    def write(self, document: Settings | None, *, action: Action = Action.UPDATE, wait: int = 1, **event: Any) -> Folded:
+    def write(self, document: Document | None, *, action: Action = Action.UPDATE, wait: int = 1, **event: Any) -> Folded:
         """Appends a broker's document; None removes it."""
         return self.put(Event(KEY, action, document, **event), wait=wait)
 
 
-def change(document: Settings | None, values: dict[Setting, bytes | None]) -> dict[Setting, bytes]:
+def change(document: Document | None, values: dict[Setting, bytes | None]) -> dict[Setting, bytes]:
     """Returns a document with some settings set or cleared."""
     merged = {**(document or {}), **values}
     return {name: value for name, value in merged.items() if value is not None}

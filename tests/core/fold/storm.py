@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold, restatement
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.documents import Document, Setting
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 
 KEY = PolicyKey("persistent://t/n/0", Scope.LOCAL)
@@ -232,7 +232,7 @@ class Storm:
             cached[call.setting] = call.value
         self._clock.after(self._chance.randint(0, 3), lambda: self._publish(dict(cached), answered))
 
-    def _publish(self, document: Settings, answered: Answered) -> None:
+    def _publish(self, document: Document, answered: Answered) -> None:
         wait = self._chance.randint(0, self._options.busy) if self._options.busy else 0
         at = self._clock.now + wait
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.fold.script import RATE, SIZE, SUB_A, TTL, Script
 from topicpolicies_server.core.fold.fold import FoldContext, Status
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action
 
 
@@ -242,7 +242,7 @@ def test_an_insert_adds_to_a_present_document_although_brokers_keep_theirs() -> 
 
 
 @pytest.mark.parametrize("document", [{RATE: b"2"}, None])
-def test_an_event_of_the_action_none_changes_nothing_but_needs_a_repair(document: Settings | None) -> None:
+def test_an_event_of_the_action_none_changes_nothing_but_needs_a_repair(document: Document | None) -> None:
     """Without a document it is what the codec makes of an event of another kind."""
     script = Script()
     script.update({TTL: b"1"})
@@ -254,7 +254,7 @@ def test_an_event_of_the_action_none_changes_nothing_but_needs_a_repair(document
 
 
 @pytest.mark.parametrize("document", [{RATE: b"2"}, None])
-def test_an_event_of_the_action_none_needs_no_repair_where_there_is_no_document(document: Settings | None) -> None:
+def test_an_event_of_the_action_none_needs_no_repair_where_there_is_no_document(document: Document | None) -> None:
     script = Script()
     script.write(document, action=Action.NONE)
     assert script.gone() and not script.due()

@@ -16,7 +16,7 @@ from topicpolicies_server.core.fold import overlap
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import Superseded
 from topicpolicies_server.core.fold.overlap import infer_overlapping
-from topicpolicies_server.core.policies.documents import Setting, Settings
+from topicpolicies_server.core.policies.documents import Document, Setting
 
 SEEDS, ROUNDS = 30, 10
 RESTS = (1_000, 2_000, 40_000)
@@ -95,12 +95,12 @@ def test_changes_are_lost_if_any_part_of_the_rule_is_disabled(planted: str, valu
     assert runs(removals=0.25, repeats=0.25, settled=True, spread=8)[0] + runs(removals=0.25, fresh=True)[0] > 0
 
 
-BEFORE: Settings = {"max_producer_per_topic": b"1"}
-SET: Settings = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
+BEFORE: Document = {"max_producer_per_topic": b"1"}
+SET: Document = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
 OURS = "an event of ours"
 
 
-def changed(raw: Settings | None, document: Settings, *, stood: int, after: int, successor: str = "") -> list[Setting]:
+def changed(raw: Document | None, document: Document, *, stood: int, after: int, successor: str = "") -> list[Setting]:
     """Returns what a document changes; ``raw`` was the newest for ``stood`` milliseconds, until ``after`` milliseconds before it."""
     older = [Superseded(None if raw is None else {}, 100_000 - stood, ""), Superseded(raw, 100_000, "")]
     found = infer_overlapping(document, Superseded(SET, 100_000 + after, successor), older, SET, None, 70_000, 0)
@@ -135,7 +135,7 @@ SHORT: dict[str, Setting] = {
 }
 
 
-def written(text: str) -> Settings:
+def written(text: str) -> Document:
     """Returns the document of a text like ``producers 1, consumers 2``."""
     pairs = (each.split(" ") for each in text.split(", "))
     return {SHORT[name]: value.encode() for name, value in pairs}
@@ -190,7 +190,7 @@ def test_a_document_that_our_event_superseded_may_be_old_however_long_it_was_the
 
 @pytest.mark.parametrize(("after", "set_back"), [(60, False), (200, False), (300, True), (1_100, True)])
 def test_an_empty_document_may_be_an_old_one_computed_from_no_document(after: int, set_back: bool) -> None:
-    only: Settings = {"compaction_threshold": b"1"}
+    only: Document = {"compaction_threshold": b"1"}
     found = infer_overlapping({}, Superseded(only, 100_000 + after, ""), [Superseded(None, 100_000, "")], only, None, 70_000, 0)
     assert found.changed == ["compaction_threshold"] * set_back
 
@@ -214,9 +214,9 @@ def test_first_calls_at_a_slow_broker_lose_little_because_documents_made_from_no
     assert without_rule > 3 * with_rule and without_rule > calls / 500
 
 
-THREE: Settings = {"max_consumer_per_topic": b"1", "max_producer_per_topic": b"1", "compaction_threshold": b"1"}
-FIRST: Settings = {"max_consumer_per_topic": b"1"}
-SECOND: Settings = {"max_consumers_per_subscription": b"1"}
+THREE: Document = {"max_consumer_per_topic": b"1", "max_producer_per_topic": b"1", "compaction_threshold": b"1"}
+FIRST: Document = {"max_consumer_per_topic": b"1"}
+SECOND: Document = {"max_consumers_per_subscription": b"1"}
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_a_broker_that_just_made_a_document_from_none_makes_the_next_one_from_no
 
 
 def test_a_late_document_without_a_change_of_its_own_reverts_nothing() -> None:
-    base: Settings = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
-    live: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"2", "dispatch_rate": b"2"}
-    document: Settings = {"max_producer_per_topic": b"2", "compaction_threshold": b"1", "dispatch_rate": b"2"}
+    base: Document = {"max_producer_per_topic": b"1", "compaction_threshold": b"1"}
+    live: Document = {"max_producer_per_topic": b"2", "compaction_threshold": b"2", "dispatch_rate": b"2"}
+    document: Document = {"max_producer_per_topic": b"2", "compaction_threshold": b"1", "dispatch_rate": b"2"}
     found = infer_overlapping(
         document, Superseded(live, 100_000, ""), [Superseded({}, 80_000, ""), Superseded(base, 100_002, "")], live, None, 70_000, 0
     )

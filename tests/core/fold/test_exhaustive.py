@@ -10,7 +10,7 @@ import pytest
 from tests.core.fold.exhaustive import Search
 from topicpolicies_server.core.fold import fold
 from topicpolicies_server.core.fold.inference import Inference
-from topicpolicies_server.core.policies.documents import Settings, differing
+from topicpolicies_server.core.policies.documents import Document, differing
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_every_interleaving_of_three_changes_keeps_the_promises(sidecar: int, br
 
 
 def test_always_taking_the_newest_raw_document_as_the_base_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def newest(document: Settings, live: Settings | None, *_: object) -> Inference:
+    def newest(document: Document, live: Document | None, *_: object) -> Inference:
         return Inference(differing(live, document), live)
 
     monkeypatch.setattr(fold, "infer", newest)

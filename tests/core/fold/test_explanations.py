@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold import inference
 from topicpolicies_server.core.fold.inference import infer, one_apart
 from topicpolicies_server.core.fold.keystate import Superseded
-from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Setting, Settings
+from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Document, Setting
 
 DOCUMENTS = st.dictionaries(st.sampled_from(["a", "b", "c", f"{EXTRA_PREFIX}x"]), st.sampled_from([b"1", b"2"]))
 OLDER = st.lists(st.builds(Superseded, st.none() | DOCUMENTS, st.integers(0, 3), st.just("")), max_size=7)
 
 
 def explained_otherwise(
-    document: Settings, changed: list[Setting], raws: Sequence[Settings | None], head: Settings | None, known: frozenset[str] | None
+    document: Document, changed: list[Setting], raws: Sequence[Document | None], head: Document | None, known: frozenset[str] | None
 ) -> bool:
     """Returns whether another explanation has another effect, by definition."""
     others = [one_apart(raw, document, known) for raw in raws]
@@ -31,10 +31,10 @@ def explained_otherwise(
     DOCUMENTS, st.none() | DOCUMENTS, OLDER, st.none() | DOCUMENTS, st.sampled_from([None, None, frozenset({"a", "b"})]), st.integers(0, 3)
 )
 def test_ambiguity_is_found_as_by_a_comparison_of_every_setting(
-    document: Settings,
-    live: Settings | None,
+    document: Document,
+    live: Document | None,
     older: list[Superseded],
-    head: Settings | None,
+    head: Document | None,
     known: frozenset[str] | None,
     since: int,
 ) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, join
 from topicpolicies_server.core.fold import joining, overlap
 from topicpolicies_server.core.fold.fold import FoldContext, restatement
-from topicpolicies_server.core.policies.documents import Settings
+from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action, Event
 
 MOST = "max_subscriptions_per_topic"
 NAMES = {TTL: "ttl", RATE: "rate", SIZE: "size", MOST: "max"}
 
 
-def shown(document: Settings | None) -> str:
+def shown(document: Document | None) -> str:
     """Returns a document as the tables write it."""
     return "none" if document is None else "{" + ", ".join(f"{NAMES[name]} {value.decode()}" for name, value in document.items()) + "}"
 

@@ -10,7 +10,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.changes.rules import Judgement, judge
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, split
+from topicpolicies_server.core.policies.documents import Document, split
 from topicpolicies_server.core.policies.facts import BrokerFacts, Facts
 
 TOPIC = "persistent://acme/orders/one"
@@ -39,7 +39,7 @@ FACTS = Facts(
 """Facts of which none is missing."""
 
 
-def judged(change: Change, before: Settings | None, facts: Facts | None, key: PolicyKey = PolicyKey(TOPIC, Scope.LOCAL)) -> Judgement:
+def judged(change: Change, before: Document | None, facts: Facts | None, key: PolicyKey = PolicyKey(TOPIC, Scope.LOCAL)) -> Judgement:
     """Applies a change to a document, and judges it."""
     applied = change.applied(before)
     return judge(key, applied.changed, before, applied.document, facts, change.operands)

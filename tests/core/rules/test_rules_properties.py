@@ -11,7 +11,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.change import Change, compile_change
 from topicpolicies_server.core.changes.rules import RULES, needs
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.documents import Settings, digest, family, join
+from topicpolicies_server.core.policies.documents import Document, digest, family, join
 from topicpolicies_server.core.policies.facts import UNKNOWN, Facts, Need
 
 KEYS = st.sampled_from([PolicyKey(TOPIC, scope) for scope in Scope])
@@ -20,7 +20,7 @@ KNOWN = st.sampled_from([None, UNKNOWN, FACTS, FACTS._replace(cluster=""), FACTS
 
 
 @st.composite
-def changes(draw: st.DrawFn, before: Settings | None) -> Change:
+def changes(draw: st.DrawFn, before: Document | None) -> Change:
     """Draws a change that applies to a document."""
     source = draw(policies())
     change = compile_change(source, draw(MASKS), {})
@@ -29,7 +29,7 @@ def changes(draw: st.DrawFn, before: Settings | None) -> Change:
 
 @given(st.data(), heads(), KEYS, KNOWN)
 def test_every_violation_names_a_field_that_the_change_alters(
-    data: st.DataObject, before: Settings | None, key: PolicyKey, facts: Facts | None
+    data: st.DataObject, before: Document | None, key: PolicyKey, facts: Facts | None
 ) -> None:
     change = data.draw(changes(before))
     found = judged(change, before, facts, key).found
@@ -42,20 +42,20 @@ def test_every_violation_names_a_field_that_the_change_alters(
 
 
 @given(documents(), KEYS, KNOWN, masks())
-def test_reading_and_writing_back_is_never_refused(document: Settings, key: PolicyKey, facts: Facts | None, paths: list[str]) -> None:
+def test_reading_and_writing_back_is_never_refused(document: Document, key: PolicyKey, facts: Facts | None, paths: list[str]) -> None:
     assert not judged(compile_change(join(document), paths, {}), document, facts, key).found
 
 
 @given(documents(), KEYS, KNOWN)
 def test_clearing_everything_is_never_refused_where_brokers_have_no_default_quota(
-    document: Settings, key: PolicyKey, facts: Facts | None
+    document: Document, key: PolicyKey, facts: Facts | None
 ) -> None:
     assert not judged(compile_change(TopicPolicies(), ["*"], {}), document, facts, key).found
 
 
 @given(st.data(), heads(), KEYS)
 def test_missing_facts_add_no_violations_except_for_an_unknown_local_cluster(
-    data: st.DataObject, before: Settings | None, key: PolicyKey
+    data: st.DataObject, before: Document | None, key: PolicyKey
 ) -> None:
     change = data.draw(changes(before))
     reasons = [{rule.reason for rule, _ in judged(change, before, facts, key).found} for facts in (UNKNOWN, FACTS)]
@@ -64,7 +64,7 @@ def test_missing_facts_add_no_violations_except_for_an_unknown_local_cluster(
 
 @given(st.data(), heads(), KEYS)
 def test_the_facts_that_a_violated_rule_needs_are_among_those_requested_for_the_change(
-    data: st.DataObject, before: Settings | None, key: PolicyKey
+    data: st.DataObject, before: Document | None, key: PolicyKey
 ) -> None:
     change = data.draw(changes(before))
     for rule, _ in judged(change, before, FACTS, key).found:
@@ -74,7 +74,7 @@ def test_the_facts_that_a_violated_rule_needs_are_among_those_requested_for_the_
 
 @given(st.data(), heads(), KEYS)
 def test_the_settings_that_a_change_reads_have_the_digests_from_before_the_change(
-    data: st.DataObject, before: Settings | None, key: PolicyKey
+    data: st.DataObject, before: Document | None, key: PolicyKey
 ) -> None:
     change = data.draw(changes(before))
     relied = judged(change, before, FACTS, key).reads

@@ -24,8 +24,8 @@ from rich.text import Text
 
 from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
 from topicpolicies_server.cli.exits import INTERRUPTED, ExitCode, terminated
-from topicpolicies_server.cli.moments import parse_time
-from topicpolicies_server.cli.settings import Output
+from topicpolicies_server.cli.globals import Output
+from topicpolicies_server.cli.history import parse_time
 from topicpolicies_server.escaping import printable
 from topicpolicies_server.logs.change_log import LogError
 

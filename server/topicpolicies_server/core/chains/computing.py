@@ -17,7 +17,7 @@ from ..fold.fold import KeyState
 from ..fold.keystate import REMEMBERED_REQUESTS
 from ..names import Scope
 from ..policies import documents
-from ..policies.documents import LISTS, MAPS, MOST_ELEMENTS, WHOLE, Setting, Settings, elements, family, whole_digest
+from ..policies.documents import LISTS, MAPS, MOST_ELEMENTS, WHOLE, Document, Setting, elements, family, whole_digest
 from ..policies.events import ABSENT, Action, Event, Position, Remembered, Stamp, StampKind
 from ..policies.secrets import SETTING as OFFLOAD
 from ..reasons import ViolationReason
@@ -30,17 +30,17 @@ _CONFIGURATIONS = "managed_ledger_extra_configurations"
 class Computed(NamedTuple):
     """What the event of a request must carry."""
 
-    document: Settings | None
+    document: Document | None
     """The document after it; None: it deletes."""
     reads: Mapping[Setting, str]
     """Digests of the settings on which this depends (``Stamp.reads``)."""
 
 
-def judge_request(request: Request, before: Settings | None, version: Position) -> Result | PolicyError | Computed:
+def judge_request(request: Request, before: Document | None, version: Position) -> Result | PolicyError | Computed:
     """Judges a request against the document before it. Returns its answer, if it needs no event."""
     if (request.version and request.version != version) or (request.exists is not None and request.exists is (before is None)):
         return conflict(request, version)
-    after: Settings | None = None
+    after: Document | None = None
     reads: Mapping[Setting, str] = {}
     if request.change is None:
         if before is None:
@@ -72,12 +72,12 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
     return Computed(after, reads)
 
 
-def crowded(before: Settings | None, after: Settings) -> Iterator[tuple[str, int]]:
+def crowded(before: Document | None, after: Document) -> Iterator[tuple[str, int]]:
     """Yields the path of each list or map with more than ``MOST_ELEMENTS``, and their number, if a change has made it longer.
 
     A list that others have made too long can still be made shorter, and other settings can be changed beside it.
     """
-    old: Settings = before or {}
+    old: Document = before or {}
     if len(after) > MOST_ELEMENTS:
         for name in sorted(MAPS.intersection(map(family, after.keys() - old.keys()))):
             count = _entries(name, after)
@@ -96,7 +96,7 @@ def crowded(before: Settings | None, after: Settings) -> Iterator[tuple[str, int
             yield f"{OFFLOAD}.{_CONFIGURATIONS}", count
 
 
-def _entries(name: str, settings: Settings) -> int:
+def _entries(name: str, settings: Document) -> int:
     return sum(family(setting) == name for setting in settings)
 
 
@@ -105,7 +105,7 @@ def _configurations(offload: bytes) -> int:
 
 
 def event_of(
-    request: Request, event_id: str, state: KeyState | None, before: Settings | None, computed: Computed, in_flight: dict[str, Link]
+    request: Request, event_id: str, state: KeyState | None, before: Document | None, computed: Computed, in_flight: dict[str, Link]
 ) -> Event:
     """Returns the event of a request that was computed on the document ``before``; None: there is no document.
 

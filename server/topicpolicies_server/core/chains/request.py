@@ -15,7 +15,7 @@ from ..changes.constraints import Constraint
 from ..errors import Kind, PolicyError, too_much
 from ..fold.fold import KeyState
 from ..names import PolicyKey
-from ..policies.documents import Settings
+from ..policies.documents import Document
 from ..policies.events import Position, Remembered
 from ..policies.facts import Facts
 from ..reasons import Reason
@@ -38,7 +38,7 @@ class Result(NamedTuple):
     """The answer to a request that did not fail."""
 
     outcome: Outcome
-    document: Settings | None
+    document: Document | None
     version: Position
     previous: Position
     """The version that the request was applied to."""
@@ -46,7 +46,7 @@ class Result(NamedTuple):
     """Whether this is the answer to an earlier request with the same id, given again."""
     known: bool = True
     """Whether ``document`` is the one after the change. It may be no longer known when a repeat is answered."""
-    before: Settings | None = None
+    before: Document | None = None
     """The document that the request was applied to."""
     before_known: bool = True
     """Whether ``before`` is that document. It is no longer known when a repeat of an applied request is answered."""

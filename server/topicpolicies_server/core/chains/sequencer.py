@@ -37,7 +37,7 @@ from ..errors import PolicyError
 from ..fold.fold import Folded, KeyState, Status, restatement
 from ..fold.operation import conditional
 from ..names import PolicyKey
-from ..policies.documents import Settings
+from ..policies.documents import Document
 from ..policies.events import ABSENT, Event, Position, Remembered
 from ..reading.view import View
 from .computing import Computed, event_of, judge_request
@@ -165,7 +165,7 @@ class Sequencer:
                 chain.fail_unconfirmed(request, why_not)
         self._advance(requests)
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState) -> None:
+    def folded(self, event: Event, result: Folded, before: Document | None, state: KeyState) -> None:
         """Handles an event that was folded, of this process or of another writer."""
         chain = self.chains.get(event.key)
         if chain is not None:
@@ -246,7 +246,7 @@ class Chain:
         """Whether the first request of the queue has an answer that writes nothing, if the events in flight succeed."""
         self._requests: dict[str, Request] = {}
         """All of them, by the request's id."""
-        self._newest: Settings | None = None
+        self._newest: Document | None = None
         self._newest_valid = False
 
     # --- requests and queries -----------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class Chain:
         self._remove(first)
         return True
 
-    def expected(self, head: Settings | None) -> Settings | None:
+    def expected(self, head: Document | None) -> Document | None:
         """Returns the head with all events applied to it that are on their way: the document that the next request is computed on."""
         if not self._newest_valid:
             document = head
@@ -296,7 +296,7 @@ class Chain:
 
     # --- reports --------------------------------------------------------------------------------------------------
 
-    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState) -> None:
+    def folded(self, event: Event, result: Folded, before: Document | None, state: KeyState) -> None:
         """Handles an event of the key that was folded, this chain's or another writer's.
 
         ``before``: the document before the event; ``state``: the fold's state after it.
@@ -430,7 +430,7 @@ class Chain:
 
     # --- events in flight -------------------------------------------------------------------------------------------
 
-    def _conclude(self, link: Link, result: Folded, before: Settings | None, state: KeyState) -> None:
+    def _conclude(self, link: Link, result: Folded, before: Document | None, state: KeyState) -> None:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not next(iter(self._in_flight.values())):
             self._settle_overtaken(link)

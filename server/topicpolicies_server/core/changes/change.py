@@ -32,7 +32,7 @@ from topicpolicies.v1.service_pb2 import ListOperation
 
 from ..errors import Violation, invalid
 from ..policies import documents
-from ..policies.documents import EXTRA_PREFIX, EXTRAS_TAG, LISTS, Setting, Settings
+from ..policies.documents import EXTRA_PREFIX, EXTRAS_TAG, LISTS, Document, Setting
 from ..policies.events import ListChange
 from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
@@ -77,7 +77,7 @@ class Change:
     given: TopicPolicies
     """The masked values of the request. Must not be changed."""
 
-    def apply(self, settings: Settings | None) -> dict[Setting, bytes]:
+    def apply(self, settings: Document | None) -> dict[Setting, bytes]:
         """Returns the document after the change.
 
         Raises:
@@ -89,9 +89,9 @@ class Change:
             raise invalid(*applied.violations)
         return applied.document
 
-    def applied(self, settings: Settings | None) -> Applied:
+    def applied(self, settings: Document | None) -> Applied:
         """Applies the change to a document; settings that would be incomplete stay as they were."""
-        before: Settings = settings or {}
+        before: Document = settings or {}
         plan, new = self.plan, self._values
         if plan.whole:
             new = {**{setting: None for setting in before if not setting.startswith(EXTRA_PREFIX)}, **new}

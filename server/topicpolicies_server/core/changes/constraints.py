@@ -13,7 +13,7 @@ from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Violation
-from ..policies.documents import Setting, Settings, family, join
+from ..policies.documents import Document, Setting, family, join
 from ..reasons import ViolationReason
 from . import masks
 
@@ -53,7 +53,7 @@ class Constraint(NamedTuple):
         return f"{name}: {named} is not allowed by {this.rstrip(',')}; allowed: {self.choice}."
 
 
-def violations(constraints: Sequence[Constraint], changed: Collection[Setting], after: Settings) -> Iterator[Violation]:
+def violations(constraints: Sequence[Constraint], changed: Collection[Setting], after: Document) -> Iterator[Violation]:
     """Yields every violation of constraints by a change that alters the settings ``changed``."""
     parsed: TopicPolicies | None = None
     for each in constraints:

@@ -14,7 +14,7 @@ from topicpolicies.masks import Path, PathError, parse_path
 
 from ..errors import Violation
 from ..policies import documents
-from ..policies.documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Setting, Settings
+from ..policies.documents import EXTRA_PREFIX, FIELDS, GROUPS, MAPS, Document, Setting
 from . import masks
 from .masks import Mask
 
@@ -58,7 +58,7 @@ def paths_of(setting: Setting) -> Mask:
     return tuple((field,) for field, group in GROUPS.items() if group == name) or ((name,),)
 
 
-def touched_by(paths: tuple[str, ...], head: Settings | None, document: Settings | None) -> Sequence[Setting]:
+def touched_by(paths: tuple[str, ...], head: Document | None, document: Document | None) -> Sequence[Setting]:
     """Returns the settings that the fold takes from the document of an operation; those that the document lacks are removed from the head.
 
     For ``*`` these are all settings of both, except those that only a newer broker knows. Paths of a newer sidecar are followed as far as

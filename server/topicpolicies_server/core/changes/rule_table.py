@@ -15,7 +15,7 @@ from topicpolicies.v1.policies_pb2 import BacklogQuota, OffloadPolicies, Retenti
 
 from ..errors import Kind, PolicyError, Violation
 from ..names import PERSISTENT, PolicyKey, Scope, parse_topic
-from ..policies.documents import LISTS, MAPS, Setting, Settings, join
+from ..policies.documents import LISTS, MAPS, Document, Setting, join
 from ..policies.facts import Facts, Need
 from ..policies.resolution import limits_dispatch
 from ..reasons import ViolationReason
@@ -31,7 +31,7 @@ _COMPARED = (_RETENTION, *(f"{_QUOTAS}/{kind}" for kind in _QUOTA_KINDS))
 class Judged:
     """A document after a change, parsed as far as rules need it."""
 
-    def __init__(self, key: PolicyKey, changed: Sequence[Setting], after: Settings, facts: Facts) -> None:
+    def __init__(self, key: PolicyKey, changed: Sequence[Setting], after: Document, facts: Facts) -> None:
         """Parses only the settings that rules will look at. ``changed``: those that the change alters, among those that have rules."""
         self.key = key
         self.changed = frozenset(changed)

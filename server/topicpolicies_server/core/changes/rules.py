@@ -18,7 +18,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
-from ..policies.documents import Setting, Settings, digest, family, split
+from ..policies.documents import Document, Setting, digest, family, split
 from ..policies.facts import UNKNOWN, Facts, Need
 from .plan import Plan
 from .rule_table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
@@ -44,7 +44,7 @@ _FINE = Judgement((), {})
 
 
 def judge(
-    key: PolicyKey, changed: Sequence[Setting], before: Settings | None, after: Settings, facts: Facts | None, operands: Collection[Setting]
+    key: PolicyKey, changed: Sequence[Setting], before: Document | None, after: Document, facts: Facts | None, operands: Collection[Setting]
 ) -> Judgement:
     """Judges a change that alters the settings ``changed``.
 
@@ -64,7 +64,7 @@ def judge(
         relied.add(_RETENTION)
     if key.scope is Scope.LOCAL and _CLUSTERS in operands:
         relied.add(_CLUSTERS)  # applied to another list, the operation could leave it without the local cluster
-    old: Settings = before or {}
+    old: Document = before or {}
     judged = Judged(key, ruled, after, facts or UNKNOWN)
     rules = dict.fromkeys(rule for setting in ruled for rule in RULES_OF[family(setting)])
     found = [(rule, violation) for rule in rules for violation in rule.violations(judged)]

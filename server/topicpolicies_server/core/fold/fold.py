@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..policies.documents import Settings, differing
+from ..policies.documents import Document, differing
 from ..policies.events import Action, Event, Placed, Stamp, StampKind
 from .inference import Inference, compares, infer
 from .joining import (
@@ -251,7 +251,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
     return folded._replace(settings=tuple(changed), stale=stale)
 
 
-def _inferred(state: KeyState, placed: Placed, known: frozenset[str] | None, document: Settings, context: FoldContext) -> Inference:
+def _inferred(state: KeyState, placed: Placed, known: frozenset[str] | None, document: Document, context: FoldContext) -> Inference:
     older = () if context.sole_writer or state.older is None else state.older
     oldest = placed.published_at - context.window_ms
     if not context.in_place:

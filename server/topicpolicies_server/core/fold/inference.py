@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
+from ..policies.documents import EXTRA_PREFIX, Document, Setting, differing, family
 from .keystate import RECENT_EVENTS, Superseded
 
 AMBIGUITY_DEPTH = 64
@@ -24,7 +24,7 @@ class Inference(NamedTuple):
     """The change that a broker's document is taken to make."""
 
     changed: list[Setting]
-    base: Settings | None
+    base: Document | None
     """The raw document that the broker's document was computed from; None: from no document."""
     unexplained: bool = False
     """Whether no recent raw document explains the document by one change; ``changed`` is then the difference from the nearest."""
@@ -41,9 +41,9 @@ def compares(setting: Setting, known: frozenset[str] | None) -> bool:
     return family(setting) in known
 
 
-def one_apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting] | None:
+def one_apart(raw: Document | None, document: Document, known: frozenset[str] | None) -> list[Setting] | None:
     """Returns the only setting in which a document differs from a raw one, in a list; an empty list: none differs; None: several do."""
-    base: Settings = raw or {}
+    base: Document = raw or {}
     changed: list[Setting] = []
     for name, value in document.items():
         if base.get(name) != value and compares(name, known):
@@ -59,10 +59,10 @@ def one_apart(raw: Settings | None, document: Settings, known: frozenset[str] | 
 
 
 def infer(
-    document: Settings,
-    raw: Settings | None,
+    document: Document,
+    raw: Document | None,
     older: Sequence[Superseded],
-    head: Settings | None,
+    head: Document | None,
     known: frozenset[str] | None,
     since: int,
 ) -> Inference:
@@ -90,7 +90,7 @@ def infer(
 
 
 def _is_explained_otherwise(
-    document: Settings, changed: list[Setting], raws: Sequence[Settings | None], head: Settings | None, known: frozenset[str] | None
+    document: Document, changed: list[Setting], raws: Sequence[Document | None], head: Document | None, known: frozenset[str] | None
 ) -> bool:
     """Returns whether one of ``raws`` explains the document by one change too, and that change has another effect on the head.
 
@@ -104,7 +104,7 @@ def _is_explained_otherwise(
     value = document.get(setting)
     alike = dict(document)
     for raw in raws:
-        there: Settings = raw or {}
+        there: Document = raw or {}
         before = there.get(setting)
         if before is not None:
             alike[setting] = before
@@ -120,7 +120,7 @@ def _is_explained_otherwise(
     return False
 
 
-def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozenset[str] | None) -> tuple[list[Setting], Settings | None]:
+def _nearest(document: Document, raws: Sequence[Document | None], known: frozenset[str] | None) -> tuple[list[Setting], Document | None]:
     """Returns the settings in which a document differs from the nearest of some raw documents (newest first), and that raw document."""
     best, base = _apart(raws[0], document, known), raws[0]
     for raw in raws[1:]:
@@ -132,10 +132,10 @@ def _nearest(document: Settings, raws: Sequence[Settings | None], known: frozens
     return best, base
 
 
-def _apart(raw: Settings | None, document: Settings, known: frozenset[str] | None) -> list[Setting]:
+def _apart(raw: Document | None, document: Document, known: frozenset[str] | None) -> list[Setting]:
     return [name for name in differing(raw, document) if compares(name, known)]
 
 
-def _effect(changed: list[Setting], document: Settings, head: Settings | None) -> list[Setting]:
-    present: Settings = head or {}
+def _effect(changed: list[Setting], document: Document, head: Document | None) -> list[Setting]:
+    present: Document = head or {}
     return [name for name in changed if document.get(name) != present.get(name)]

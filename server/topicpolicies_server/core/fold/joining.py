@@ -55,7 +55,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from ..policies.documents import Settings
+from ..policies.documents import Document
 from ..policies.events import Action, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, TrailEvent
@@ -118,7 +118,7 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
     return False
 
 
-def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
+def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document: Document | None) -> Folded | None:
     """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to the operation.
 
     Returns None, and takes nothing, if the writer had not, or if the document is not certainly the result: the operation was computed from
@@ -137,7 +137,7 @@ def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document
     return folded
 
 
-def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
+def learn_from_restatement(state: KeyState, claimed: Document | None, stamp: Stamp) -> None:
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
         if not has_seen_more(state, stamp):
@@ -165,7 +165,7 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
     _fold_again(state, later)
 
 
-def believe(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
+def believe(state: KeyState, claimed: Document | None, stamp: Stamp) -> None:
     """Takes the head and its version from a restatement."""
     state.document = claimed
     state.version = state.head_event = stamp.head_version

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ..names import PolicyKey
-from ..policies.documents import Setting, Settings
+from ..policies.documents import Document, Setting
 from ..policies.events import ABSENT, Action, Event, Placed, Position, Remembered, Seen, Stamp, StampKind
 
 WINDOW_MS = 30_000
@@ -32,7 +32,7 @@ REQUEST_ID: Callable[[Remembered], str] = itemgetter(0)
 class Superseded(NamedTuple):
     """An event of a key that is not its newest any more."""
 
-    raw: Settings | None
+    raw: Document | None
     """The raw document after this event; None: no document."""
     at: int
     """When the event that superseded this one was published, in milliseconds since 1970."""
@@ -82,7 +82,7 @@ ALONE = Joined()
 class KeyState:
     """One policy key after a prefix of the log. Changed only by the fold."""
 
-    document: Settings | None = None
+    document: Document | None = None
     """H, the head; None: there is no document."""
     version: Position = ABSENT
     """V, the position of the event that made the head. Different sidecars may hold different versions of the same *absence*."""
@@ -90,7 +90,7 @@ class KeyState:
     """The id of the event that made the head; its position, if a broker wrote that event or it is known only from a restatement."""
     remembered: tuple[Remembered, ...] = ()
     """The last ``REMEMBERED_REQUESTS`` requests that were applied, newest last."""
-    raw: Settings | None = None
+    raw: Document | None = None
     """The raw document: what a broker that has read this far shows."""
     newest_event: str | None = None
     """The id of the newest event, empty if a broker wrote it; None: no event of the key was seen."""
@@ -150,7 +150,7 @@ class KeyState:
                 self.owed = None
 
     def advance(
-        self, raw: Settings | None, event_id: str, at: int, window_ms: int, sole_writer: bool, *, knows_before: bool = True
+        self, raw: Document | None, event_id: str, at: int, window_ms: int, sole_writer: bool, *, knows_before: bool = True
     ) -> None:
         """Makes an event the newest: brokers show ``raw`` from now on. Drops superseded events that are too old or too many.
 

@@ -9,7 +9,7 @@ import enum
 from typing import NamedTuple
 
 from ..changes.plan import touched_by
-from ..policies.documents import WHOLE, Setting, Settings, digest, merged, subtract, union, whole_digest
+from ..policies.documents import WHOLE, Document, Setting, digest, merged, subtract, union, whole_digest
 from ..policies.events import ABSENT, Event, ListChange, Placed, Position, Remembered, Stamp, StampKind
 from .keystate import ALONE, REMEMBERED_REQUESTS, KeyState
 
@@ -74,9 +74,9 @@ def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded
         return Folded(Status.REJECTED_ETAG, version, version, stale=stale)
     if stamp.skip_if_absent and head is None:
         return Folded(Status.SKIPPED_ABSENT, version, version, stale=stale)
-    document: Settings = event.document or {}
+    document: Document = event.document or {}
     if stamp.reads:
-        present: Settings = head or {}
+        present: Document = head or {}
         for name, expected in stamp.reads.items():
             if (whole_digest(head) if name == WHOLE else digest(present.get(name))) != expected:
                 return Folded(Status.REJECTED_READS, version, version, stale=stale)
@@ -123,11 +123,11 @@ def conditional(stamp: Stamp) -> bool:
     return stamp.etag is not None or stamp.skip_if_absent or bool(stamp.reads)
 
 
-def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Settings:
+def operated(head: Document | None, document: Document, stamp: Stamp) -> Document:
     """Returns the head after an operation: masked settings are taken from the document, list operations are applied to the head's lists."""
     result = merged(head, document, touched_by(stamp.mask, head, document))
     if stamp.operands:
-        present: Settings = head or {}
+        present: Document = head or {}
         for name, (change, operand) in stamp.operands.items():
             value = (union if change is ListChange.UNION else subtract)(present.get(name), operand)
             if value:
@@ -137,7 +137,7 @@ def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Setting
     return document if result == document else result
 
 
-def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Settings | None, stale: bool = False) -> Folded:
+def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Document | None, stale: bool = False) -> Folded:
     """Makes the result of an operation the head, and remembers its request. ``stale``: as in ``Folded``."""
     previous = state.version
     position = placed.position
@@ -151,7 +151,7 @@ def apply(state: KeyState, placed: Placed, stamp: Stamp, head: Settings | None, 
     return Folded(Status.APPLIED, position, previous, True, (), stale)
 
 
-def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
+def move(state: KeyState, placed: Placed, head: Document | None) -> Folded:
     """Makes the result of a broker's event the head."""
     previous = state.version
     state.document = head
@@ -160,7 +160,7 @@ def move(state: KeyState, placed: Placed, head: Settings | None) -> Folded:
     return Folded(Status.APPLIED, placed.position, previous, True)
 
 
-def changed_by(head: Settings | None, document: Settings, changed: list[Setting] | None, *, on_absence: bool) -> Settings | None:
+def changed_by(head: Document | None, document: Document, changed: list[Setting] | None, *, on_absence: bool) -> Document | None:
     """Returns the head after a broker's event that changed some settings; None: all.
 
     ``on_absence``: whether the event was computed from no document; if not, clearing settings does not bring back a deleted document.

@@ -47,7 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..policies.documents import Setting, Settings, differing
+from ..policies.documents import Document, Setting, differing
 from .inference import Inference, compares
 from .keystate import Superseded
 
@@ -74,7 +74,7 @@ _CLOSE = 12
 
 
 class _Raw(NamedTuple):
-    document: Settings | None
+    document: Document | None
     late: int
     """The penalty for a broker that still had this document."""
     again: int
@@ -90,16 +90,16 @@ class _Raw(NamedTuple):
 class _Story(NamedTuple):
     unlikely: int
     new: list[Setting]
-    base: Settings | None
+    base: Document | None
     odd: bool
     """Whether overlapping calls alone do not explain the difference."""
 
 
 def infer_overlapping(
-    document: Settings,
+    document: Document,
     newest: Superseded,
     older: Sequence[Superseded],
-    head: Settings | None,
+    head: Document | None,
     known: frozenset[str] | None,
     since: int,
     owed: int,
@@ -157,7 +157,7 @@ def _made_from_none(entry: Superseded, before: Superseded) -> bool:
     return len(differing(before.raw, entry.raw)) > 1
 
 
-def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int) -> Iterator[_Story]:
+def _stories(document: Document, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int) -> Iterator[_Story]:
     """Yields the story of each raw document as the base, newest first; stops at one without any penalty but that for its age."""
     for age, (base, late, again, _) in enumerate(raws):
         new: list[Setting] = []
@@ -189,8 +189,8 @@ def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | N
             return
 
 
-def _alike(one: _Story, other: _Story, document: Settings, head: Settings | None) -> bool:
-    present: Settings = head or {}
+def _alike(one: _Story, other: _Story, document: Document, head: Document | None) -> bool:
+    present: Document = head or {}
 
     def effect(story: _Story) -> set[Setting]:
         return {name for name in story.new if document.get(name) != present.get(name)}

@@ -20,7 +20,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 Setting: TypeAlias = str
-Settings: TypeAlias = Mapping[Setting, bytes]
+Document: TypeAlias = Mapping[Setting, bytes]
 """An immutable document. An absent document is None, which differs from a document without settings."""
 
 EXTRAS_FIELD = 536_870_911
@@ -92,35 +92,35 @@ def split(policies: TopicPolicies) -> dict[Setting, bytes]:
     return settings
 
 
-def wire(settings: Settings) -> bytes:
+def wire(settings: Document) -> bytes:
     """Returns the document's Protobuf form, without the top-level fields that only a newer broker knows."""
     return b"".join([settings[name] for name in sorted(settings) if name[:1] != EXTRA_PREFIX])
 
 
-def size(settings: Settings) -> int:
+def size(settings: Document) -> int:
     """Returns the size of a document's settings, in bytes."""
     return sum(map(len, settings.values()))
 
 
-def join(settings: Settings) -> TopicPolicies:
+def join(settings: Document) -> TopicPolicies:
     """Returns a document as a new message, which the caller may change."""
     return TopicPolicies.FromString(wire(settings))
 
 
-def differing(a: Settings | None, b: Settings | None) -> list[Setting]:
+def differing(a: Document | None, b: Document | None) -> list[Setting]:
     """Returns the settings in which two documents differ."""
     if a is b:
         return []
-    left: Settings = a or {}
-    right: Settings = b or {}
+    left: Document = a or {}
+    right: Document = b or {}
     changed = [name for name, value in right.items() if left.get(name) != value]
     return changed + [name for name in left if name not in right]
 
 
-def merged(head: Settings | None, document: Settings | None, settings: Iterable[Setting]) -> dict[Setting, bytes]:
+def merged(head: Document | None, document: Document | None, settings: Iterable[Setting]) -> dict[Setting, bytes]:
     """Returns ``head`` with the named settings as ``document`` has them; those that ``document`` lacks are removed."""
     result = dict(head or {})
-    source: Settings = document or {}
+    source: Document = document or {}
     for setting in settings:
         value = source.get(setting)
         if value is None:
@@ -139,7 +139,7 @@ WHOLE: Setting = "*"
 """Stands for the whole document in a mapping from settings to digests (``Stamp.reads``)."""
 
 
-def whole_digest(settings: Settings | None) -> str:
+def whole_digest(settings: Document | None) -> str:
     """Returns a short digest of a whole document; "" for an absent document."""
     if settings is None:
         return ""

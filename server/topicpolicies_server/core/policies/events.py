@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from ..names import PolicyKey
-from .documents import Settings
+from .documents import Document
 
 Position: TypeAlias = str
 """Where an event stands in its partition: opaque, but string order is log order. It is also the version of the document that it makes."""
@@ -121,7 +121,7 @@ class Event(NamedTuple):
 
     key: PolicyKey
     action: Action
-    document: Settings | None
+    document: Document | None
     """The writer's whole document; None is a tombstone (a message without a value)."""
     stamp: Stamp | None = None
     """What the sidecar that wrote the event adds to it; None: a broker wrote it."""

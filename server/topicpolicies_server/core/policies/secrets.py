@@ -20,7 +20,7 @@ from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 from ..errors import Violation
 from ..reasons import ViolationReason
 from . import documents
-from .documents import EXTRAS_FIELD, Setting, Settings
+from .documents import EXTRAS_FIELD, Document, Setting
 
 SETTING: Final[Setting] = FIELD
 """The one setting that holds secrets."""
@@ -34,7 +34,7 @@ _REMEMBERED: Final = 1_024
 """How many settings' redacted forms are cached: most topics of a namespace have the same setting."""
 
 
-def wire(settings: Settings) -> bytes:
+def wire(settings: Document) -> bytes:
     """Returns the document's Protobuf form with ``REDACTED`` for each secret (``documents.wire``)."""
     setting = settings.get(SETTING)
     if setting is None:

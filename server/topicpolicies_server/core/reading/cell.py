@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ..fold.keystate import ALONE, Joined, KeyState, Owed, Superseded, TrailEvent
 from ..names import PolicyKey, Scope
 from ..policies import documents
-from ..policies.documents import Settings
+from ..policies.documents import Document
 from ..policies.events import Action, Event, ListChange, Placed, Position, Remembered, Seen, Stamp, StampKind
 
 _HEADER = struct.Struct(">BQHHqIB")
@@ -45,7 +45,7 @@ LOCAL_FROM = "\x03"
 class Before(NamedTuple):
     """The state of a key before a change."""
 
-    document: Settings | None
+    document: Document | None
     """None: there was no document."""
     size: int = 0
     """The size of the document's settings in bytes."""
@@ -56,7 +56,7 @@ class Head:
     """A head, and the event that made it. Immutable, but for cached values and ``before``."""
 
     key: PolicyKey
-    document: Settings | None
+    document: Document | None
     version: Position
     previous: Position
     """The version before this one; "" if unknown, as for the first event seen of a key whose log was compacted."""
@@ -175,7 +175,7 @@ def is_due(kept: Kept) -> bool:
 # --- to bytes --------------------------------------------------------------------------------------------------------
 
 
-def _index(document: Settings | None, found: list[Settings]) -> int | None:
+def _index(document: Document | None, found: list[Document]) -> int | None:
     """Returns the index of a document among those of its cell; that of the first or the last one, if it is like these."""
     if document is None:
         return None
@@ -186,12 +186,12 @@ def _index(document: Settings | None, found: list[Settings]) -> int | None:
     return len(found) - 1
 
 
-def _written(found: Sequence[Settings]) -> tuple[tuple[str | bytes, ...], ...]:
+def _written(found: Sequence[Document]) -> tuple[tuple[str | bytes, ...], ...]:
     """Returns documents, each as names and values in turn."""
     return tuple([tuple([part for name, value in document.items() for part in (_CODES.get(name, name), value)]) for document in found])
 
 
-def _is_like(document: Settings, other: Settings) -> bool:
+def _is_like(document: Document, other: Document) -> bool:
     """Returns whether two documents have the same settings in the same order. Reports of changes list settings in that order."""
     return document is other or (document == other and list(document) == list(other))
 
@@ -201,7 +201,7 @@ def to_bytes(cell: Cell) -> bytes:
     state, head = cell.state, cell.head
     known: dict[str, str] = {}
     same = known.setdefault  # ``marshal`` writes one object once
-    found: list[Settings] = []
+    found: list[Document] = []
     first = _index(state.document, found)
     flags = state.due * _DUE | (state.owed is not None) * _OWED
     number = partition = 0
@@ -232,7 +232,7 @@ def to_bytes(cell: Cell) -> bytes:
     return b"".join((header, at, text, _leftovers(state, found)))
 
 
-def _leftovers(state: KeyState, found: list[Settings]) -> bytes:
+def _leftovers(state: KeyState, found: list[Document]) -> bytes:
     joined, owed, older, seen = state.joined, state.owed, state.older, state.superseded_ids
     if joined is ALONE:
         joined = None
@@ -248,12 +248,12 @@ def _leftovers(state: KeyState, found: list[Settings]) -> bytes:
     return marshal.dumps((parts, _written(found[count:])))
 
 
-def _noted(noted: TrailEvent, found: list[Settings]) -> tuple[Any, ...]:
+def _noted(noted: TrailEvent, found: list[Document]) -> tuple[Any, ...]:
     changed = None if noted.changed is None else tuple(noted.changed)
     return _placed(noted.placed, found, {}), changed, noted.on_absence, noted.certain
 
 
-def _placed(placed: Placed, found: list[Settings], known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
+def _placed(placed: Placed, found: list[Document], known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
     """Returns an event as plain values, but for its document, which ``found`` gets.
 
     ``requests``: of the head's event, the requests that are kept anyway; None: the event may be folded again, so that needs more.
@@ -371,28 +371,28 @@ def _read(data: memoryview) -> Any:
     return marshal.loads(data)  # noqa: S302 (bytes that this process wrote, or that stand in its own file with a checksum)
 
 
-def _main(data: bytes) -> tuple[Header, tuple[Any, ...], list[Settings]]:
+def _main(data: bytes) -> tuple[Header, tuple[Any, ...], list[Document]]:
     header = Header.of(data)
     kept, written = _read(memoryview(data)[_HEADER.size + header.length :])
     return header, kept, [_document(each) for each in written]
 
 
-def _document(written: tuple[Any, ...]) -> Settings:
+def _document(written: tuple[Any, ...]) -> Document:
     return {_NAMES.get(name, name): value for name, value in zip(written[::2], written[1::2], strict=True)}
 
 
-def _at(found: list[Settings], index: int | None) -> Settings | None:
+def _at(found: list[Document], index: int | None) -> Document | None:
     return None if index is None else found[index]
 
 
-def _head(key: PolicyKey, header: Header, fields: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None) -> Head:
+def _head(key: PolicyKey, header: Header, fields: tuple[Any, ...], found: list[Document], requests: tuple[Any, ...] | None) -> Head:
     shown, version, previous, event = fields
     placed = None if event is None else _event_of(key, event, found, requests)
     document = _at(found, shown)
     return Head(key, document, version, previous, placed, header.number, header.head_partition, documents.size(document or {}))
 
 
-def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, found: list[Settings]) -> None:
+def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, found: list[Document]) -> None:
     older, seen, owed, joined = parts
     if older is not None:
         state.older = [Superseded(_at(found, raw), at, event_id) for raw, at, event_id in older]
@@ -408,7 +408,7 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
             state.joined.trail.append(TrailEvent(placed, None if changed is None else list(changed), on_absence, certain))
 
 
-def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None = None) -> Placed:
+def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Document], requests: tuple[Any, ...] | None = None) -> Placed:
     partition, position, event_fields, *others = written
     event = None
     if event_fields is not None:

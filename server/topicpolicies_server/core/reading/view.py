@@ -25,7 +25,7 @@ from ..fold.keystate import ALONE
 from ..fold.operation import Status, conditional
 from ..names import PolicyKey, Scope
 from ..policies import documents
-from ..policies.documents import Settings
+from ..policies.documents import Document
 from ..policies.events import ABSENT, Event, Placed, Position, Remembered, Stamp
 from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, key_of, name_of, to_bytes
 from .orders import Order, names_of
@@ -385,7 +385,7 @@ class View:
         kept = self._cells.get(name)
         return _head_of(name, kept) if kept is not None else None
 
-    def _put(self, cell: Cell, document: Settings | None, version: Position, previous: Position, placed: Placed) -> Head:
+    def _put(self, cell: Cell, document: Document | None, version: Position, previous: Position, placed: Placed) -> Head:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
         size = documents.size(document) if document is not None else 0
         head = Head(cell.key, document, version, previous, placed, self.number + 1, placed.partition, size)

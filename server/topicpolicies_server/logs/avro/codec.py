@@ -38,7 +38,7 @@ from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import Reason
 from ..change_log import LogError
 from ..stamps import MalformedStamp, from_properties, to_properties
-from .document import Document
+from .document import DocumentCodec
 from .schema import PULSAR_4_2_4, Json, Type, UnsupportedSchema, Value, checked
 
 GLOBAL_PREFIX = "__G__"
@@ -109,7 +109,7 @@ class Codec:
             topic = _record(event, "topicPoliciesEvent", ("actionType", "eventType"))
             self._topic = {name: field.nothing for name, field in topic.fields.items()}
             policies = _record(topic, "policies", _NAMES)
-            self._document = Document(self._schema.part(policies, self._schema.named[policies.name]))
+            self._document = DocumentCodec(self._schema.part(policies, self._schema.named[policies.name]))
             self._templates = self._schema.part(event, _replaced(self._schema.definition, policies.name))
             """The schema of events in which ``_DOCUMENT`` stands for the document."""
             self._make_template("persistent://a/b", is_global=False, action=Action.UPDATE)

@@ -29,7 +29,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.values import map_value
 
 from ...core.policies import documents
-from ...core.policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, Setting, Settings, family, setting_of, split
+from ...core.policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, Document, Setting, family, setting_of, split
 from .schema import Schema, Type, Value
 
 IS_GLOBAL = "isGlobal"
@@ -59,7 +59,7 @@ _QUOTA, _SIZE, _OLD_SIZE = "topicpolicies.v1.BacklogQuota", "limitSize", "limit"
 """A quota has two names of its size; brokers of all versions read the first that is set (``BacklogQuotaImpl.getLimitSize``)."""
 
 
-class Document:
+class DocumentCodec:
     """Encodes and decodes documents as the ``TopicPolicies`` record of one schema.
 
     Most topics of a namespace have equal documents, and successive documents of a topic differ in one setting. So equal documents are
@@ -94,7 +94,7 @@ class Document:
         self._remembered = lru_cache(CACHED)(self._decode)
         self._written = lru_cache(CACHED)(self._write)
 
-    def encode(self, document: Settings, is_global: bool) -> bytes:
+    def encode(self, document: Document, is_global: bool) -> bytes:
         """Encodes a document as the record's bytes.
 
         Raises:
@@ -120,7 +120,7 @@ class Document:
             raise _no_place((name,))
         return [(self._places[field], self._alone[field].write({field: each})) for field, each in values.items()]
 
-    def decode(self, data: bytes) -> tuple[Settings, bool]:
+    def decode(self, data: bytes) -> tuple[Document, bool]:
         """Decodes a record's bytes to the settings of the document, and whether the document is GLOBAL.
 
         Raises:
@@ -128,10 +128,10 @@ class Document:
         """
         return (self._remembered if len(data) <= CACHED_BYTES else self._decode)(data)
 
-    def _decode(self, data: bytes) -> tuple[Settings, bool]:
+    def _decode(self, data: bytes) -> tuple[Document, bool]:
         return self.of(self._schema.read(data))
 
-    def of(self, record: Mapping[str, Value]) -> tuple[Settings, bool]:
+    def of(self, record: Mapping[str, Value]) -> tuple[Document, bool]:
         """Converts a record as ``decode`` does."""
         policies = TopicPolicies()
         foreign = self._fields.fill(policies, record)
