@@ -158,6 +158,19 @@ async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Nu
     assert all("stays in force" in line for line in lines[2:])
 
 
+async def test_a_requested_reload_waits_for_the_end_of_a_file_that_is_being_written(number: Number) -> None:
+    reloader = Reloader(look_seconds=1_000)
+    number.add(reloader)
+    reloader.start()
+    reloader.reload_now()
+    number.path.write_text("12")
+    await asyncio.sleep(0.03)
+    number.path.write_text("123")
+    await eventually(lambda: bool(number.taken))
+    await reloader.close()
+    assert number.taken == [123]
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"

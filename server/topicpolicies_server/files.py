@@ -1,7 +1,7 @@
 """Files of a configuration: reads regular ones only (opening a pipe would block), and reads them anew while the process runs.
 
 A *source* is a value that is read from files, such as a certificate and its key, or from those of a folder. Each is checked on a thread of
-its own, so a disk that hangs blocks neither the event loop nor other sources. SIGHUP has all sources read at once.
+its own, so a disk that hangs blocks neither the event loop nor other sources. SIGHUP has all sources read as soon as two looks agree.
 
 A value stays in force until another one can be read and put in force. Half of a file may be valid, so files are read when they have not
 changed since the look before, nor while they were read. Whether a file has changed is seen by its ctime too, because a file's owner can set
@@ -26,6 +26,8 @@ from typing import Any, TypeAlias, TypeVar
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 """How often the files are checked."""
+_SETTLING_SECONDS = 0.1
+"""The same, from SIGHUP until they are read."""
 
 Signature: TypeAlias = tuple[int, int, int, int, int]
 """A file's device, inode number, size, and the times (ns) when its content (mtime) and anything about it (ctime) last changed."""
@@ -200,25 +202,25 @@ class Reloader:
     def _follow(self, source: _Source, loop: asyncio.AbstractEventLoop) -> None:
         """Reads a source whenever its files have changed, on its thread, until it is removed."""
         present: tuple[Signature | None, ...] = ()
-        used = present
+        used, asked = present, False
         while True:
-            at_request = source.asked.wait(self._seconds)
+            asked = source.asked.wait(_SETTLING_SECONDS if asked else self._seconds) or asked
             source.asked.clear()
             if source.removed:
                 return
             before, present = present, source.signatures()
-            if not at_request and (present != before or (present == used and not source.problem)):
+            if present != before or (not asked and present == used and not source.problem):
                 continue
             value, problem = None, ""
             try:
                 value = source.read()
             except Exception as error:  # noqa: BLE001 (whatever a file holds, what is in force stays so)
                 problem = _in_words(error)
-            if not at_request and source.signatures() != present:
+            if source.signatures() != present:
                 continue
-            used = present
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody uses the value any more
-                loop.call_soon_threadsafe(self._use, source, value, problem, at_request)
+                loop.call_soon_threadsafe(self._use, source, value, problem, asked)
+            used, asked = present, False
 
     def _use(self, source: _Source, value: Any, problem: str, at_request: bool) -> None:
         if source.removed:

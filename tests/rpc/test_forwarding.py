@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from google.rpc.error_details_pb2 import ErrorInfo
 
 from tests.client.certificates import Authority
 from tests.ports import free_port
@@ -248,6 +249,20 @@ async def test_each_change_of_a_batch_has_the_leaders_result_and_those_that_were
     async with asyncio.timeout(10):  # until the connection is known to be closed, the changes may have been made
         while await peers.batch(call, leader.address, changes) != [None] * 3:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.05)
+
+
+async def test_what_a_newer_leader_answers_in_words_that_are_not_known_here_may_have_been_made(leader: Leader, peers: Forwarding) -> None:
+    changes = [batched(0, "0" * 32), batched(1, "1" * 32)]
+    done = messages.PolicyChangeResult(success=messages.ChangeResult(version="0"))
+    newer, info = errors.status(PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED, "Later.")), ErrorInfo()
+    assert newer.details[0].Unpack(info)
+    info.reason = "OF_A_NEWER_VERSION"
+    newer.details[0].Pack(info)
+    for leader.batch, known in (([done, messages.PolicyChangeResult(error=newer)], 1), ([done], 0)):
+        results = await peers.batch(call_of("BatchUpdatePolicies"), leader.address, changes)
+        assert results[:known] == [done.success] * known
+        assert {each.reason for each in results[known:] if isinstance(each, PolicyError)} == {Reason.OUTCOME_UNKNOWN}, "each has a result"
+        assert len(results) == 2
 
 
 async def test_a_principal_that_metadata_can_not_name_is_not_forwarded(leader: Leader, peers: Forwarding) -> None:

@@ -213,7 +213,9 @@ class ChangeBatch:
             if constraints_of is not None and change.request is not None:
                 change.request.constraints = constraints_of(change.request.key.topic)
         if self._parts.cluster is not None:
-            await asyncio.gather(*(self._admit(self._parts.cluster, change) for change in together))
+            admitted = await asyncio.gather(*(self._admit(self._parts.cluster, change) for change in together), return_exceptions=True)
+            for failed in filter(None, admitted):
+                raise failed
         open_ = {change.request: change for change in together if change.request is not None and change.answer is None}
         answered = asyncio.Event()
 

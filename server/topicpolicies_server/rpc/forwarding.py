@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from topicpolicies import Tls
 from topicpolicies.errors import from_rpc_error, from_status
@@ -127,16 +128,20 @@ class Forwarding:
             message.request_id = change.request.request_id
             change.unsure = True
         request = service_pb2.BatchUpdatePoliciesRequest(changes=[change.message for change in changes])
+        unknown = [unknown_outcome(change.request.request_id) for change in changes if change.request is not None]
         try:
             answer = service_pb2.BatchUpdatePoliciesResponse.FromString(await self._send(leader, call, request.SerializeToString()))
+            return [_result(each, otherwise) for each, otherwise in zip(answer.results, unknown, strict=True)]
         except _NotAnswered as error:
-            return [unknown_outcome(change.request.request_id) if error.sent and change.request else None for change in changes]
+            return [*unknown] if error.sent else [None] * len(changes)
         except PolicyError as error:
             return [error] * len(changes)
+        except (ValueError, DecodeError) as error:  # of a newer version
+            errors.log_failure(f"The answer of {leader} to a batch", error)
+            return [*unknown]
         finally:
             for change in changes:
                 change.unsure = False
-        return [_result(each) for each in answer.results]
 
     async def _send(self, leader: str, call: Call, request: bytes) -> bytes:
         """Makes a call of the leader.
@@ -213,10 +218,14 @@ class Forwarding:
             _LOG.warning("the sidecar at %s %s", leader, problem)
 
 
-def _result(answer: service_pb2.PolicyChangeResult) -> service_pb2.ChangeResult | PolicyError | None:
+def _result(answer: service_pb2.PolicyChangeResult, otherwise: PolicyError) -> service_pb2.ChangeResult | PolicyError | None:
+    """Returns the result of one change; None: it was not made. ``otherwise``: in place of an error that only a newer version knows."""
     if not answer.HasField("error"):
         return answer.success
-    error = errors.received(from_status(answer.error.code, answer.error.message, answer.error.details)) or errors.internal()
+    try:
+        error = errors.received(from_status(answer.error.code, answer.error.message, answer.error.details)) or errors.internal()
+    except ValueError:
+        return otherwise
     return None if error.reason in _NOT_MADE else error
 
 

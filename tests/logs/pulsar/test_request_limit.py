@@ -118,3 +118,16 @@ async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -
         assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 4.0
         broker.release()
         await asyncio.gather(*hanging)
+
+
+async def test_hanging_requests_about_many_namespaces_delay_none_about_roles() -> None:
+    broker = Broker()
+    broker.answering.set()
+    broker.hanging |= {f"bad-{number}" for number in range(10)}
+    async with asking(broker) as admin:
+        hanging = [task for name in broker.hanging for task in _hang(admin, name, 8)]
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(1.0):
+            assert await admin.get("tenants", "acme") == {}
+        broker.release()
+        await asyncio.gather(*hanging)

@@ -7,8 +7,9 @@ an answer or a ``LogError``, within ``seconds`` and one more attempt.
 With several hosts, the first is used until it fails; then the next. No request waits long for one host before it has tried the others.
 
 Requests wait for a place before they wait for a connection: the HTTP library's own queue scans all requests that wait whenever one comes or
-goes. One kind of request about one namespace has few of the places, so that a namespace that hangs leaves the others to others. Tests
-whether a host can be reached wait for no place, so their result is known even while all other requests wait.
+goes. One kind of request about one namespace has few of the places, so that a namespace that hangs leaves the others to others. Requests
+about the cluster, such as those for the roles of a tenant, have places of their own, and tests whether a host can be reached wait for none:
+both have their results even while all other requests wait.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ PLACES = 64
 """How many requests may be in flight."""
 OF_A_KIND = 8
 """How many of one kind, about one namespace."""
-_REACHING = 4
-"""Connections besides, for ``Admin.reached``."""
+_OF_CLUSTER = frozenset({"brokers", "clusters", "tenants"})
+"""How the paths of requests about the cluster begin, each of which is a kind."""
+_BESIDES = 4 + len(_OF_CLUSTER) * OF_A_KIND
+"""Connections besides, for ``Admin.reached`` and for requests about the cluster."""
 _REDIRECTS = 5
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
@@ -164,7 +167,7 @@ class Admin:
     def _connections(self, context: ssl.SSLContext) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             verify=context,
-            limits=httpx.Limits(max_connections=PLACES + _REACHING, max_keepalive_connections=PLACES),
+            limits=httpx.Limits(max_connections=PLACES + _BESIDES, max_keepalive_connections=PLACES),
             follow_redirects=True,
             max_redirects=_REDIRECTS,
             event_hooks={"request": [self._authenticate]},
@@ -236,7 +239,8 @@ class Admin:
             try:
                 async with asyncio.timeout(seconds):
                     await held.enter_async_context(self._of_a_kind.setdefault(subject, asyncio.Semaphore(OF_A_KIND)))
-                    await held.enter_async_context(self._places)
+                    if subject not in _OF_CLUSTER:
+                        await held.enter_async_context(self._places)
             except TimeoutError:
                 raise _PassingFaultError("too many other requests wait before it") from None
             yield
@@ -319,8 +323,8 @@ def _closed() -> LogError:
 
 
 def _subject(path: Sequence[str]) -> Hashable:
-    """Returns what a request is about: the kind of the request and the namespace, whichever of its topics."""
-    return (*path[:3], *path[4:5])
+    """Returns what a request is about: the kind of the request and the namespace, whichever of its topics; or a part of the cluster."""
+    return path[0] if path[0] in _OF_CLUSTER else (*path[:3], *path[4:5])
 
 
 def _resource(path: Sequence[str], query: Query = _NO_QUERY) -> str:
