@@ -10,6 +10,7 @@ from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event
+from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
 from topicpolicies_server.core.reading.view import CellsInUse, View
@@ -114,6 +115,13 @@ class Reader:
         assert self.watcher.token == world.token and self.watcher.has_all
 
 
+@pytest.fixture(params=[1, 5, 1_024])
+def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many heads are looked at, at most, to find out what has changed."""
+    monkeypatch.setattr(watch, "LOOKS", request.param)
+    return int(request.param)
+
+
 def _selection(chance: random.Random) -> Selection:
     topics = None if chance.random() < 0.6 else frozenset(key.topic for key in chance.sample(KEYS, 5))
     return Selection(topics, chance.choice([ALL, ALL, frozenset({Scope.LOCAL}), frozenset({Scope.GLOBAL})]))
@@ -132,6 +140,7 @@ def _goes_on(world: World, reader: Reader) -> None:
 
 @pytest.mark.parametrize("ring", [2, 1_000])
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("looks")
 def test_what_a_snapshot_has_sent_when_it_is_synced_is_the_state_of_that_moment(seed: int, ring: int) -> None:
     chance = random.Random(seed)
     world = World(chance, KEYS[:: chance.choice([1, 1, 3])], ring)
@@ -153,6 +162,7 @@ def test_what_a_snapshot_has_sent_when_it_is_synced_is_the_state_of_that_moment(
 
 @pytest.mark.parametrize("ring", [2, 1_000])
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("looks")
 def test_whoever_resumes_has_the_state_of_the_moment_at_which_he_is_synced_and_gets_nothing_again(seed: int, ring: int) -> None:
     chance = random.Random(seed)
     world = World(chance, KEYS, ring)
@@ -173,6 +183,7 @@ def test_whoever_resumes_has_the_state_of_the_moment_at_which_he_is_synced_and_g
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("looks")
 def test_from_the_place_of_a_watcher_another_goes_on_without_missing_anything(seed: int) -> None:
     chance = random.Random(seed)
     world = World(chance, KEYS, chance.choice([2, 1_000]))

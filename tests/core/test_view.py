@@ -9,6 +9,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.reading.cell import key_of
 from topicpolicies_server.core.reading.view import View
 
 A, B, C = (PolicyKey(f"persistent://acme/orders/{name}", Scope.LOCAL) for name in "abc")
@@ -41,6 +42,7 @@ def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple
 def test_heads_are_in_the_order_of_their_last_change_and_changes_are_numbered() -> None:
     view = view_of(update(A, 1, 1), update(B, 2, 1), update(C, 3, 1), update(A, 4, 2))
     assert [head.key for head in heads_of(view)] == [B, C, A]
+    assert [key_of(trace.name) for trace in view.places()] == [A, C, B]
     assert [head.number for head in heads_of(view)] == [2, 3, 4] and view.number == 4
 
 

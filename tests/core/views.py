@@ -10,7 +10,7 @@ from topicpolicies_server.core.reading.view import View, _state_of
 
 def heads_of(view: View) -> list[Head]:
     """Returns all heads, the oldest change first, absent documents included."""
-    return [head for name in view._cells if (head := view.head(key_of(name))) is not None]
+    return [head for place in reversed([*view.places()]) if (head := view.head(key_of(place.name))) is not None]
 
 
 def states_of(view: View) -> list[tuple[PolicyKey, KeyState]]:

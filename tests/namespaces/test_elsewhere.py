@@ -16,6 +16,7 @@ from tests.core.views import heads_of
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position
+from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Selection, Token
 from topicpolicies_server.core.reading.view import View
@@ -341,7 +342,9 @@ class World:
         sidecar.open()
 
 
-def test_readers_that_change_sidecars_end_up_with_what_the_log_says() -> None:
+@pytest.mark.parametrize("looks", [watch.LOOKS, pytest.param(2, marks=pytest.mark.slow)])
+def test_readers_that_change_sidecars_end_up_with_what_the_log_says(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LOOKS", looks)
     assert sum(World(seed).run(120) for seed in range(60)) > 0, "some readers had to begin again"
 
 

@@ -85,6 +85,13 @@ class Head:
         """The position of the event that made this head; of an absence without an event, its version."""
         return self.placed.position if self.placed is not None else self.version
 
+    @property
+    def sent_bytes(self) -> int:
+        """About how many bytes watchers are sent of the change: the documents, and the paths that its event names."""
+        event = self.event
+        named = event.stamp.mask if event is not None and event.stamp is not None else ()
+        return self.size + (self.before.size if self.before is not None else 0) + sum(map(len, named))
+
     def forget_before(self) -> None:
         """Drops the document before this one: heads are kept for long."""
         self.before = self.with_before = None

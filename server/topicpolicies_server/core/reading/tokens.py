@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ..names import PolicyKey, Scope
 from ..policies.events import Position
 from .cell import Head
+from .view import HeadPlace
 
 MOST_TEXT = 65_536
 """The most characters of a token's text: a log may have 1,024 partitions."""
@@ -68,7 +69,7 @@ class Token(NamedTuple):
         positions[partition] = max(positions[partition], position)
         return self._replace(positions=tuple(positions))
 
-    def is_before(self, head: Head) -> bool:
+    def is_before(self, head: Head | HeadPlace) -> bool:
         """Returns whether a change stands after this place."""
         return head.partition >= len(self.positions) or head.position > self.positions[head.partition]
 

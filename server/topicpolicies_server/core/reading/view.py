@@ -47,6 +47,16 @@ Texts: TypeAlias = tuple[str, str]
 """A request as it is kept: its name, which includes its key, and its answer: digest, version and previous version, which have no blanks."""
 
 
+class HeadPlace(NamedTuple):
+    """Number and place of a head, by which a caller selects heads without reading all of a cell at rest."""
+
+    number: int
+    partition: int
+    position: Position
+    name: str
+    """The name of the head's key."""
+
+
 class Copy(NamedTuple):
     """All that is kept of a view for another process. Nothing changes it."""
 
@@ -220,6 +230,16 @@ class View:
         """Returns what became of a request; None if it was not applied, or not lately."""
         answer = self._requests.get(_request_name(name_of(key), request_id))
         return None if answer is None else Remembered(request_id, *answer.rsplit(" ", 2))
+
+    def places(self) -> Iterator[HeadPlace]:
+        """Yields the places of all heads, the newest change first, for a caller that needs few of the heads."""
+        for name, kept in reversed(self._cells.items()):
+            if isinstance(kept, bytes):
+                header = Header.of(kept)
+                if header.number:
+                    yield HeadPlace(header.number, header.head_partition, header.position(kept), name)
+            elif kept.head is not None:
+                yield HeadPlace(kept.head.number, kept.head.partition, kept.head.position, name)
 
     def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
         """Returns the heads without a document that ``since`` accepts, the oldest change first."""

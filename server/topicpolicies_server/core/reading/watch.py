@@ -5,8 +5,8 @@ whole namespace take, a page of heads or a run of the ring, is made and serializ
 once, when it has taken everything that it is owed: that is the state of that moment.
 
 A watcher of a whole namespace reads its snapshot page by page, goes on from the ring, and then keeps nothing but its place there. One that
-resumes from a token finds its place in the ring; if the ring does not go back so far, or the watcher has fallen out of it, it reads pages
-again, for the heads that have changed since. A watcher of topics keeps what it is owed.
+resumes from a token finds its place in the ring. If the ring does not go back so far, or the watcher has fallen out of it, it looks at the
+newest heads; if very many have changed since, it reads pages again. A watcher of topics keeps what it is owed.
 
 A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring. LATEST: deletions are forgotten,
 or a head was corrected with a version that watchers were sent already (``WatchHub.publish``): readers that compare versions would keep the
@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cell import Head
+from .cell import Head, key_of
 from .tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from .view import View
+from .view import HeadPlace, View
 
 RING = 8192
 """How many changes a ring keeps, by default."""
@@ -35,8 +35,10 @@ RING_BYTES = 20 << 20
 """How many bytes of documents a ring keeps, about; they take thrice as much memory with those before them, and serialized."""
 KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
+LOOKS = 1_024
+"""How many heads are looked at in one turn, at most."""
 TAKEN_BYTES = 60 << 10
-"""About how many bytes of documents are taken at once, those before the changes included; a single change may have more."""
+"""About how many bytes (``Head.sent_bytes``) are taken at once; a single change may have more."""
 
 
 class Taken(NamedTuple):
@@ -84,6 +86,8 @@ class WatchHub:
         """Where the view stands; whoever moves the view sets it, after the changes were published."""
         self._horizon = list(token.positions if horizon is None else horizon)
         """By partition, the position before which no watcher can resume: events there may be gone, or heads were corrected."""
+        self._began = token, view.number
+        """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
         self._by_topic: dict[str, dict[Watcher, None]] = {}
         self._waiting: dict[frozenset[Scope], dict[Watcher, None]] = {}
@@ -251,9 +255,7 @@ class WatchHub:
 
     def place_behind(self, token: Token) -> int:
         """Returns the place in the ring of the first change after a place of this log. Of several partitions, others may follow."""
-        found = self.end
-        ends = zip(token.positions, self.token.positions, strict=True)
-        going_on = {partition for partition, (at, end) in enumerate(ends) if at < end}
+        found, going_on = self.end, self._partitions_behind(token)
         for head in reversed(self.ring):
             if not going_on:
                 break
@@ -262,6 +264,35 @@ class WatchHub:
             else:
                 going_on.discard(head.partition)
         return found
+
+    def changed_since(self, token: Token, scopes: frozenset[Scope] = frozenset(Scope), looks: int | None = None) -> list[Head] | None:
+        """Returns the heads of some scopes that changed after a place of this log, in the order of their last change.
+
+        None: that can't be found out by looking at ``looks`` heads.
+
+        The changes since the view began to serve are in the order of the log. So if the place is not before that, the search from the
+        newest change ends once each partition with events after the place has shown a head at or before it.
+        """
+        began, number = self._began
+        in_order = token.reaches(began)
+        going_on = self._partitions_behind(token)
+        places: list[HeadPlace] = []
+        for looked, place in enumerate(self.view.places()):
+            if in_order and (place.number <= number or not going_on):
+                break
+            if looked == looks:
+                return None
+            if token.is_before(place):
+                if key_of(place.name).scope in scopes:
+                    places.append(place)
+            else:
+                going_on.discard(place.partition)
+        return [head for place in reversed(places) if (head := self.view.head(key_of(place.name))) is not None]
+
+    def _partitions_behind(self, token: Token) -> set[int]:
+        """Returns the partitions that have events after a place of this log."""
+        ends = self.token.positions
+        return {partition for partition, at in enumerate(token.widened(len(ends)).positions) if at < ends[partition]}
 
     def _check(self, token: Token, mode: Mode) -> None:
         if token.log != self.token.log or len(token.positions) != len(self.token.positions):
@@ -292,7 +323,7 @@ def _fitting(heads: Sequence[Head]) -> Sequence[Head]:
     """Returns as many of the first heads as may be taken at once (``TAKEN_BYTES``), and at least one if there is any."""
     size = 0
     for count, head in enumerate(heads):
-        size += head.size if head.before is None else head.size + head.before.size
+        size += head.sent_bytes
         if size > TAKEN_BYTES and count:
             return heads[:count]
     return heads
@@ -335,8 +366,10 @@ class Watcher:
         """The pages that are owed before the changes in the ring; kept until these are taken."""
         if self._whole and token is not None and hub.has_since(token):
             self._next = hub.place_behind(token)
+        elif self._whole and token is not None:
+            self._catch_up()
         elif self._whole:
-            self._begin_scan(token)
+            self._begin_scan(None)
         elif token is not None and self._every:
             self._owed.update((head.number, head) for head in hub.ring if selection.includes(head.key) and token.is_before(head))
         else:
@@ -440,7 +473,7 @@ class Watcher:
                     self._base = self._began
             if head is not None:
                 heads.append(head)
-                size += head.size if head.before is None else head.size + head.before.size
+                size += head.sent_bytes
                 if size >= TAKEN_BYTES:
                     break
         return heads
@@ -459,7 +492,7 @@ class Watcher:
         if self._next < hub.first:
             if self._every or not hub.knows_since(self._base):
                 self._lag()
-            self._begin_scan(self._base)
+            self._catch_up()
             return [], {}
         heads, self._next, made = hub.run(self._next, most, self.selection.scopes, every=self._every)
         if scan is None and self.since is None:
@@ -488,6 +521,15 @@ class Watcher:
     def _is_wanted(self, head: Head) -> bool:
         """Returns whether a change was not sent yet, by a page or before the watch began."""
         return not (self._scan is not None and self._scan.has_met(head)) and (self.since is None or self.since.is_before(head))
+
+    def _catch_up(self) -> None:
+        """Goes on with the newest change of each key that has changed since ``_base``. The hub knows all keys that have."""
+        heads = self._hub.changed_since(self._base, self.selection.scopes, LOOKS)
+        if heads is None:
+            self._begin_scan(self._base)
+        else:
+            self._owed.update((head.number, head) for head in heads if self._is_wanted(head))
+            self._next, self._scan = self._hub.end, None
 
     def _begin_scan(self, since: Token | None) -> None:
         hub = self._hub

@@ -96,7 +96,7 @@ _MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
     Result.MessageTooBig: (Reason.NOT_EXPRESSIBLE, Kind.FAILED_PRECONDITION, "the event is larger than brokers accept"),
     Result.ProducerBusy: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
     Result.ProducerFenced: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
-    Result.ProducerQueueIsFull: (Reason.LIMIT_REACHED, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
+    Result.ProducerQueueIsFull: (Reason.LIMIT_REACHED, Kind.RESOURCE_EXHAUSTED, "too many events are in flight, send fewer at once"),
 }
 _TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
 """Result codes with which a broker refuses an exclusive producer because there is another producer."""
