@@ -66,7 +66,7 @@ def test_get_shows_a_past_version_by_time_or_version(recorded: Terminal) -> None
     both = recorded.json("get", TOPIC, "--as-of", between, "--scope", "both")["documents"]
     assert [document.get("policies") for document in both] == [{"max_producer_per_topic": 1}, None]
     assert recorded.json("get", TOPIC, "--as-of", "now")["policies"] == {"max_producer_per_topic": 2}
-    assert recorded.run("get", TOPIC, "--as-of", "gib-berish").exit_code == 2
+    assert recorded.run("get", TOPIC, "--as-of", "gibberish!").exit_code == 2
     code, error = recorded.failing("get", TOPIC, "--as-of", "zz99")
     assert (code, error["reason"]) == (1, "NOT_IN_HISTORY")
 
@@ -115,11 +115,12 @@ def test_a_deletion_is_shown_once_with_its_actor_and_its_tombstone_without_one(r
 
 def test_a_text_that_is_no_version_is_refused_with_how_times_are_written(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=1")
-    for moment in ("2h", "zzz", "yesterday", "1d"):
+    for moment in ("1d", "7d"):
         for command in (("get", TOPIC, "--as-of", moment), ("diff", TOPIC, moment), ("revert", TOPIC, "--to", moment, "--yes")):
             _, error = recorded.failing(*command)
             assert f"{moment} was taken as a version" in error["message"] and "7d-ago" in error["message"]
-    for moment in ("2026-13-01", "2 hours ago", "2h-before"):
+    recorded.environment["TOPICPOLICIES_SERVER"] = "127.0.0.1:1"  # which is not called
+    for moment in ("2h", "30m", "zzz", "yesterday", "312w", "2026-13-01", "2 hours ago", "2h-before"):
         code, error = recorded.failing("get", TOPIC, "--as-of", moment)
         assert (code, error["reason"]) == (2, "USAGE"), moment
         assert f'"{moment}" is not a time' in error["message"] and "7d-ago" in error["message"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from grpc import StatusCode
 
@@ -34,7 +36,41 @@ def test_wrong_usage_is_told_in_the_words_of_the_command_line(
 def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(terminal: Terminal) -> None:
     told = terminal.run("get", TOPIC, "--output", "xml")
     assert told.exit_code == 2
-    assert told.stderr.rstrip().endswith("'--output' / '-o': 'xml' is not one of 'table', 'wide', 'json', 'yaml', 'name'.")
+    assert told.stderr.rstrip().endswith("(env var: 'TOPICPOLICIES_OUTPUT'): 'xml' is not one of 'table', 'wide', 'json', 'yaml', 'name'.")
+
+
+@pytest.mark.parametrize(
+    ("variable", "wrong", "right"),
+    [("TIMEOUT", "abc", ("--timeout", "5")), ("OUTPUT", "xml", ("-o", "json")), ("CLIENT_TLS", "perhaps", ("--no-tls",))],
+)
+def test_a_flag_precedes_a_wrong_variable_wherever_it_stands(terminal: Terminal, variable: str, wrong: str, right: tuple[str, ...]) -> None:
+    terminal.environment[f"TOPICPOLICIES_{variable}"] = wrong
+    for arguments in (("version", *right), (*right, "version")):
+        assert terminal.run(*arguments).exit_code == 0, arguments
+    told = terminal.run("version")
+    assert told.exit_code == 2 and f"TOPICPOLICIES_{variable}" in told.stderr and wrong in told.stderr
+
+
+def test_variables_are_heeded_and_flags_before_the_command_precede_them(terminal: Terminal) -> None:
+    terminal.environment["TOPICPOLICIES_OUTPUT"] = "json"
+    assert terminal.run("version").stdout.startswith("{")
+    assert terminal.run("--output", "yaml", "version").stdout.startswith("---")
+    terminal.environment["TOPICPOLICIES_OUTPUT"] = "name"
+    assert terminal.run("version").exit_code == 0, "only a flag is refused where there are no names"
+
+
+@pytest.mark.parametrize("before", [(), ("-o", "json"), ("--output=json", "--reason", "help"), ("--no-tls",)])
+def test_global_options_may_stand_before_version_and_help(terminal: Terminal, before: tuple[str, ...]) -> None:
+    assert terminal.run(*before, "--version").stdout == terminal.run(*before, "version").stdout != ""
+    assert terminal.run(*before, "help", "get").stdout == terminal.run("get", "--help").stdout
+    assert terminal.run(*before, "help").stdout == terminal.run("--help").stdout
+
+
+def test_an_option_that_there_is_not_is_told_in_the_form_that_is_chosen(terminal: Terminal) -> None:
+    told = terminal.run("set-offload-policies", "-o", "json", TOPIC, "-orp", "x", "--nosuch")
+    error = json.loads(told.stderr)["error"]
+    assert (told.exit_code, error["reason"], error["message"]) == (2, "USAGE", "No such option: --nosuch")
+    assert "--timeout" in terminal.run("get", TOPIC, "--timeou", "5").stderr
 
 
 def test_a_server_that_does_not_answer_is_named_with_what_to_do(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,13 @@ def test_the_options_of_tls_of_a_server_stand_after_the_command_and_are_not_igno
     assert [config.tls.certificate_file if config.tls else None for config in configured] == [own.certificate]
 
 
+def test_the_access_log_is_on_standard_error_or_in_a_file(configured: list[ServerConfig], tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "p.db"))
+    for given in ((), ("--access-log-file", "-"), ("--access-log-file", str(tmp_path / "calls"))):
+        assert serve(*data, *given).exit_code == 0
+    assert [config.access_log.path for config in configured] == [None, None, tmp_path / "calls"]
+
+
 def test_the_history_has_the_path_and_the_bounds_of_its_options(configured: list[ServerConfig], tmp_path: Path) -> None:
     pulsar = ("--pulsar", "pulsar://broker:6650", "--admin-url", "http://broker:8080")
     assert serve(*pulsar).exit_code == 0
@@ -104,6 +111,7 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
             "--cluster-file goes with",
         ),
         (("--data", "p.db", "--cluster-file", "missing.toml"), "can't be read"),
+        (("--data", "p.db", "--cluster-file", __file__), "serving.py\" can't be used: Expected"),
         (("--data", "p.db", "--listen", "nowhere"), "listen must be host:port"),
         (("--data", "p.db", "--listen", "0.0.0.0:1"), "--insecure-listen"),
         (("--data", "p.db", "--tls-key", "k"), "goes with --tls-certificate"),
@@ -227,6 +235,8 @@ def test_without_its_packages_the_command_line_names_what_to_install() -> None:
         (["get", "-o", "json", "--output=table"], "", False),
         (["get", "--", "-o", "json"], "", False),
         (["get"], "", False),
+        (["get", "json"], "", False),
+        (["set-offload-policies", "-o", "json", "-orp", "x"], "", True),
     ],
 )
 def test_json_for_errors_of_usage_is_requested_by_any_form_of_the_option_or_the_environment(

@@ -122,11 +122,6 @@ def access_log_in_no_folder(directory: Path) -> tuple[list[str], str]:
     ], "none/calls can't be used (No such file"
 
 
-def wrong_cluster_file(directory: Path) -> tuple[list[str], str]:
-    (directory / "cluster.toml").write_text("nonsense = 1")
-    return ["--listen", "127.0.0.1:0", "--cluster-file", f"{directory}/cluster.toml"], "can't be used as cluster file"
-
-
 HELD: list[socket.socket] = []
 
 
@@ -141,7 +136,7 @@ def nothing_held() -> Iterator[None]:
     "arrange",
     [
         *(port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database),
-        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder, wrong_cluster_file),
+        *(log_in_no_folder, history_in_no_folder, access_log_in_no_folder),
     ],
 )
 def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(
@@ -153,6 +148,16 @@ def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(
     assert "Traceback" not in ended.stderr
     (sentence,) = ended.stderr.splitlines()
     assert sentence.startswith("Error: the server could not start: ") and message in sentence
+
+
+def test_a_wrong_cluster_file_is_wrong_input_and_no_file_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text("nonsense = 1")
+    ended = run("serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0", "--cluster-file", str(path), "-o", "json")
+    error = json.loads(ended.stderr)["error"]
+    assert (ended.returncode, error["reason"]) == (2, "CONFIGURATION"), "which systemd does not try again"
+    assert error["message"] == f'The cluster file "{path}" can\'t be used: it has unknown keys: nonsense.'
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_unix_socket_on_which_another_server_listens_is_not_taken_over(tmp_path: Path) -> None:

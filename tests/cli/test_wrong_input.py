@@ -156,8 +156,25 @@ def test_output_that_can_not_be_written_is_reported_as_an_error(recorded: Termin
         assert "No space left on device" in sentence
 
 
+def test_a_name_with_a_line_end_of_unicode_survives_export_and_edit(
+    recorded: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded.json("update", TOPIC, "subscription_policies.`a\x85b`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
+    before = recorded.json("get", TOPIC)["policies"]
+    file = tmp_path / "policies.yaml"
+    file.write_text(recorded.run("export", A).stdout)
+    assert recorded.run("plan", "-f", str(file), "--prune").exit_code == 0
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "max_producer_per_topic: 3" >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert recorded.run("edit", TOPIC).exit_code == 0
+    assert recorded.json("get", TOPIC)["policies"] == before | {"max_producer_per_topic": 3}
+
+
 def test_export_as_json_declares_the_same_as_yaml(recorded: Terminal, tmp_path: Path) -> None:
-    recorded.json("update", f"{A}/t", "subscription_policies.`\U0001f600 \u65e5`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
+    recorded.json("update", f"{A}/t", "subscription_policies.`\U0001f600 \x7f\u2028`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
     recorded.json("update", TOPIC, "retention_policies.retention_time_in_minutes=10", "retention_policies.retention_size_in_mb=100")
     exported = recorded.json("export", A)
     assert exported["version"] == 1 and exported["namespaces"] == [A]

@@ -230,6 +230,21 @@ def test_options_that_go_with_others_are_refused_without_these(tmp_path: Path) -
     assert problems(flags={"history": tmp_path / "h.db"}, environment=off) == ("--history goes without TOPICPOLICIES_NO_HISTORY.",)
 
 
+def test_an_address_without_tls_is_told_beside_problems_that_are_not_of_callers(tmp_path: Path) -> None:
+    open_to_all = {"listen": "0.0.0.0:9999", "history": tmp_path / "h", "no_history": True}
+    contradiction, exposure = problems(flags=open_to_all)
+    assert contradiction == "--history goes without --no-history." and "give the server TLS" in exposure
+    assert problems(flags={"listen": "0.0.0.0:9999", "tls_client_ca": tmp_path / "none"}) == (
+        "--tls-client-ca goes with --tls-certificate and --tls-key.",
+    )
+
+
+def test_an_empty_address_is_none_where_there_need_not_be_one(tmp_path: Path) -> None:
+    config = made(file=written(tmp_path, 'metrics_listen = ""\nadvertise = ""'))
+    assert (config.metrics_listen, config.advertise) == (None, None)
+    assert any(each.startswith("listen must be") for each in problems(file=written(tmp_path, 'listen = ""')))
+
+
 def test_a_password_in_a_url_is_not_shown_in_errors() -> None:
     found_problems = problems(flags={"pulsar": "pulsar://me:sword/fish@broker:6650", "admin_url": "http://me:sword/fish@broker:8080"})
     assert len(found_problems) == 2 and not any("fish" in problem for problem in found_problems)

@@ -122,7 +122,7 @@ def test_an_exported_document_is_declared_without_differences(document: TopicPol
     assert not steps(topics_of(declared, [TOPIC]), {(TOPIC, SCOPE_GLOBAL): here}, prune=("public/a",))
 
 
-@pytest.mark.parametrize("text", ["a\u2028b c " * 30, f"{'a' * 120}\x80?yword word \xa0[2026"])
+@pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\u2028b c " * 30, f"{'a' * 120}\x80?yword word \xa0[2026"])
 def test_an_exported_text_is_read_as_it_was(text: str) -> None:
     document = TopicPolicies(replication_clusters=[text])
     document.subscription_policies[text].dispatch_rate.dispatch_throttling_rate_in_msg = 1

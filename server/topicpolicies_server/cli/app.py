@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
 from itertools import pairwise
-from typing import Annotated, Any, cast, get_args, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -60,6 +60,7 @@ _MEANT = {
 """Commands of other programs, and what does the same here."""
 _NAMING = ("get", "update", "edit", "delete", "effective", "list")
 """The commands that ``--output name`` is for."""
+_FORMS = {each.value for each in Output}
 _GLOBAL = "global_"
 """How the names of the global options begin among the parameters of a command."""
 
@@ -71,9 +72,14 @@ class Application(TyperGroup):
         """``settings``: passed by Typer."""
         super().__init__(**settings)
         self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
+        for each in cast("list[Any]", self.params):
+            each.resolve_envvar_value = lambda _: None  # the command reads the environment, when all flags are known
 
-    def get_command(self, _: Any, cmd_name: str) -> Any:
-        """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's."""
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's.
+
+        Its global options are read from the environment too, but not those that stand before it.
+        """
         if cmd_name in VERBS:
             function = function_of(cmd_name)
         elif cmd_name in COMMANDS:
@@ -87,7 +93,9 @@ class Application(TyperGroup):
         ours = [each for each in command.params if (each.name or "").startswith(_GLOBAL)]
         own = {name for each in command.params if each not in ours for name in each.opts}
         for each in ours:
-            each.hidden, each.envvar, each.opts = True, None, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
+            each.hidden, each.opts = True, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
+            if _is_flag(ctx, (each.name or "").removeprefix(_GLOBAL)):
+                each.envvar = None
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -110,10 +118,14 @@ class Application(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits. ``help COMMAND`` is ``COMMAND --help``, and ``--version`` is ``version``."""
         given = list(sys.argv[1:] if args is None else args)
-        if given[:1] == ["help"]:
-            given = [*given[1:], "--help"]
-        elif given[:1] == ["--version"]:
-            given[0] = "version"
+        take_values = {name for each in cast("list[Any]", self.params) if not each.is_flag for name in each.opts}
+        at = 0
+        while at < len(given) and given[at].startswith("-") and given[at] not in ("--", "--version"):
+            at += 2 if given[at] in take_values else 1
+        if given[at : at + 1] == ["help"]:
+            given[at:] = [*given[at + 1 :], "--help"]
+        elif given[at : at + 1] == ["--version"]:
+            given[at] = "version"
         output = output_of(given)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
@@ -136,6 +148,8 @@ class Application(TyperGroup):
                     sys.exit(INTERRUPTED)
                 if not hasattr(error, "format_message"):  # what all of click's exceptions have
                     raise
+                if "--no-tls" in (near := getattr(error, "possibilities", None) or []):  # resembles much that begins with "--no"
+                    near.remove("--no-tls")
                 if json or not hasattr(error, "show"):
                     report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}, json=json)
                 else:
@@ -153,7 +167,8 @@ def output_of(args: Sequence[str], environment: Mapping[str, str] = os.environ) 
         if option in ("--output", "-o"):
             wanted = value
         elif option.startswith(("--output=", "-o")):
-            wanted = option.removeprefix("--output").removeprefix("-o").removeprefix("=")
+            form = option.removeprefix("--output").removeprefix("-o").removeprefix("=")
+            wanted = form if form.lower() in _FORMS else wanted  # -orp is an option of pulsar-admin's
     return wanted.lower()
 
 
@@ -166,7 +181,7 @@ app = typer.Typer(
 )
 
 
-_TYPES = get_type_hints(Globals, include_extras=True)
+_TYPES = {name: each for name, each in get_type_hints(Globals, include_extras=True).items() if get_origin(each) is Annotated}
 
 
 def _options(context: typer.Context, **given: Any) -> None:
@@ -177,7 +192,7 @@ def _options(context: typer.Context, **given: Any) -> None:
     context.obj = Globals(**given)
 
 
-app.callback()(with_parameters(_options, ((each.name, _TYPES[each.name], each.default) for each in fields(Globals))))
+app.callback()(with_parameters(_options, ((each.name, _TYPES[each.name], each.default) for each in fields(Globals) if each.name in _TYPES)))
 
 
 def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., None]:
@@ -191,11 +206,11 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
 
     def run(context: typer.Context, **given: Any) -> None:
         said = {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
-        before = [name for name in _TYPES if getattr(context.find_root().get_parameter_source(name), "name", "") == "COMMANDLINE"]
-        if not set(before) <= set(taken):
+        before = {name for name in _TYPES if _is_flag(context.find_root(), name)}
+        if not before <= set(taken):
             raise WrongUsage(f"The options of TLS that {command} has are its own: they stand after {command}.")
-        chosen = replace(context.obj, **said)
-        if "output" in {*before, *said}:
+        chosen = replace(context.obj, **said, given=frozenset({*before, *said}))
+        if "output" in before or _is_flag(context, _GLOBAL + "output"):
             _check_output(command, chosen.output)
         WIDE.set(chosen.output is Output.WIDE)
         if scoped and given.pop("is_global"):
@@ -211,6 +226,11 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
         parameters.append((_GLOBAL + name, Annotated[kind | None, option], None))
     run.__doc__ = function.__doc__
     return with_parameters(run, parameters)
+
+
+def _is_flag(context: Any, name: str) -> bool:
+    """Returns whether a flag has set an option."""
+    return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
 def _check_output(command: str, output: Output) -> None:

@@ -26,7 +26,7 @@ from ..escaping import printable
 from ..logs.change_log import LogError
 from .calls import calling
 from .exits import ExitCode, connect, message_of
-from .globals import DEFAULT_SERVER, Globals, full_namespace
+from .globals import Globals, full_namespace
 from .options import configured
 from .rendering import show_columns
 from .server import status_of
@@ -267,7 +267,7 @@ def doctor(chosen: Globals, in_force: OptionValues, *, scratch: Scratch = "", na
         config = server_config(in_force, os.environ)
     if pre and config is not None and not isinstance(config.log, PulsarLogConfig):
         raise typer.BadParameter("It checks brokers: name them with --pulsar. What the embedded log lacks, serve says.", param_hint="--pre")
-    if config is not None and chosen.server == DEFAULT_SERVER:
+    if config is not None and "server" not in chosen.given:
         chosen = _of_config(chosen, config)
     named = list(dict.fromkeys([*map(full_namespace, namespaces or []), *([scratch] if scratch.count("/") == 1 else [])]))
     if wrong := next((each for each in named if each.count("/") != 1 or not all(each.split("/"))), None):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -21,6 +22,9 @@ from ..declared.rendering import plain
 Json: TypeAlias = dict[str, Any]
 _ENDLESS = 1 << 30
 """The width of lines of YAML: a text that the library breaks into several is not always read as it was."""
+_NEXT_LINE = "\x85"
+_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON may contain literally, and YAML may not."""
 
 
 def dumps(document: Json) -> str:
@@ -31,8 +35,17 @@ def dumps(document: Json) -> str:
 def yaml(document: Any, *, begin: bool = True) -> str:
     """Returns a document as YAML 1.2, without the last line's end. ``begin``: whether ``---`` stands before it."""
     from ruamel.yaml import YAML  # noqa: PLC0415 - for few commands only
+    from ruamel.yaml.representer import RoundTripRepresenter  # noqa: PLC0415
 
+    class Representer(RoundTripRepresenter):
+        """Writes texts so that they are read as they were: U+0085 counts as a line's end where it stands as it is."""
+
+        def represent_str(self, data: str) -> Any:
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if _NEXT_LINE in data else None)
+
+    Representer.add_representer(str, Representer.represent_str)
     writer = YAML(typ="rt", pure=True)
+    writer.Representer = Representer
     writer.default_flow_style = False
     writer.explicit_start = begin
     writer.width = _ENDLESS
@@ -79,4 +92,6 @@ def declaring(documents: Iterable[PolicyDocument], namespaces: Iterable[str], *,
             scope = {"scope": "global"} if document.scope == SCOPE_GLOBAL else {}
             entries.append({"topic": document.topic} | scope | {"set": plain(document.policies, units=not as_json)})
     file = {"version": 1, "namespaces": list(namespaces), "policies": entries}
-    return (dumps(file) if as_json else yaml(file, begin=False)) + "\n"
+    if not as_json:
+        return yaml(file, begin=False) + "\n"
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", dumps(file)) + "\n"

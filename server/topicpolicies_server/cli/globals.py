@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from topicpolicies import Scope, Tls
 
-DEFAULT_SERVER = "localhost:6680"
 REQUIRED = inspect.Parameter.empty
 """In place of a default: the parameter must be given."""
 
@@ -117,11 +116,11 @@ _NAME = "The name in the server's certificate."
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """The values of the global options: each field is one."""
+    """The values of the global options: each field but the last is one."""
 
     server: Annotated[
         str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
-    ] = DEFAULT_SERVER
+    ] = "localhost:6680"
     output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
     timeout_seconds: Annotated[
         float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
@@ -134,6 +133,8 @@ class Globals:
     tls_certificate: Annotated[Path | None, _option("CLIENT_TLS_CERTIFICATE", "FILE", "Your certificate, PEM.", "--tls-certificate")] = None
     tls_key: Annotated[Path | None, _option("CLIENT_TLS_KEY", "FILE", "Its private key, PEM.", "--tls-key")] = None
     tls_server_name: Annotated[str | None, _option("CLIENT_TLS_SERVER_NAME", "NAME", _NAME, "--tls-server-name")] = None
+    given: frozenset[str] = frozenset()
+    """The options that a flag or a variable has set; itself no option."""
 
     @property
     def tls(self) -> bool | Tls | None:

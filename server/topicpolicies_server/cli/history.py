@@ -22,6 +22,8 @@ from .rendering import entry_line, gap_line, show_differences, show_folded
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or None: now."""
 _AGO = re.compile(r"(\d{1,9})\s*([smhdw])[\s-]+ago", re.IGNORECASE)
+_VERSION = re.compile(r"(?=.*[0-9])(?![0-9]+[smhw]$)[0-9A-Za-z]+", re.ASCII)
+"""What may be a version: letters and digits, but not letters alone, nor a time before now without its "ago", such as 2h."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -40,13 +42,10 @@ def parse_time(text: str, option: str) -> datetime:
 
 
 def parse_moment(text: str, option: str) -> Moment:
-    """Parses a time, which has a ``-`` or a blank, or a version.
-
-    ``now`` becomes None, not a time, which would be in the future for a server whose clock is behind.
-    """
+    """Parses a time or a version. ``now`` becomes None, not a time, which would be in the future for a server whose clock is behind."""
     if text.lower() == "now":
         return None
-    return parse_time(text, option) if "-" in text or " " in text else text
+    return text if _VERSION.fullmatch(text) else parse_time(text, option)
 
 
 def read_at(client: Client, topic: str, scope: Scope.ValueType, moment: Moment) -> PolicyDocument:

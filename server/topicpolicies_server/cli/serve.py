@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..config import Address, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
+from .. import files
+from ..config import Address, ConfigError, EmbeddedLogConfig, GuardConfig, LogFormat, ServerConfig
 from ..config.building import guard_config, server_config
 from ..config.option import ReadBy
 from ..config.sources import OptionValues
@@ -51,6 +52,8 @@ def serve(chosen: Globals, in_force: OptionValues) -> None:
           --authorization roles.toml
     """  # noqa: D301 - "\b" keeps the lines
     config = server_config(in_force, os.environ)
+    if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
+        _check_cluster_file(config.log.cluster_file)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
@@ -77,6 +80,16 @@ def guard(chosen: Globals, in_force: OptionValues) -> None:
       topicpolicies guard acme/orders --report-only --config sidecar.toml
     """  # noqa: D301 - "\b" keeps the lines
     run(guard_config(in_force), chosen)
+
+
+def _check_cluster_file(path: Path) -> None:
+    """Raises a ConfigError for a cluster file that can't be used, before the server makes files: no start would help."""
+    from ..cluster.file import parse  # noqa: PLC0415 - most servers have none
+
+    try:
+        parse(files.read(path).decode())
+    except (OSError, ValueError) as error:
+        raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
 
 
 def run(config: ServerConfig | GuardConfig, chosen: Globals, declared: Sequence[Declared] = ()) -> None:

@@ -28,10 +28,12 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
         ConfigError: the configuration is wrong; the error has all problems.
     """
     data_folder = _complete(in_force, environment)
-    _refuse_contradictions(in_force)
+    wrong = _contradicts(in_force)
     values: dict[str, Any] = {name: setting.value for name, setting in in_force.settings.items()}
-    if in_force.problems:
+    if wrong:
         values["insecure_listen"] = True  # a wrong option of callers looks like none
+    if values["access_log_file"] is not None and values["access_log_file"].name == "-":
+        values["access_log_file"] = None
     ways = values["authentication_providers"]
     callers = _section(
         AuthenticationConfig,
@@ -109,8 +111,11 @@ def _added_to(problems: list[str]) -> Iterator[None]:
         raise ConfigError(tuple(problems))
 
 
-def _refuse_contradictions(in_force: OptionValues) -> None:
-    """Adds to the problems that options are set which go only with others that are not."""
+def _contradicts(in_force: OptionValues) -> bool:
+    """Adds to the problems that options are set which go only with others that are not.
+
+    Returns whether options that protect the server may be among what is wrong.
+    """
     set_to, settings = _set_to(in_force), in_force.settings
     for name in ("history", "checkpoints"):
         if set_to[f"no_{name}"]:
@@ -122,13 +127,14 @@ def _refuse_contradictions(in_force: OptionValues) -> None:
     else:
         in_force.contradicted(_names(PulsarLogConfig), "with --pulsar")
     in_force.contradicted(_names(OAuth2Config), _lacking(OAuth2Config, set_to))
-    in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))
+    wrong = [in_force.contradicted(_names(TlsConfig), _lacking(TlsConfig, set_to))]
     ways = PROVIDERS if "authentication_providers" in in_force.invalid else set_to["authentication_providers"]
     for way, kind in (("token", TokenConfig), ("oidc", OidcConfig)):
         if way in ways:
-            in_force.contradicted(["authentication_providers"], _lacking(kind, set_to))
+            wrong.append(in_force.contradicted(["authentication_providers"], _lacking(kind, set_to)))
         else:
-            in_force.contradicted(_names(kind), f"with --authentication-providers {way}")
+            wrong.append(in_force.contradicted(_names(kind), f"with --authentication-providers {way}"))
+    return bool(in_force.invalid) or any(wrong)
 
 
 def _set_to(in_force: OptionValues) -> dict[str, Any]:

@@ -100,6 +100,8 @@ class Option:
         Raises:
             ConfigError: it is not a possible value of this option; the error says what is.
         """
+        if raw == "" and self.type is Address and self.default is None:
+            return None
         value: Any = _TYPES[self.type].read(raw)
         if self.choices:
             value = next((each for each in self.choices if str(value).strip().lower() == each.lower()), None)

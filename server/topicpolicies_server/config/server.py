@@ -66,8 +66,10 @@ class AccessLogConfig:
 
     which: Literal["changes", "all", "off"] = option("changes", name="access_log")
     """Which calls are recorded, one line each: caller, method, topic, outcome, duration, request id."""
-    path: Path | None = option(None, name="access_log_file", default_text="standard error", example='"calls.log"', readable=False)
-    """The file in which calls are recorded. After the file is moved away, a new one is created."""
+    path: Path | None = option(
+        None, name="access_log_file", default_text="standard error", example='"calls.log"', metavar="FILE|-", readable=False
+    )
+    """The file in which calls are recorded; - is standard error. After the file is moved away, a new one is created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

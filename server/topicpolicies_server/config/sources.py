@@ -98,8 +98,8 @@ class OptionValues:
             self.invalid.add(option.name)
             self.problems += [f"{problem.removesuffix('.')} ({where})." for problem in error.problems]
 
-    def contradicted(self, names: Iterable[str], needed: str) -> None:
-        """Adds to the problems that options are set which go only with, or without, something else.
+    def contradicted(self, names: Iterable[str], needed: str) -> bool:
+        """Adds to the problems that options are set which go only with, or without, something else; returns whether there are any.
 
         ``needed``: what they go with, or without, for the sentence; empty: nothing.
         """
@@ -107,6 +107,7 @@ class OptionValues:
         wrong = [each.named for each in settings if each.given and each.value != each.option.default]
         if wrong:
             self.problems.append(f"{', '.join(wrong)} {'goes' if len(wrong) == 1 else 'go'} {needed}.")
+        return bool(wrong)
 
 
 def nearest(text: str, names: Iterable[str]) -> str | None:

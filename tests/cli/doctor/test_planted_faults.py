@@ -55,6 +55,19 @@ def bad(found: dict[str, Any]) -> set[str]:
     return {name for name, check in found.items() if check["level"] == "failed"}
 
 
+@pytest.mark.parametrize("server", ["localhost:6680", "localhost"])
+def test_a_server_that_is_named_is_checked_and_not_the_one_of_the_file(doctor: Terminal, tmp_path: Path, server: str) -> None:
+    file = tmp_path / "d.toml"
+    file.write_text('listen = "127.0.0.1:9"')
+    del doctor.environment["TOPICPOLICIES_SERVER"]
+    assert "127.0.0.1:9" in examined(doctor, "--config", str(file), "--timeout", "1")["address"]["told"]
+    for before, after in (((), ("--server", server)), (("--server", server), ())):
+        result = doctor.run(*before, "doctor", "--config", str(file), "--timeout", "1", *after, "-o", "json")
+        assert json.loads(result.stdout)["checks"][0]["told"].startswith("localhost:6680")
+    doctor.environment["TOPICPOLICIES_SERVER"] = server
+    assert examined(doctor, "--config", str(file), "--timeout", "1")["address"]["told"].startswith("localhost:6680")
+
+
 def before_the_start(port: int, *more: str) -> tuple[str, ...]:
     """Returns the arguments to check only brokers."""
     return ("--pre", "--pulsar", f"pulsar://127.0.0.1:{port}", "--admin-url", f"http://127.0.0.1:{port}", "--no-history", *more)
