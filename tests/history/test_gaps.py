@@ -8,6 +8,7 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.history import Bounds, History
 from topicpolicies_server.history.entries import Gap, GapReason
 from topicpolicies_server.history.file import MOST_GAPS, Query
@@ -86,3 +87,40 @@ async def test_a_gap_that_is_older_than_what_is_kept_is_told_as_trimmed_and_noth
         assert [(gap.reason, gap.until) for gap in page.gaps] == [(reason, BEGIN + until)]
         trim(path, Bounds(1_000.0, 1 << 30), BEGIN + 1_118_000)
         assert [entry.version for entry in page.entries] == [position(2)]
+
+
+async def test_before_the_first_entry_of_a_topic_there_is_what_it_met_if_the_event_before_was_left_out(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = await reader_of(history)
+    reader.recorder.caught_up()
+    reader.read(update(1, 1, name="other"))
+    await history.page(Query(NAMESPACE))
+    with monkeypatch.context() as full:
+        full.setattr(history._writer, "_backlog_bytes", 0)
+        reader.read(update(2, 7))
+    reader.read(update(3, 1, name="other"), update(100, 8))
+    past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 50_000)
+    assert past.version == position(2)
+
+
+async def test_a_log_of_which_it_is_not_known_what_was_removed_has_one_gap_for_each_opening_however_often_it_is_written(
+    history: History, now: list[int]
+) -> None:
+    reader = await reader_of(history, Log(complete=None))
+    for row in range(2, 10, 2):
+        now[0] += 1_000
+        reader.read(update(row, row))
+        page = await history.page(Query(NAMESPACE))
+        assert [(gap.since, gap.until) for gap in page.gaps] == [(None, now[0])]
+    for row in (1, 5):  # also if the process is killed now, a copy is told that events are missing
+        stretch = await history.stretch(NAMESPACE, Token("log", (position(row),)), 100)
+        assert [piece.until for piece in stretch.pieces if isinstance(piece, Gap)] == [now[0]]
+    now[0] += 1_000
+    reader.recorder.caught_up()
+    page = await history.page(Query(NAMESPACE))
+    assert [(gap.since, gap.until) for gap in page.gaps] == [(None, now[0])]
+    assert history.figures().gaps == {"COMPACTED": 1}
+    again = await reader_of(history, Log(complete=None))
+    again.recorder.caught_up()
+    assert len((await history.page(Query(NAMESPACE))).gaps) == 2

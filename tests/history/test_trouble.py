@@ -146,6 +146,17 @@ async def test_a_read_that_never_ends_does_not_prevent_closing(path: Path, now: 
     await asyncio.gather(asking, return_exceptions=True)
 
 
+async def test_a_history_that_fails_while_it_is_closed_can_be_opened_again(
+    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = open_history(path, BOUNDS, now=lambda: now[0])
+    with monkeypatch.context() as failing:
+        failing.setattr("topicpolicies_server.history.writer.HistoryWriter.write", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await history.close()
+    await open_history(path, BOUNDS, now=lambda: now[0]).close()
+
+
 async def test_events_that_do_not_fit_are_a_gap_even_before_a_later_event_fits(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,21 +241,35 @@ class HistoryFile:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, noted: Sequence[Noted], gaps: Iterable[Gap], followed: Mapping[str, int]) -> None:
+    def write(self, noted: Sequence[Noted], gaps: Iterable[Gap], followed: Mapping[str, int]) -> list[Gap]:
         """Adds events and gaps, and by namespace the time (ms) until which its log was followed: all of it, or nothing.
+
+        Returns the gaps that are new: any other extends one that was written before.
 
         Raises:
             sqlite3.Error: the file can't be written now.
+            UnicodeEncodeError: an event has a text that no file can hold.
         """
         with transaction(self.connection):
             self._add_events(noted)
-            for gap in gaps:
-                namespace = self._namespace_id(gap.namespace)
-                for stream, position in gap.holes or ((None, ""),):
-                    where = self._ids_of(stream)[0] if stream is not None else 0
-                    self._add("gaps", namespace, gap.since, gap.until, int(gap.reason), where, position)
+            new = [gap for gap in gaps if self._add_gap(gap)]
             for name, until in followed.items():
                 self._change("namespaces", self._namespace_id(name), followed_until=until)
+        return new
+
+    def _add_gap(self, gap: Gap) -> bool:
+        """Adds a gap, or extends that of the same reason since the same time. Returns whether it is new."""
+        namespace, new = self._namespace_id(gap.namespace), True
+        earlier = "WHERE stream = ? AND position > '' AND position <= ? AND reason = ? AND since IS ? AND until <= ?"
+        for stream, position in gap.holes or ((None, ""),):
+            where = self._ids_of(stream)[0] if stream is not None else 0
+            found = next(self._rows("gaps", earlier, (where, position, int(gap.reason), gap.since, gap.until)), None)
+            if found is None:
+                self._add("gaps", namespace, gap.since, gap.until, int(gap.reason), where, position)
+            else:
+                self._change("gaps", found[0], until=gap.until, position=position)
+                new = False
+        return new
 
     def _add_events(self, noted: Sequence[Noted]) -> None:
         """Adds events sorted by topic, which halves the cost of the indexes by topic. Their ids have the order of arrival."""
@@ -388,7 +402,8 @@ class HistoryFile:
     def around(self, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
         """Returns what decides which document a policy key had at a time (ms).
 
-        It is the last entry of the key up to that time, the first one after, and the newest gaps between them with what was trimmed.
+        It is the last entry of the key up to that time, the first one after, and the newest gaps between them; with the newest one that was
+        over by then and what was trimmed.
         """
         last = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at <= ? ORDER BY at DESC, id DESC", at)
         first = self._one(key, "INDEXED BY by_topic WHERE topic = ? AND scope = ? AND at > ? ORDER BY at, id", at)
@@ -407,13 +422,17 @@ class HistoryFile:
         return None
 
     def _gaps(self, namespace: str, start: int, end: int) -> list[Gap]:
-        """Returns the newest gaps of a namespace that overlap a time, ``end`` not included, newest first; then what was trimmed, ever."""
+        """Returns the newest gaps of a namespace that overlap a time, ``end`` not included, newest first.
+
+        Then the newest one that was over by ``start``, and what was trimmed, ever.
+        """
         known = next(self._rows("namespaces", "WHERE name = ?", (namespace,)), None)
         if known is None:
             return []
         number, _, _, trimmed_until = known
         rest = "WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?) ORDER BY until DESC LIMIT ?"
-        found = self._rows("gaps", rest, (number, start, end, MOST_GAPS))
+        found = list(self._rows("gaps", rest, (number, start, end, MOST_GAPS)))
+        found += self._rows("gaps", "WHERE namespace = ? AND until < ? ORDER BY until DESC LIMIT 1", (number, start))
         gaps = [Gap(namespace, since, until, GapReason(reason)) for _, _, since, until, reason, *_ in found]
         if trimmed_until:
             gaps.append(Gap(namespace, None, trimmed_until, GapReason.TRIMMED))

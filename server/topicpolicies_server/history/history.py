@@ -14,7 +14,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -150,19 +150,19 @@ class History:
 
     async def close(self) -> None:
         """Writes what was noted, then closes the file; takes ``CLOSE_SECONDS`` at most."""
-        await self._ticking.stop()
-        await self._writing.stop()
-        written = False
         try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                written = await self._run(self._writer.close)
-        except TimeoutError:
-            pass
-        if not written:
-            _log.warning("the history %s could not be written completely in %s s", self._path, CLOSE_SECONDS)
-        self._thread.shutdown()
-        self._counting.shutdown()
-        self._lock.release()
+            await self._ticking.stop()
+            await self._writing.stop()
+            written = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    written = await self._run(self._writer.close)
+            if not written:
+                _log.warning("the history %s could not be written completely in %s s", self._path, CLOSE_SECONDS)
+        finally:
+            self._thread.shutdown()
+            self._counting.shutdown()
+            self._lock.release()
 
     async def _run(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

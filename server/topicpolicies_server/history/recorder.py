@@ -3,7 +3,8 @@
 A log that is opened anew is read from its beginning, as far as that was not compacted away. Positions show which events the history already
 has. Between the last recorded position and the end of the compacted part (``NamespaceLog.complete_after``) events may be missing: unless
 each event that is read there provably follows the one before, the recorder records a gap. It does so before it records the event behind
-the gap, for the process may be killed before the log was read to its end, and the next opening continues behind what is recorded.
+the gap, for the process may be killed before the log was read to its end, and the next opening continues behind what is recorded. While
+the end of the compacted part is not known, the gap is told again with each such event, and extends the one in the file.
 """
 
 from __future__ import annotations

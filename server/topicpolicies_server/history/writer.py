@@ -139,18 +139,32 @@ class HistoryWriter:
         return question(self.file), [Gap(namespace, min(since), now, GapReason.OVERRUN)] if since else []
 
     def write(self) -> bool:
-        """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written."""
-        began = time.monotonic()
+        """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written.
+
+        An event with a text that can't be encoded is found by halving its batch, and a gap is recorded in its place.
+        """
+        began, most = time.monotonic(), BATCH
         with self._lock:
             left = len(self._waiting)
         while True:
             with self._lock:
-                batch = self._batch(min(left, BATCH))
+                batch = self._batch(min(left, most))
                 gaps, followed = dict(self._gaps), dict(self._followed) if len(batch) == left else {}
             if not (batch or gaps or followed):
                 break
             try:
-                self.file.write(batch, gaps.values(), followed)
+                new = self.file.write(batch, gaps.values(), followed)
+            except UnicodeEncodeError as error:
+                if len(batch) > 1:
+                    most = len(batch) // 2
+                    continue
+                if not batch:
+                    raise
+                _log.error("an event can't be written to the history %s: %s", self._path, error)
+                self._done(batch, {}, {})
+                self.tell(batch[0].as_gap)
+                left, most = left - 1, BATCH
+                continue
             except ERRORS as error:
                 if not self._failing:
                     _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
@@ -159,7 +173,7 @@ class HistoryWriter:
             if self._failing:
                 _log.warning("the history %s can be written again", self._path)
             self._failing = False
-            self._recorded.update(reason.name for _, reason in gaps)
+            self._recorded.update(gap.reason.name for gap in new)
             self._done(batch, gaps, followed)
             left -= len(batch)
             self.trim()

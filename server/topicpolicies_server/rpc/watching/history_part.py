@@ -88,7 +88,7 @@ class HistoryPart(Part):
         gaps: set[Gap] = set()
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while True:
-            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
+            await namespace.ready()  # a gap may be extended until the log was read to its end
             self._changed.clear()
             confirmed, hub = namespace.complete_as_of_ms, namespace.hub
             assert hub is not None, "it is ready"
