@@ -96,7 +96,7 @@ class History:
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written in time.
         """
-        page, unwritten = await self._ask(query.namespace, lambda opened: opened.page(query))
+        unwritten, page = await self._ask(query.namespace, lambda opened, unwritten: (unwritten, opened.page(query)))
         gaps = [gap for gap in unwritten if gap.until >= query.start and (gap.since is None or gap.since < query.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
@@ -135,16 +135,17 @@ class History:
             PolicyError: OUT_OF_RANGE: the history does not know the document for certain; UNAVAILABLE, as ``page``.
         """
         if version:
-            entry, unwritten = await self._ask(namespace, lambda opened: opened.entry_of_version(key, version))
+            unwritten, entry = await self._ask(namespace, lambda opened, unwritten: (unwritten, opened.entry_of_version(key, version)))
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
             return document_of_version(entry, version, head)
-        (last, first, known), gaps = await self._ask(namespace, lambda opened: opened.around(namespace, key, at))
+        unwritten, found = await self._ask(namespace, lambda opened, unwritten: (unwritten, opened.around(namespace, key, at)))
+        last, first, gaps = found
         now = self._now()
-        gaps += known
+        gaps[:0] = unwritten
         if not followed:
-            until = self._extents.get(namespace, Extent()).followed_until
-            since = None if until is None else min(until, now - 1)  # without a head, the present itself is not known
+            known = self._extents.get(namespace, Extent()).followed_until
+            since = None if known is None else min(known, now - 1)  # without a head, the present itself is not known
             gaps.insert(0, Gap(namespace, since, max(now, at) + 1, GapReason.COMPACTED))
         return document_at(at, now, last, first, head, gaps)
 
@@ -168,13 +169,15 @@ class History:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _copy(self, namespace: str, question: Callable[[HistoryFile], _T]) -> _T:
-        answer, unwritten = await self._ask(namespace, question)
-        if unwritten:
-            raise _unavailable("it can't be written")
-        return answer
+        def asked(opened: HistoryFile, unwritten: list[Gap]) -> _T:
+            if unwritten:
+                raise _unavailable("it can't be written")
+            return question(opened)
 
-    async def _ask(self, namespace: str, question: Callable[[HistoryFile], _T]) -> tuple[_T, list[Gap]]:
-        """Returns the answer to a question about the file, and the gap of the namespace's events that are not in it."""
+        return await self._ask(namespace, asked)
+
+    async def _ask(self, namespace: str, question: Callable[[HistoryFile, list[Gap]], _T]) -> _T:
+        """Returns the answer to a question about the file, and about the gap of the namespace's events that are not in it."""
         with self._readable():
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):

@@ -125,10 +125,10 @@ class HistoryWriter:
 
     # --- on the history's thread --------------------------------------------------------------------------------------
 
-    def answer(self, namespace: str, now: int, question: Callable[[file.HistoryFile], _T]) -> tuple[_T, list[Gap]]:
-        """Writes what waits, then asks the file. Returns the answer, and the gaps in it.
+    def answer(self, namespace: str, now: int, question: Callable[[file.HistoryFile, list[Gap]], _T]) -> _T:
+        """Writes what waits, then asks the file.
 
-        There is one, up to ``now`` (ms), if events of the namespace that waited at the call could not be written.
+        ``question`` also gets the gap up to ``now`` (ms) if events of the namespace that waited at the call could not be written.
         """
         since: list[int] = []
         just_failed = self._failing and time.monotonic() < self._failed_at + AGAIN_SECONDS
@@ -136,7 +136,7 @@ class HistoryWriter:
             with self._lock:
                 since += [each.at for each in self._waiting if each.stream.namespace == namespace]
                 since += [gap.since or 0 for gap in self._gaps.values() if gap.namespace == namespace]
-        return question(self.file), [Gap(namespace, min(since), now, GapReason.OVERRUN)] if since else []
+        return question(self.file, [Gap(namespace, min(since), now, GapReason.OVERRUN)] if since else [])
 
     def write(self) -> bool:
         """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written.
