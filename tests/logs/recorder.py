@@ -11,7 +11,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.change_log import LogError, NamespaceLog
 
-Report = Literal["read", "caught_up", "appended", "append_failed", "lost", "led"]
+Report = Literal["read", "caught_up", "acknowledged", "append_failed", "lost", "led"]
 
 
 def at(placed: Placed) -> tuple[int, Position]:
@@ -49,11 +49,11 @@ class Recorder:
         self.caught_up_after.append(len(self.entries))
         self._note("caught_up")
 
-    def appended(self, events: Sequence[Placed]) -> None:
+    def acknowledged(self, events: Sequence[Placed]) -> None:
         if not events:
-            self.complaints.append("an empty appended")
+            self.complaints.append("an empty acknowledged")
         self.places.extend(events)
-        self._note("appended")
+        self._note("acknowledged")
 
     def append_failed(self, event: Event, error: LogError) -> None:
         self.failures.append((event, error))

@@ -54,7 +54,7 @@ class Sink:
     def caught_up(self) -> None:
         self.ready.set()
 
-    def appended(self, events: Sequence[Placed]) -> None:
+    def acknowledged(self, events: Sequence[Placed]) -> None:
         say(*(f"k {placed.event.stamp.event_id}" for placed in events if placed.event is not None and placed.event.stamp is not None))
         self.in_flight -= len(events)
         self.changed.set()

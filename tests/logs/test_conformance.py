@@ -247,7 +247,7 @@ async def test_a_sink_may_append_from_inside_a_report(bench: Bench, namespace: s
 
     def again(report: Report) -> None:
         nonlocal left
-        if report in ("read", "appended") and left > 0:
+        if report in ("read", "acknowledged") and left > 0:
             left -= 1
             recorder.append(log, an_update(a_key(namespace)))
 

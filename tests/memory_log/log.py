@@ -268,7 +268,7 @@ class MemoryNamespaceLog:
                 placed.append(message.place)
                 continue
             if placed:
-                self._sink.appended(placed)
+                self._sink.acknowledged(placed)
                 placed = []
             if not isinstance(message, Sent):
                 message()
@@ -276,7 +276,7 @@ class MemoryNamespaceLog:
                 del self._in_flight[message]
                 self._fail(message.event, message.error)
         if placed:
-            self._sink.appended(placed)
+            self._sink.acknowledged(placed)
         if not self._in_flight:
             self._settled.set()
 

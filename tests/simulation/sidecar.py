@@ -31,7 +31,7 @@ from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc import reads
 from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.changes import batch_update_policies, change_policy
-from topicpolicies_server.rpc.parts import Parts
+from topicpolicies_server.rpc.dependencies import Dependencies
 from topicpolicies_server.rpc.requests import ChangeMessage
 from topicpolicies_server.rpc.watching.policy_part import watch_policies
 from topicpolicies_server.rpc.watching.stream import WatchStreams
@@ -154,7 +154,7 @@ class Sidecar:
             self.registry.common.checkpoints = cast("Checkpoints", self._kept)
         grants = Grants(None)
         watches = WatchStreams(self._limits.max_watches, grants)
-        self._parts = Parts(registry=self.registry, limits=self._limits, grants=grants, watches=watches)
+        self._dependencies = Dependencies(registry=self.registry, limits=self._limits, grants=grants, watches=watches)
         if self._guards:
             self._guard = Told(self.registry, *self._guards)
             self._guard.start()
@@ -261,7 +261,7 @@ class Sidecar:
     async def stop(self) -> None:
         """Stops gracefully: finishes the calls that it accepted, as far as there is time."""
         self.running = False
-        self._parts.watches.stop()
+        self._dependencies.watches.stop()
         if self._calls:
             await asyncio.wait(list(self._calls), timeout=self._limits.drain_seconds)
         self._down.set_result(None)
@@ -292,25 +292,25 @@ class Sidecar:
 
     async def change(self, message: ChangeMessage) -> service_pb2.ChangeResult:
         """UpdatePolicy or DeletePolicy."""
-        answer = await self._call(lambda: change_policy(self._parts, message, call_of()))
+        answer = await self._call(lambda: change_policy(self._dependencies, message, call_of()))
         return service_pb2.ChangeResult.FromString(answer)
 
     async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:
         """GetPolicy of one document: returns its version and the document."""
         scope = policies_pb2.Scope.ValueType(key.scope)
         message = service_pb2.GetPolicyRequest(topic=key.topic, scope=scope, at_least_version=at_least)
-        answer = await self._call(lambda: reads.get_policy(self._parts, message, call_of()))
+        answer = await self._call(lambda: reads.get_policy(self._dependencies, message, call_of()))
         document = policies_pb2.PolicyDocument.FromString(answer)
         return document.version, flat(document.policies) if document.HasField("policies") else None
 
     async def batch(self, message: service_pb2.BatchUpdatePoliciesRequest) -> service_pb2.BatchUpdatePoliciesResponse:
         """BatchUpdatePolicies."""
-        answer = await self._call(lambda: batch_update_policies(self._parts, message, call_of()))
+        answer = await self._call(lambda: batch_update_policies(self._dependencies, message, call_of()))
         return service_pb2.BatchUpdatePoliciesResponse.FromString(answer)
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda call: watch_policies(self._parts, message, call), buffer)
+        return Stream(self, lambda call: watch_policies(self._dependencies, message, call), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """Makes one call, which ends with the process at the latest."""

@@ -100,7 +100,7 @@ def fenced_leaders_that_go_on_answering(patch: pytest.MonkeyPatch) -> None:
         partition = self.partition_of(event.key)
         last = self._owner.storage.namespace(NAMESPACE).entries[partition][-1]
         place = rows.position_of(rows.row_of(last.position) + 1)
-        self._sink.appended([Placed(partition, place, event, self._owner.storage.now(), last.producer)])
+        self._sink.acknowledged([Placed(partition, place, event, self._owner.storage.now(), last.producer)])
 
     patch.setattr(MemoryNamespaceLog, "_fail", planted)
 

@@ -6,8 +6,8 @@ everything that happens, always on the event loop's own thread and never from in
 - ``read``: events of the log, in order within each partition. First the events that the log held at opening (if it was compacted, only the
   newest event of each key is certain to be among them), then new ones. Events that this process appended are read back like all others.
 - ``caught_up``: once, when everything that was in the log at opening has been read.
-- ``appended``: an event that this process appended is durable, and this is its position. In order within each partition, before or after
-  the same event is ``read``.
+- ``acknowledged``: an event that this process appended is durable, and this is its position. In order within each partition, before or
+  after the same event is ``read``.
 - ``append_failed``: an event was not acknowledged; ``error.outcome_unknown`` says whether the event may be in the log all the same.
 - ``lost``: the log can't be followed any more. Events in flight have just been reported as failed; nothing is reported afterwards, and the
   opener has to open the log again.
@@ -136,7 +136,7 @@ class LogSink(Protocol):
     def caught_up(self) -> None:
         """Called once: everything that was in the log at opening has been read."""
 
-    def appended(self, events: Sequence[Placed]) -> None:
+    def acknowledged(self, events: Sequence[Placed]) -> None:
         """Called when events that this process appended are durable, with their positions."""
 
     def append_failed(self, event: Event, error: LogError) -> None:

@@ -199,12 +199,12 @@ class Follower:
         except Exception as error:  # noqa: BLE001 (the log is read anew)
             self.fail(error)
 
-    def appended(self, events: Sequence[Placed]) -> None:
+    def acknowledged(self, events: Sequence[Placed]) -> None:
         """Takes events of ours that the log acknowledged."""
         if self._retired:
             return
         if self.readback is None:
-            self._early.append((self.appended, events))
+            self._early.append((self.acknowledged, events))
             return
         try:
             if taken := self.readback.acknowledged(events):

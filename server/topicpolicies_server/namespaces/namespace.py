@@ -4,7 +4,7 @@ One coroutine is all of its life (``Namespace._run``). Callers wait while it loa
 attempt that makes progress goes on for as long as it takes. The next attempt after a failure begins after a pause, each twice as long as
 the one before; or as soon as a caller needs the namespace, but at least ``ASKED_SECONDS`` after the failure.
 
-A namespace has one open log at a time. Each opening has a follower, and only this coroutine lets one answer, or ends it.
+A namespace has one open log at a time. Each opening has a follower, and only this coroutine lets one answer.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Namespace:
         """Applies an update or a delete and returns when its position in the log is known.
 
         Raises:
-            PolicyError: as ``submit`` reports it.
+            PolicyError: as ``submit`` reports it; or the view does not reach the demanded version in time.
         """
         if request.version and not (self._common.context.sole_writer or self.updates.led_elsewhere or self._common.read_only):
             try:
@@ -362,8 +362,9 @@ class Namespace:
     async def _come_up_to(self, request: Request) -> None:
         """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
 
-        On a log that others write too no request waits here: a conflict is confirmed, so a version that is in the log is met, and one that
-        is not, because it is another log's, is a conflict at once. Requests of a batch don't wait: later ones would overtake them.
+        On a log that others write too no request waits here, once the namespace is loaded: a conflict is confirmed, so a version that is in
+        the log is met, and one that is not, because it is another log's, is a conflict at once. Requests of a batch don't wait: later ones
+        would overtake them.
 
         Raises:
             PolicyError: the view does not get there in time, so whether there is a conflict is not known here.

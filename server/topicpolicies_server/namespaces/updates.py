@@ -1,4 +1,4 @@
-"""The updates of one namespace, from their arrival to their answers; and the one place that knows which log serves.
+"""The updates of one namespace, from their arrival to their answers.
 
 Where a log has one writer at a time, updates wait until it is known which process that is: this process then takes them, or names the
 other.

@@ -28,8 +28,8 @@ from ..namespaces.updates import Updates
 from ..tasks import asked_to_end
 from . import answers, errors, requests
 from .calls import CHANGES, Call, Calls, Refusal
+from .dependencies import Dependencies
 from .forwarding import PAUSE_SECONDS, forwarded_to
-from .parts import Parts
 from .requests import Answer, BatchedChange, ChangeMessage
 
 MOST_CHANGES = 1_000
@@ -37,26 +37,26 @@ TURN_SECONDS = 0.005
 """Seconds for which a batch is read and submitted before other tasks have their turn: one large change takes tens of milliseconds."""
 
 
-async def change_policy(parts: Parts, message: ChangeMessage, call: Call) -> bytes:
+async def change_policy(dependencies: Dependencies, message: ChangeMessage, call: Call) -> bytes:
     """Serves UpdatePolicy and DeletePolicy: makes the change here, or at the leader of the namespace."""
     call.target = message.topic
     while True:
         name, request = requests.read_change(message, call.caller, call.trace_context())
-        granted = await call.permit(parts.grants, name, Permission.CHANGE)
-        if parts.constraints_of is not None and Permission.OVERRIDE not in granted:
-            request.constraints = parts.constraints_of(request.key.topic)
+        granted = await call.permit(dependencies.grants, name, Permission.CHANGE)
+        if dependencies.constraints_of is not None and Permission.OVERRIDE not in granted:
+            request.constraints = dependencies.constraints_of(request.key.topic)
         call.request = request
-        if parts.cluster is not None and (waiting := parts.cluster.admit(name, request)) is not None:
+        if dependencies.cluster is not None and (waiting := dependencies.cluster.admit(name, request)) is not None:
             await waiting
-        call.served = namespace = parts.registry.get(name)
-        parts.registry.common.activity.stages["waiting"].count(time.perf_counter() - call.started)
+        call.served = namespace = dependencies.registry.get(name)
+        dependencies.registry.common.activity.stages["waiting"].count(time.perf_counter() - call.started)
         try:
             result = await namespace.update(request)
         except NotLeader as refused:
             call.served = None
-            if parts.forwarding is None:
+            if dependencies.forwarding is None:
                 raise
-            answer = await parts.forwarding.change(call, message, refused)
+            answer = await dependencies.forwarding.change(call, message, refused)
             if answer is not None:
                 return answer
         else:
@@ -64,9 +64,9 @@ async def change_policy(parts: Parts, message: ChangeMessage, call: Call) -> byt
             return answers.change_answer(request, result, answers.wire_of(granted))
 
 
-async def batch_update_policies(parts: Parts, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
+async def batch_update_policies(dependencies: Dependencies, message: service_pb2.BatchUpdatePoliciesRequest, call: Call) -> bytes:
     """Serves BatchUpdatePolicies."""
-    batch = ChangeBatch(message.changes, call, parts)
+    batch = ChangeBatch(message.changes, call, dependencies)
     call.end_batch = batch.end
     try:
         return await batch.run()
@@ -77,7 +77,7 @@ async def batch_update_policies(parts: Parts, message: service_pb2.BatchUpdatePo
 class ChangeBatch:
     """The changes of one call, and their results."""
 
-    def __init__(self, changes: Sequence[service_pb2.PolicyChangeRequest], call: Call, parts: Parts) -> None:
+    def __init__(self, changes: Sequence[service_pb2.PolicyChangeRequest], call: Call, dependencies: Dependencies) -> None:
         """Begins no change yet.
 
         Raises:
@@ -88,7 +88,7 @@ class ChangeBatch:
             raise invalid(Violation("changes", ViolationReason.TOO_MANY_ELEMENTS, problem))
         self._changes = [BatchedChange(index, message) for index, message in enumerate(changes)]
         self._call = call
-        self._parts = parts
+        self._dependencies = dependencies
         self._loop = asyncio.get_running_loop()
         self._began = self._turn_began = self._loop.time()
         self._order: dict[PolicyKey, int] = {}
@@ -175,7 +175,7 @@ class ChangeBatch:
 
         Those that a leader certainly did not make are made here, or forwarded again, after a pause.
         """
-        forwarding = self._parts.forwarding
+        forwarding = self._dependencies.forwarding
         until = self._loop.time() + (forwarding.seconds if forwarding is not None else 0.0)
         try:
             while together:
@@ -206,14 +206,16 @@ class ChangeBatch:
 
     async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as they are permitted and admitted; returns when each has its answer."""
-        granted = await self._call.permit(self._parts.grants, name, Permission.CHANGE)
-        constraints_of = self._parts.constraints_of if Permission.OVERRIDE not in granted else None
+        granted = await self._call.permit(self._dependencies.grants, name, Permission.CHANGE)
+        constraints_of = self._dependencies.constraints_of if Permission.OVERRIDE not in granted else None
         for change in together:
             change.granted = granted
             if constraints_of is not None and change.request is not None:
                 change.request.constraints = constraints_of(change.request.key.topic)
-        if self._parts.cluster is not None:
-            admitted = await asyncio.gather(*(self._admit(self._parts.cluster, change) for change in together), return_exceptions=True)
+        if self._dependencies.cluster is not None:
+            admitted = await asyncio.gather(
+                *(self._admit(self._dependencies.cluster, change) for change in together), return_exceptions=True
+            )
             for failed in filter(None, admitted):
                 raise failed
         open_ = {change.request: change for change in together if change.request is not None and change.answer is None}
@@ -230,7 +232,7 @@ class ChangeBatch:
         led: NotLeader | None = None
         for request, change in list(open_.items()):
             if led is None:
-                self._parts.registry.get(name).submit((request,), settle)
+                self._dependencies.registry.get(name).submit((request,), settle)
             else:  # it must not be made before an earlier one that is forwarded
                 settle(request, led)
             if isinstance(change.answer, NotLeader):
@@ -249,13 +251,13 @@ class ChangeBatch:
 
     def _updates_of(self, change: BatchedChange) -> Updates | None:
         """Returns the updates that a change is one of; None: it was not submitted, or has its answer."""
-        served = self._parts.registry.find(change.namespace)
+        served = self._dependencies.registry.find(change.namespace)
         return served.updates if served is not None and change.request in served.updates.open else None
 
     def _leader_of(self, change: BatchedChange) -> str:
         """Returns the address of the sidecar that has to make a change; "": it is not forwarded."""
         refused = change.answer
-        return forwarded_to(refused, self._call) if self._parts.forwarding is not None and isinstance(refused, NotLeader) else ""
+        return forwarded_to(refused, self._call) if self._dependencies.forwarding is not None and isinstance(refused, NotLeader) else ""
 
     def _refuse(self, together: Sequence[BatchedChange], error: PolicyError) -> None:
         for change in together:
@@ -284,9 +286,9 @@ def end_changes(calls: Calls) -> None:
             _end(call, lambda *_: stopping())
 
 
-def end_at_deadline(parts: Parts, call: Call) -> None:
+def end_at_deadline(dependencies: Dependencies, call: Call) -> None:
     """Ends a call whose deadline is near with the reason why it has no answer; for a change, also whether it may have been made."""
-    _end(call, partial(_not_in_time, parts))
+    _end(call, partial(_not_in_time, dependencies))
 
 
 def _end(call: Call, refusal: Refusal) -> None:
@@ -302,14 +304,14 @@ def _end(call: Call, refusal: Refusal) -> None:
         call.end(error)
 
 
-def _not_in_time(parts: Parts, request: Request | None, namespace: str, permitted: bool, at_least: str) -> PolicyError:
+def _not_in_time(dependencies: Dependencies, request: Request | None, namespace: str, permitted: bool, at_least: str) -> PolicyError:
     """Returns why a call has no answer when its deadline is near, as far as is known; of a change, if it certainly was not made."""
     if namespace and not permitted:
         return _within(Reason.AUTHORIZATION_UNKNOWN, f"The caller's permissions in {namespace} are not known yet.")
-    problem = parts.registry.common.readiness.problem
+    problem = dependencies.registry.common.readiness.problem
     if problem is not None:
         return _within(problem.reason, problem.message)
-    served = parts.registry.find(namespace) if namespace else None
+    served = dependencies.registry.find(namespace) if namespace else None
     unread = bool(namespace) and (served is None or served.phase is not Phase.READY)
     if request is not None and request.submitted:
         return not_in_time(request, read=not unread)

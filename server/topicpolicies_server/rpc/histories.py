@@ -25,7 +25,7 @@ from ..history.history import History, Past
 from ..namespaces.registry import Registry
 from .answers import document, origin, tag_of
 from .calls import Call
-from .parts import Parts
+from .dependencies import Dependencies
 from .problems import MOST_ACTOR, Problems, read_scope, read_scopes, read_topic
 from .reads import page_token, read_page_token
 
@@ -48,7 +48,7 @@ def of(registry: Registry) -> History:
     return registry.common.history
 
 
-async def list_history(parts: Parts, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
+async def list_history(dependencies: Dependencies, message: history_pb2.ListHistoryRequest, call: Call) -> bytes:
     """Serves ListHistory."""
     call.target = message.topic or message.namespace
     problems = Problems()
@@ -67,11 +67,11 @@ async def list_history(parts: Parts, message: history_pb2.ListHistoryRequest, ca
     listing = tuple(query._replace(after=None, most=0, scopes=frozenset())), sorted(scopes)
     query = query._replace(after=read_page_token(listing, message.page_token, _place, problems))
     problems.check()
-    await call.permit(parts.grants, name, Permission.HISTORY)
-    history, following = of(parts.registry), await _may_be_loaded(parts, name, full)
+    await call.permit(dependencies.grants, name, Permission.HISTORY)
+    history, following = of(dependencies.registry), await _may_be_loaded(dependencies, name, full)
     if following:
         try:
-            await parts.registry.get(name).ready()
+            await dependencies.registry.get(name).ready()
         except PolicyError:  # what the history has recorded can be listed all the same
             following = False
     page = await history.page(query)
@@ -82,7 +82,7 @@ async def list_history(parts: Parts, message: history_pb2.ListHistoryRequest, ca
     return b"".join(entries) + rest.SerializeToString()
 
 
-async def get_policy_as_of(parts: Parts, message: history_pb2.GetPolicyAsOfRequest, call: Call) -> bytes:
+async def get_policy_as_of(dependencies: Dependencies, message: history_pb2.GetPolicyAsOfRequest, call: Call) -> bytes:
     """Serves GetPolicyAsOf: the document as it was at a time, or as a version."""
     call.target = message.topic
     problems = Problems()
@@ -100,19 +100,19 @@ async def get_policy_as_of(parts: Parts, message: history_pb2.GetPolicyAsOfReque
     problems.check()
     assert topic is not None, "checked"
     name, key = topic.namespace, topic.key(scope)
-    await call.permit(parts.grants, name, Permission.HISTORY)
-    history, followed = of(parts.registry), await _may_be_loaded(parts, name, topic.full)
-    head = await parts.registry.get(name).get(key) if followed else None
+    await call.permit(dependencies.grants, name, Permission.HISTORY)
+    history, followed = of(dependencies.registry), await _may_be_loaded(dependencies, name, topic.full)
+    head = await dependencies.registry.get(name).get(key) if followed else None
     past: Past = await history.past(name, key, head, at=at, version=version, followed=followed)
     return document(key, past.version, past.document)
 
 
-async def _may_be_loaded(parts: Parts, namespace: str, topic: str) -> bool:
+async def _may_be_loaded(dependencies: Dependencies, namespace: str, topic: str) -> bool:
     """Returns whether a request of the history may load a namespace: not if policies are disabled, or that can't be found out."""
-    if parts.cluster is None:
+    if dependencies.cluster is None:
         return True
     try:
-        return not await parts.cluster.disabled(namespace, topic)
+        return not await dependencies.cluster.disabled(namespace, topic)
     except PolicyError:
         return False
 

@@ -28,7 +28,7 @@ from ..core.reading.cell import Head
 from ..core.reasons import Reason, ViolationReason
 from . import answers
 from .calls import Call, Method
-from .parts import Parts
+from .dependencies import Dependencies
 from .problems import MOST_TOKEN, Problems, read_scope, read_scopes, read_topic
 
 UNCONFIRMED_KEY = "topicpolicies-unconfirmed-since"
@@ -39,13 +39,13 @@ _DIGITS = 16
 _Place = TypeVar("_Place")
 
 
-def marked(method: Callable[[Parts, Any, Call], Awaitable[bytes]], parts: Parts) -> Method[bytes]:
+def marked(method: Callable[[Dependencies, Any, Call], Awaitable[bytes]], dependencies: Dependencies) -> Method[bytes]:
     """Returns a method whose answers say since when they can't be confirmed, if the log is out of reach (``UNCONFIRMED_KEY``)."""
 
     async def answer(message: Any, call: Call) -> bytes:
-        answered = await method(parts, message, call)
-        readiness = parts.registry.common.readiness
-        if readiness.cut_off and not parts.registry.common.context.sole_writer:
+        answered = await method(dependencies, message, call)
+        readiness = dependencies.registry.common.readiness
+        if readiness.cut_off and not dependencies.registry.common.context.sole_writer:
             since = datetime.now(UTC) - timedelta(seconds=time.monotonic() - readiness.since)
             call.context.set_trailing_metadata(((UNCONFIRMED_KEY, since.isoformat(timespec="milliseconds")),))
         return answered
@@ -53,7 +53,7 @@ def marked(method: Callable[[Parts, Any, Call], Awaitable[bytes]], parts: Parts)
     return answer
 
 
-async def get_policy(parts: Parts, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
+async def get_policy(dependencies: Dependencies, message: service_pb2.GetPolicyRequest, call: Call) -> bytes:
     """Serves GetPolicy."""
     call.target = message.topic
     problems = Problems()
@@ -63,14 +63,14 @@ async def get_policy(parts: Parts, message: service_pb2.GetPolicyRequest, call: 
     problems.check()
     assert topic is not None, "checked"
     key = topic.key(scope)
-    granted = await call.permit(parts.grants, topic.namespace, Permission.READ)
-    if parts.cluster is not None and await parts.cluster.disabled(topic.namespace, topic.full):
+    granted = await call.permit(dependencies.grants, topic.namespace, Permission.READ)
+    if dependencies.cluster is not None and await dependencies.cluster.disabled(topic.namespace, topic.full):
         return answers.document(key, ABSENT, None, disabled=True)
     call.at_least = at_least
-    return answers.present(key, await parts.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
+    return answers.present(key, await dependencies.registry.get(topic.namespace).get(key, at_least), answers.wire_of(granted))
 
 
-async def get_effective_policy(parts: Parts, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
+async def get_effective_policy(dependencies: Dependencies, message: service_pb2.GetEffectivePolicyRequest, call: Call) -> bytes:
     """Serves GetEffectivePolicy: the policies that are in effect for a topic, and the level that each value comes from.
 
     The levels are the topic's LOCAL and GLOBAL documents, the namespace and the brokers; ``core/policies/resolution`` combines them.
@@ -84,8 +84,8 @@ async def get_effective_policy(parts: Parts, message: service_pb2.GetEffectivePo
     }
     problems.check()
     assert topic is not None, "checked"
-    granted = await call.permit(parts.grants, topic.namespace, Permission.READ)
-    cluster = parts.cluster
+    granted = await call.permit(dependencies.grants, topic.namespace, Permission.READ)
+    cluster = dependencies.cluster
     levels = await cluster.levels(topic.namespace, topic.key(Scope.LOCAL)) if cluster is not None else None
     if levels is None or levels.namespace is None or levels.broker is None:
         raise PolicyError(
@@ -96,7 +96,7 @@ async def get_effective_policy(parts: Parts, message: service_pb2.GetEffectivePo
         )
     heads: dict[Scope, Head | None] = dict.fromkeys(Scope)
     if not levels.disabled:
-        served = parts.registry.get(topic.namespace)
+        served = dependencies.registry.get(topic.namespace)
         for scope in Scope:
             call.at_least = at_least[scope]
             heads[scope] = await served.get(topic.key(scope), at_least[scope])
@@ -111,7 +111,7 @@ async def get_effective_policy(parts: Parts, message: service_pb2.GetEffectivePo
     return answer.SerializeToString()
 
 
-async def list_policies(parts: Parts, message: service_pb2.ListPoliciesRequest, call: Call) -> bytes:
+async def list_policies(dependencies: Dependencies, message: service_pb2.ListPoliciesRequest, call: Call) -> bytes:
     """Serves ListPolicies: nothing is listed if the namespace's topic policies are disabled."""
     call.target = message.namespace
     problems = Problems()
@@ -121,11 +121,11 @@ async def list_policies(parts: Parts, message: service_pb2.ListPoliciesRequest, 
     listing = namespace, sorted(scopes)
     after = read_page_token(listing, message.page_token, _key, problems)
     problems.check()
-    wire = answers.wire_of(await call.permit(parts.grants, namespace, Permission.READ))
-    if parts.cluster is not None and await parts.cluster.disabled(namespace):
+    wire = answers.wire_of(await call.permit(dependencies.grants, namespace, Permission.READ))
+    if dependencies.cluster is not None and await dependencies.cluster.disabled(namespace):
         heads, more, token = list[Head](), False, tokens.NOTHING_READ
     else:
-        heads, more, token = await parts.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
+        heads, more, token = await dependencies.registry.get(namespace).page(scopes, after, most, _PAGE_BYTES)
     rest = service_pb2.ListPoliciesResponse()
     if more:
         rest.next_page_token = page_token(listing, f"{int(heads[-1].key.scope)}{heads[-1].key.topic}")

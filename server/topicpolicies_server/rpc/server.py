@@ -40,10 +40,10 @@ from . import histories, reads
 from .access_log import AccessLog
 from .calls import LAST_SECONDS, Call, Calls, Method
 from .changes import batch_update_policies, change_policy, end_at_deadline, end_changes
+from .dependencies import Dependencies
 from .forwarding import Forwarding
 from .health import HealthService
 from .listening import ServerCertificates, bind, grpc_server, keep_quiet
-from .parts import Parts
 from .reads import marked
 from .watching.history_part import watch_history
 from .watching.policy_part import watch_policies
@@ -71,7 +71,7 @@ class Server:
     """Whether the server is ready, once it is started: the change log can be reached, and the server does not stop."""
     calls: Calls
     """The calls in progress, once the server is started."""
-    parts: Parts
+    dependencies: Dependencies
     """What serves the methods, once the server is started."""
 
     def __init__(self, config: ServerConfig, declared: Sequence[Declared] = ()) -> None:
@@ -117,7 +117,7 @@ class Server:
         if roles is not None:
             opened.push_async_callback(roles.close)
         grants = Grants(roles, show_secrets=config.show_secrets)
-        self.parts = Parts(
+        self.dependencies = Dependencies(
             registry=registry,
             limits=limits,
             grants=grants,
@@ -125,7 +125,7 @@ class Server:
             cluster=cluster,
             forwarding=self._open_forwarding(opened),
         )
-        calls.on_deadline = partial(end_at_deadline, self.parts)
+        calls.on_deadline = partial(end_at_deadline, self.dependencies)
         opened.push_async_callback(self.reloader.close)
         credentials = None
         if config.tls is not None:
@@ -141,7 +141,7 @@ class Server:
             server.add_generic_rpc_handlers((_reflection(calls),))
         opened.push_async_callback(readiness.stop)
         self._show(opened, self._open_guard(opened))  # until all calls have ended
-        opened.push_async_callback(_stop_calls, server, calls, self.parts.watches, limits.drain_seconds)
+        opened.push_async_callback(_stop_calls, server, calls, self.dependencies.watches, limits.drain_seconds)
         await readiness.start()
         self._open_declared(opened)
         self.address = str(bind(server, config.listen, credentials))
@@ -150,25 +150,25 @@ class Server:
 
     def services(self) -> tuple[grpc.GenericRpcHandler, ...]:
         """Returns the handlers of both services for a gRPC server."""
-        parts = self.parts
+        dependencies = self.dependencies
 
-        async def get_server_info(parts: Parts, _message: service_pb2.GetServerInfoRequest, _call: Call) -> bytes:
-            return info(self.config, parts.cluster).SerializeToString()
+        async def get_server_info(dependencies: Dependencies, _message: service_pb2.GetServerInfoRequest, _call: Call) -> bytes:
+            return info(self.config, dependencies.cluster).SerializeToString()
 
         policies: dict[str, Method[Any]] = {
-            "UpdatePolicy": partial(change_policy, parts),
-            "BatchUpdatePolicies": partial(batch_update_policies, parts),
-            "DeletePolicy": partial(change_policy, parts),
-            "GetPolicy": marked(reads.get_policy, parts),
-            "GetEffectivePolicy": marked(reads.get_effective_policy, parts),
-            "GetServerInfo": marked(get_server_info, parts),
-            "ListPolicies": marked(reads.list_policies, parts),
-            "WatchPolicies": partial(watch_policies, parts),
+            "UpdatePolicy": partial(change_policy, dependencies),
+            "BatchUpdatePolicies": partial(batch_update_policies, dependencies),
+            "DeletePolicy": partial(change_policy, dependencies),
+            "GetPolicy": marked(reads.get_policy, dependencies),
+            "GetEffectivePolicy": marked(reads.get_effective_policy, dependencies),
+            "GetServerInfo": marked(get_server_info, dependencies),
+            "ListPolicies": marked(reads.list_policies, dependencies),
+            "WatchPolicies": partial(watch_policies, dependencies),
         }
         of_history: dict[str, Method[Any]] = {
-            "ListHistory": marked(histories.list_history, parts),
-            "GetPolicyAsOf": marked(histories.get_policy_as_of, parts),
-            "WatchHistory": partial(watch_history, parts),
+            "ListHistory": marked(histories.list_history, dependencies),
+            "GetPolicyAsOf": marked(histories.get_policy_as_of, dependencies),
+            "WatchHistory": partial(watch_history, dependencies),
         }
         return self.calls.serve(POLICIES, policies), self.calls.serve(HISTORY, of_history)
 
@@ -265,8 +265,8 @@ class Server:
             return
         from ..declared.drift import Drift  # noqa: PLC0415 - YAML is not needed to serve
 
-        drift = Drift(self.registry, self.parts.cluster, self.config.declared, self._declared, enforce=self.config.enforce)
-        self.parts.constraints_of = drift.constraints_of
+        drift = Drift(self.registry, self.dependencies.cluster, self.config.declared, self._declared, enforce=self.config.enforce)
+        self.dependencies.constraints_of = drift.constraints_of
         self._sources.drift = drift.by_namespace
         drift.start(self.reloader)
         opened.push_async_callback(drift.stop)
@@ -276,7 +276,7 @@ class Server:
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
         calls = self.calls
-        counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, self.parts.watches.records)
+        counts = CallCounts(lambda: [call.method for call in calls], calls.unread_seconds, self.dependencies.watches.records)
         calls.observers = (*calls.observers, lambda call: counts.ended(call.method, *call.status, perf_counter() - call.started))
         collector = ServerCollector(self.registry, counts, self._sources, guarded=(lambda: guard.guarded) if guard is not None else None)
         if self.config.telemetry is not None:

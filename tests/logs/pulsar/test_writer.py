@@ -52,7 +52,7 @@ class Writing:
         self.opened.append(FakeProducer())
         return OpenProducer(self.opened[-1], self.codec, opening)
 
-    def appended(self, placed: list[Placed]) -> None:
+    def acknowledged(self, placed: list[Placed]) -> None:
         self.placed += placed
         self.outcomes += [(name_of(entry.event), "stored") for entry in placed]
 

@@ -21,8 +21,8 @@ an event by then, the request fails instead.
 
 A dry run is a request like others, whose answer writes nothing.
 
-The namespace reports what happens (``add``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
-each report to the chain of the key, and adds to its ``effects``. It does no I/O and keeps no time.
+Its caller reports what happens (``add``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``, ``abandon``). The sequencer
+passes each report to the chain of the key, and adds to its ``effects``. It does no I/O and keeps no time.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Chain:
         self._held = False
         """Whether the first request of the queue has an answer that writes nothing, if the events in flight succeed."""
         self._requests: dict[str, Request] = {}
-        """All of them, by the request's id."""
+        """All of them but dry runs, by the request's id."""
         self._newest: Document | None = None
         self._newest_valid = False
 

@@ -57,7 +57,7 @@ from .joining import (
     without_versions,
 )
 from .keystate import ALONE, REMEMBERED_REQUESTS, REQUEST_ID, WINDOW_MS, KeyState, Owed, Superseded, TrailEvent, restatement
-from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
+from .operation import Folded, Status, apply, changed_by, move, operate, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
 __all__ = ["FoldContext", "Folded", "KeyState", "Status", "fold", "restatement"]
@@ -138,7 +138,7 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             learned, sure = None, True
             if stamp.history is not None and not event.replicated:
                 learned = learn_from_operation(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
-            folded = learned or judge(state, placed, event, stamp)
+            folded = learned or operate(state, placed, event, stamp)
             if learned is None and state.joined is not None:
                 known = None if event.replicated else stamp
                 sure = check_certainty(state, placed.published_at, context.window_ms, stamp=known)

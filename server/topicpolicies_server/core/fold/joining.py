@@ -59,7 +59,7 @@ from ..policies.documents import Document
 from ..policies.events import Action, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, TrailEvent
-from .operation import Folded, apply, changed_by, judge, move, pipelined
+from .operation import Folded, apply, changed_by, move, operate, pipelined
 
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
@@ -234,7 +234,7 @@ def _fold_again(state: KeyState, later: Sequence[TrailEvent]) -> None:
         placed, event = noted.placed, noted.placed.event
         assert event is not None, "only events are noted"
         if event.stamp is not None:
-            judge(state, placed, event, event.stamp)
+            operate(state, placed, event, event.stamp)
         elif event.document is not None and event.action is not Action.DELETE:
             move(state, placed, changed_by(state.document, event.document, noted.changed, on_absence=noted.on_absence))
         elif state.document is not None:

@@ -55,7 +55,7 @@ class Folded(NamedTuple):
     """Whether two recent raw documents explain a broker's event differently; the newer was believed, which may undo a change."""
 
 
-def judge(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
+def operate(state: KeyState, placed: Placed, event: Event, stamp: Stamp) -> Folded:
     """Applies an operation to the head, unless its request was applied before or its conditions do not hold."""
     if stamp.request_id and state.remembered and (first := state.remembers(stamp.request_id)) is not None:
         if first.version or event.replicated or not _follows_what_was_seen(state, stamp):

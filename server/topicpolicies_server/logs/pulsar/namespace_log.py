@@ -261,9 +261,9 @@ class PulsarNamespaceLog:
             if self._candidate is not None and self._candidate.ever_led:
                 self._candidate.contend()
 
-    def appended(self, events: Sequence[Placed]) -> None:
+    def acknowledged(self, events: Sequence[Placed]) -> None:
         """Reports acknowledged events, all of one partition."""
-        self._sink.appended(events)
+        self._sink.acknowledged(events)
         self._settled.set()
 
     def append_failed(self, event: Event, error: LogError) -> None:

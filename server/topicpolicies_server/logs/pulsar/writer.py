@@ -187,7 +187,7 @@ class PartitionWriter:
                 placed.append(self._placed(sent, message_id))
                 continue
             if placed:
-                self._sink.appended(placed)
+                self._sink.acknowledged(placed)
                 placed = []
             # If its connection is lost, opening another one is quicker than the library, whose pauses grow.
             lost = result == Result.Timeout and self._producer is not None and not self._producer.connected
@@ -195,7 +195,7 @@ class PartitionWriter:
                 self._drop_producer()
             self._sink.append_failed(sent.event, refusal("Appending to the change log", result, outcome_unknown=not at_once))
         if placed:
-            self._sink.appended(placed)
+            self._sink.acknowledged(placed)
         if self._waiting:
             self._opening.start()
 

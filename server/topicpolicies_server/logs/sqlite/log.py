@@ -110,7 +110,7 @@ class SqliteNamespaceLog:
     def committed(self, placed: Sequence[Placed]) -> None:
         """Reports the next pending events as durable.
 
-        They are reported as read first, then as appended: an event that was read needs no proof that no other event stands before it.
+        They are reported as read first, then as acknowledged: an event that was read needs no proof that no other event stands before it.
         """
         self._change_log.refused = None
         self._namespace.committed += len(placed)
@@ -122,7 +122,7 @@ class SqliteNamespaceLog:
         if (log := self._change_log.opened(self._namespace)) is not None:
             log.show(placed)
         if awaited:
-            self._sink.appended(placed)
+            self._sink.acknowledged(placed)
         if not self._pending:
             self._drained.set()
 

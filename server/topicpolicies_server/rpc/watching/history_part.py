@@ -25,7 +25,7 @@ from ...namespaces.registry import Registry
 from .. import histories
 from ..answers import Wire, tag_of
 from ..calls import Call
-from ..parts import Parts
+from ..dependencies import Dependencies
 from .requests import HistoryWatch, read_history_watch
 from .stream import Part
 
@@ -35,14 +35,14 @@ _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
 
-def watch_history(parts: Parts, message: history_pb2.WatchHistoryRequest, call: Call) -> Awaitable[None]:
+def watch_history(dependencies: Dependencies, message: history_pb2.WatchHistoryRequest, call: Call) -> Awaitable[None]:
     """Serves WatchHistory."""
-    limits = parts.limits
+    limits = dependencies.limits
     watch = read_history_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
-    histories.of(parts.registry)
+    histories.of(dependencies.registry)
     call.target = message.namespaces[0]
-    part_of = partial(HistoryPart, parts.registry, watch)
-    return parts.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
+    part_of = partial(HistoryPart, dependencies.registry, watch)
+    return dependencies.watches.run(call, (Permission.HISTORY,), watch.positions, part_of, watch.bookmark_seconds)
 
 
 class HistoryPart(Part):

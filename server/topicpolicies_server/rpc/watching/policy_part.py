@@ -43,23 +43,23 @@ from ...namespaces.registry import Registry
 from .. import histories
 from ..answers import Wire, document, origin, tag_of
 from ..calls import Call
-from ..parts import Parts
+from ..dependencies import Dependencies
 from .requests import Watch, read_watch
 from .stream import Part
 
-TURN = 256
+CHANGES_A_TURN = 256
 """Changes that are taken from one namespace before the stream looks at its other ones; fewer if they are long (``TAKEN_BYTES``)."""
 _STRETCH = 256
 
 
-def watch_policies(parts: Parts, message: service_pb2.WatchPoliciesRequest, call: Call) -> Awaitable[None]:
+def watch_policies(dependencies: Dependencies, message: service_pb2.WatchPoliciesRequest, call: Call) -> Awaitable[None]:
     """Serves WatchPolicies."""
-    limits = parts.limits
+    limits = dependencies.limits
     watch = read_watch(message, limits.max_selectors_per_watch, limits.bookmark_interval_seconds)
     call.target = next(iter((*message.namespaces, *message.topics)), "")
     needed = (Permission.WATCH, Permission.HISTORY) if watch.mode is Mode.EVERY else (Permission.WATCH,)
-    part_of = partial(PolicyPart, parts.registry, parts.cluster, watch)
-    return parts.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
+    part_of = partial(PolicyPart, dependencies.registry, dependencies.cluster, watch)
+    return dependencies.watches.run(call, needed, watch.topics, part_of, watch.bookmark_seconds)
 
 
 class PolicyPart(Part):
@@ -92,7 +92,7 @@ class PolicyPart(Part):
         if watcher is None or namespace is None or self._begin_anew.is_set():
             return []
         try:
-            taken = watcher.take(TURN) if namespace.phase is not Phase.CLOSED else None
+            taken = watcher.take(CHANGES_A_TURN) if namespace.phase is not Phase.CLOSED else None
         except (Lagged, Replaced) as ended:
             taken, self._replaced = None, isinstance(ended, Replaced)
         if taken is None:

@@ -1,11 +1,11 @@
 """The streams of WatchPolicies and WatchHistory: any number of namespaces, each a part of its own, sent in batches.
 
-A part (``Part``) is one namespace of a stream. It has the records that wait until the stream takes them, and a task that makes them, which
-is retried when it fails: the failure is sent as a status.
+A part (``Part``) is one namespace of a stream. It has a task that follows the namespace, which is retried when it fails (the failure is
+sent as a status), and the records that this task has made. Changes that need no waiting are made when the stream takes them.
 
 The stream pulls: it takes records from its parts only when the last message has been written, so a client that does not read holds up no
-other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
-parts that have notified the stream are looked at: a change in one of a thousand namespaces costs the same as in one of two.
+other one. What is there at that moment goes into messages that are bounded in bytes and in parts; none waits for more records. Only parts
+that have something to take are looked at: a change in one of a thousand namespaces costs the same as in one of two.
 
 The callers' permissions are checked every second while their streams are open, those of all streams by one task. While the caller lacks the
 permission for a part, nothing but a status is taken from it; once it is granted again, the part goes on where it stood. How long a stream
@@ -37,7 +37,7 @@ from ..calls import Call
 MESSAGE_BYTES = 64 << 10
 """A message is sent when it has so many bytes; what a part has at a time may exceed it. One so long fits into HTTP/2's initial window, so
 it is sent while the client still handles the message before; a busy client has to wait for longer ones."""
-TURN = 50
+PARTS_A_TURN = 50
 """How many parts are begun, looked at or closed before other tasks have their turn: a millisecond or two, if there is little to send."""
 LOOK_SECONDS = 1.0
 """Seconds between two checks of permissions."""
@@ -295,7 +295,7 @@ class WatchStream:
                 self.notified.set()
             records += taken
             size += sum(map(len, taken))
-            if size >= MESSAGE_BYTES or not number % TURN:
+            if size >= MESSAGE_BYTES or not number % PARTS_A_TURN:
                 yield b"".join(records)
                 records, size = [], 0
         yield b"".join(records)
@@ -313,8 +313,8 @@ class WatchStream:
         """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""
         self._timer.cancel()
         failures: list[BaseException] = []
-        for begin in range(0, len(self.parts), TURN):
-            results = await asyncio.gather(*(part.close() for part in self.parts[begin : begin + TURN]), return_exceptions=True)
+        for begin in range(0, len(self.parts), PARTS_A_TURN):
+            results = await asyncio.gather(*(part.close() for part in self.parts[begin : begin + PARTS_A_TURN]), return_exceptions=True)
             failures += (result for result in results if result is not None)
         if failures:
             raise failures[0]
@@ -384,7 +384,7 @@ class WatchStreams:
                 granted += await asyncio.gather(*(self._granted(call, name, needed) for name in all_names[at : at + _CHECKED]))
             for number, (name, permissions) in enumerate(zip(all_names, granted, strict=True), 1):
                 stream.begin(part_of, name, wire_of(permissions))
-                if not number % TURN:
+                if not number % PARTS_A_TURN:
                     await asyncio.sleep(0)
             while True:
                 await stream.notified.wait()

@@ -1,4 +1,4 @@
-"""The parts of a server that its methods use. Each method is a function of these parts, its request and its call.
+"""What the methods of a server depend on. Each method is a function of these dependencies, its request and its call.
 
 Every method that concerns a namespace follows the same order: read and validate the request, check what the caller may do in the namespace,
 gather the cluster facts that the rules need, then call the namespace. So a caller without the permission learns nothing of a namespace, not
@@ -20,8 +20,8 @@ from .watching.stream import WatchStreams
 
 
 @dataclass(kw_only=True, eq=False)
-class Parts:
-    """The parts of a server that its methods use."""
+class Dependencies:
+    """What the methods of a server depend on."""
 
     registry: Registry
     limits: Limits
