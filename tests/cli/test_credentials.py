@@ -35,6 +35,10 @@ def test_the_caller_is_the_subject_of_the_token_in_the_file(secured: Terminal, t
     origin = entry["origin"]
     assert (origin["actor"], origin["actor_standing"]) == ("alice", "ACTOR_STANDING_AUTHENTICATED")
     assert (origin["principal"], origin["claimed_actor"]) == ("alice", "tests")
+    del secured.environment["TOPICPOLICIES_ACTOR"]
+    assert secured.run("update", TOPIC, "max_producer_per_topic=6").exit_code == 0
+    newest = secured.lines("history", TOPIC)[0]["entry"]["origin"]
+    assert newest["actor"] == "alice" and "claimed_actor" not in newest, "a login name is no claim where credentials say who calls"
 
 
 def test_a_missing_or_invalid_token_is_reported_with_the_reason(secured: Terminal, tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
         "compaction_threshold": str(11 << 30),
     }
     assert terminal.run("edit", TOPIC).stderr == "Nothing was changed.\n"
+    assert terminal.json("edit", TOPIC)["outcome"] == "CHANGE_OUTCOME_UNCHANGED"
     editor.write_text('#!/bin/sh\necho "max_producer: 3" >> "$1"\n')
     ended = terminal.run("edit", TOPIC)
     assert ended.exit_code == 2 and "max_producer" in ended.stderr

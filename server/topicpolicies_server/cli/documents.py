@@ -12,7 +12,16 @@ from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOutcome, ChangeResult, Client, InvalidArgument, PolicyDocument, TopicPolicies, TopicPoliciesError
+from topicpolicies import (
+    CHANGE_OUTCOME_UNCHANGED,
+    ChangeOutcome,
+    ChangeResult,
+    Client,
+    InvalidArgument,
+    PolicyDocument,
+    TopicPolicies,
+    TopicPoliciesError,
+)
 from topicpolicies.masks import Path, parse_path, paths_between
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
@@ -181,7 +190,10 @@ def edit(
         try:
             edited = _edited(document, file)
             if edited is None:
-                typer.echo("Nothing was changed.", err=True)
+                version = document.version
+                same = ChangeResult(document=document, version=version, previous_version=version, outcome=CHANGE_OUTCOME_UNCHANGED)
+                if not chosen.shown(same, [document.topic]):
+                    typer.echo("Nothing was changed.", err=True)
                 return
             how = options_of_change(chosen, scope, document.version, validate_only=dry_run)
             result = client.update(document.topic, edited[0], mask=edited[1], **how)

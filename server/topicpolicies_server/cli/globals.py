@@ -109,7 +109,7 @@ def _option(variable: str, metavar: str | None, told: str, *names: str, **more: 
 
 _FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
 _TLS = "Use TLS or not; by default only for servers on other machines."
-_ACTOR = "Who makes a change, for the log; by default your login name."
+_ACTOR = "Who makes a change, for the log; by default your login name, if no credentials say."
 _READ_ANEW = "A file with your token; read again when it changes."
 _NAME = "The name in the server's certificate."
 
@@ -148,6 +148,11 @@ class Globals:
         if self.use_tls is False:
             raise WrongUsage("--no-tls contradicts the other TLS options.")
         return Tls(ca_file=self.tls_ca, certificate_file=self.tls_certificate, key_file=self.tls_key, server_name=self.tls_server_name)
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether the server can be told who calls, by a token or a certificate."""
+        return self.token_file is not None or self.tls_certificate is not None
 
     @property
     def json(self) -> bool:
