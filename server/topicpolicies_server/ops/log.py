@@ -78,22 +78,21 @@ class Lines(logging.Handler):
         threading.Thread(target=self._run, name="log lines", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queues the line of a record, as ``add``."""
-        try:
-            self.add(self.format(record))
-        except Exception:  # noqa: BLE001 (what is logged can't be formatted)
-            self.handleError(record)
-
-    def add(self, line: str) -> None:
-        """Queues a line; drops it if as many wait as may."""
+        """Queues the line of a record; drops it if as many lines wait as may."""
         if len(self._waiting) >= self._most:
             self.lost += 1
             self._missing += 1
             return
-        if self._missing:
-            words = "%d lines are missing here: they were logged faster than they could be written"
-            line = self.format(logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, (self._missing,), None)) + "\n" + line
-            self._missing = 0
+        try:
+            line = self.format(record)
+            if self._missing:
+                words = f"{self._missing} lines are missing here: they were logged faster than they could be written"
+                gap = logging.LogRecord(__name__, logging.ERROR, __file__, 0, words, None, None)
+                line = f"{self.format(gap)}\n{line}"
+                self._missing = 0
+        except Exception:  # noqa: BLE001 (what is logged can't be formatted)
+            self.handleError(record)
+            return
         self._queued += 1
         self._waiting.append(line)
         if not self._wake.is_set():
@@ -173,8 +172,3 @@ def moment(seconds: float) -> str:
     """Formats seconds since 1970 as ISO 8601, in UTC, with milliseconds."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03}Z"
-
-
-def local_moment(seconds: float) -> str:
-    """Formats seconds since 1970 as ``logging`` does, in local time, with milliseconds."""
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))},{int(seconds * 1000) % 1000:03}"

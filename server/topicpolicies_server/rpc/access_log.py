@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from pathlib import Path
 from time import perf_counter
 
@@ -16,7 +15,7 @@ from ..access import Caller
 from ..config import AccessLogConfig, LogFormat
 from ..core.chains.request import Outcome, Request
 from ..core.errors import PolicyError
-from ..ops.log import Json, Lines, Plain, in_json, local_moment, moment, to_standard_error, write_all
+from ..ops.log import Json, Lines, Plain, in_json, to_standard_error, write_all
 from .calls import CHANGES, Call
 
 _LOG = logging.getLogger(__name__)
@@ -38,8 +37,7 @@ class AccessLog:
         self._all = config.which == "all"
         self._file = _File(config.path) if config.path is not None else None
         self._lines = Lines(self._file.write if self._file is not None else to_standard_error, MOST, _PAUSE_SECONDS)
-        self._text = form == "text" and self._file is None
-        self._lines.setFormatter(Plain() if self._text else Json())
+        self._lines.setFormatter(_Text() if form == "text" and self._file is None else Json())
 
     @property
     def lost(self) -> int:
@@ -74,11 +72,18 @@ class AccessLog:
             self._file.close()
 
     def _note(self, what: str, fields: dict[str, object]) -> None:
-        now = time.time()
-        if self._text:
-            self._lines.add(f"{local_moment(now)} INFO    calls: {what} {in_json(fields)}")
-        else:
-            self._lines.add(in_json({"ts": moment(now), "level": "info", "logger": "calls", "msg": what} | fields))
+        record = logging.LogRecord("calls", logging.INFO, "", 0, what, None, None)
+        record.fields = fields
+        self._lines.emit(record)
+
+
+class _Text(Plain):
+    """Lines of text as the server's log on standard error has them, with the fields as JSON behind the message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """Formats a record as one line."""
+        fields = vars(record).get("fields")
+        return f"{super().formatMessage(record)} {in_json(fields)}" if fields else super().formatMessage(record)
 
 
 class _File:

@@ -43,8 +43,7 @@ async def change_policy(dependencies: Dependencies, message: ChangeMessage, call
     while True:
         name, request = requests.read_change(message, call.caller, call.trace_context())
         granted = await call.permit(dependencies.grants, name, Permission.CHANGE)
-        if dependencies.constraints_of is not None and Permission.OVERRIDE not in granted:
-            request.constraints = dependencies.constraints_of(request.key.topic)
+        dependencies.constrain(request, granted)
         call.request = request
         if dependencies.cluster is not None and (waiting := dependencies.cluster.admit(name, request)) is not None:
             await waiting
@@ -207,11 +206,10 @@ class ChangeBatch:
     async def _submit(self, name: str, together: Sequence[BatchedChange]) -> None:
         """Submits the changes of one namespace, as far as they are permitted and admitted; returns when each has its answer."""
         granted = await self._call.permit(self._dependencies.grants, name, Permission.CHANGE)
-        constraints_of = self._dependencies.constraints_of if Permission.OVERRIDE not in granted else None
         for change in together:
             change.granted = granted
-            if constraints_of is not None and change.request is not None:
-                change.request.constraints = constraints_of(change.request.key.topic)
+            if change.request is not None:
+                self._dependencies.constrain(change.request, granted)
         if self._dependencies.cluster is not None:
             admitted = await asyncio.gather(
                 *(self._admit(self._dependencies.cluster, change) for change in together), return_exceptions=True

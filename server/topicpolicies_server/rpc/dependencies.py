@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..access import Granted, Permission
 from ..access.grants import Grants
 from ..cluster.cluster import Cluster
 from ..config import Limits
+from ..core.chains.request import Request
 from ..core.changes.constraints import Constraint
 from ..namespaces.registry import Registry
 from .forwarding import Forwarding
@@ -33,3 +35,8 @@ class Dependencies:
     """Sends changes to leaders; None: logs have no leaders."""
     constraints_of: Callable[[str], Sequence[Constraint]] | None = None
     """Returns what changes of a topic, by its full name, may make of it; None: anything."""
+
+    def constrain(self, request: Request, granted: Granted) -> None:
+        """Gives a change the constraints of its topic, unless its caller may override them."""
+        if self.constraints_of is not None and Permission.OVERRIDE not in granted:
+            request.constraints = self.constraints_of(request.key.topic)
