@@ -8,11 +8,13 @@ import json
 import os
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
@@ -260,22 +262,28 @@ async def test_the_connection_is_configured_to_sync_every_commit(path: Path) -> 
 async def test_after_a_commit_of_many_events_the_next_waits_for_company_and_after_one_of_few_it_does_not(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "DELAY_SECONDS", 0.3)
-    change_log = SqliteLog(path)
+    monkeypatch.setattr(writer, "DELAY_SECONDS", 2.0)
+    faults = FaultyConnection.fresh()
+    change_log = SqliteLog(path, connection=faults)
     recorder = Recorder()
     log = await change_log.open(NAMESPACE, recorder)
     await recorder.until_caught_up()
-    for n in range(20):
+    faults.gate.clear()
+    recorder.append(log, an_update(KEY, 0))
+    await eventually(lambda: faults.statements)
+    for n in range(1, 20):
         recorder.append(log, an_update(KEY, n))
+    faults.gate.set()
     await recorder.until_settled(20)
-    together = []
-    for n in (20, 22):
-        recorder.append(log, an_update(KEY, n))
-        await asyncio.sleep(0.1)
-        recorder.append(log, an_update(KEY, n + 1))
-        await recorder.until_settled(n + 2)
-        together.append(recorder.places[-1].published_at == recorder.places[-2].published_at)
-    assert together == [True, False]
+    recorder.append(log, an_update(KEY, 20))
+    await asyncio.sleep(0.1)
+    recorder.append(log, an_update(KEY, 21))
+    await recorder.until_settled(22)
+    assert recorder.places[20].published_at == recorder.places[21].published_at
+    began = time.monotonic()
+    recorder.append(log, an_update(KEY, 22))
+    await recorder.until_settled(23)
+    assert time.monotonic() - began < writer.DELAY_SECONDS
     await change_log.close()
 
 
