@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -95,15 +94,13 @@ async def test_waiting_requests_fail_when_the_client_is_closed() -> None:
     assert len(broker.asked) == PLACES
 
 
-async def _answer_seconds(admin: Admin, name: str, seconds: float = 15.0) -> float:
-    """Asks one question about a namespace: the seconds until its answer."""
-    began = time.monotonic()
-    assert await admin.get("persistent", "acme", name, "__change_events", "internalStats", seconds=seconds) == {}
-    return time.monotonic() - began
+async def _answer(admin: Admin, name: str) -> None:
+    """Asks one question about a namespace; what hangs fails after a minute."""
+    assert await admin.get("persistent", "acme", name, "__change_events", "internalStats", seconds=60.0) == {}
 
 
-def _hang(admin: Admin, name: str, count: int, seconds: float = 15.0) -> list[asyncio.Task[float]]:
-    return [asyncio.create_task(_answer_seconds(admin, name, seconds)) for _ in range(count)]
+def _hang(admin: Admin, name: str, count: int) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(_answer(admin, name)) for _ in range(count)]
 
 
 async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -> None:
@@ -113,9 +110,10 @@ async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -
     async with asking(broker) as admin:
         hanging = _hang(admin, "bad", 3 * PLACES)
         await asyncio.sleep(0.1)
-        assert await _answer_seconds(admin, "first") < 1.0
+        await _answer(admin, "first")
         hanging += _hang(admin, "bad", 100)
-        assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 4.0
+        await asyncio.gather(*(_answer(admin, f"other-{number}") for number in range(100)))
+        assert not any(each.done() for each in hanging)
         broker.release()
         await asyncio.gather(*hanging)
 
@@ -127,7 +125,7 @@ async def test_hanging_requests_about_many_namespaces_delay_none_about_roles() -
     async with asking(broker) as admin:
         hanging = [task for name in broker.hanging for task in _hang(admin, name, 8)]
         await asyncio.sleep(0.1)
-        async with asyncio.timeout(1.0):
-            assert await admin.get("tenants", "acme") == {}
+        assert await admin.get("tenants", "acme", seconds=60.0) == {}
+        assert not any(each.done() for each in hanging)
         broker.release()
         await asyncio.gather(*hanging)
