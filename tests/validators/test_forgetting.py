@@ -8,9 +8,9 @@ import pytest
 
 from . import judge
 from .documents import Document, Edit
+from .examples import KEY, update
 from .records import Answer, Failure, Foreign, ForgottenDeletion, Head, History, Key, Outcome, Update
 
-KEY = Key("persistent://acme/orders/invoices")
 OTHER = Key("persistent://acme/orders/others")
 SET = Edit(sets={"a": 1})
 MADE = Head(KEY, "11", "0", {"a": 1}, 1.0, "one")
@@ -18,25 +18,11 @@ DELETED = Head(KEY, "12", "11", None, 2.0, "gone")
 AGAIN = Head(KEY, "14", "0", {"a": 1}, 5.0, "one")
 
 
-def _update(request_id: str, answer: Answer | Failure | None, at: float, *, edit: Edit = SET, demanded: str = "") -> Update:
-    return Update(
-        client="c",
-        sidecar="s",
-        invoked=at,
-        answered=at + 0.5,
-        key=KEY,
-        request_id=request_id,
-        edit=edit,
-        demanded=demanded,
-        answer=answer,
-    )
-
-
 SENT = [
-    _update("one", Answer(Outcome.APPLIED, "11", "0", {"a": 1}), 0.9),
-    _update("gone", Answer(Outcome.APPLIED, "12", "11", None), 1.9, edit=Edit(delete=True)),
+    update("one", Answer(Outcome.APPLIED, "11", "0", {"a": 1}), 0.9, seconds=0.5, edit=SET),
+    update("gone", Answer(Outcome.APPLIED, "12", "11", None), 1.9, seconds=0.5, edit=Edit(delete=True)),
 ]
-REPEATED = _update("one", Answer(Outcome.APPLIED, "14", "0", {"a": 1}), 4.9)
+REPEATED = update("one", Answer(Outcome.APPLIED, "14", "0", {"a": 1}), 4.9, seconds=0.5, edit=SET)
 
 
 def _found(updates: Sequence[Update], heads: Sequence[Head], erased: Sequence[tuple[float, Key]]) -> tuple[set[str], dict[str, int]]:
@@ -61,7 +47,7 @@ def test_a_repeat_applied_to_a_key_that_was_not_deleted_is_reported_as_applied_t
     assert "AppliedTwice" in broken and allowed == {}
 
 
-CONFLICT = _update("new", Failure("ABORTED", "PRECONDITION_FAILED", "0"), 4.0, demanded="12")
+CONFLICT = update("new", Failure("ABORTED", "PRECONDITION_FAILED", "0"), 4.0, seconds=0.5, edit=SET, demanded="12")
 
 
 def test_the_etag_of_an_absence_may_conflict_after_its_tombstone_was_compacted_away() -> None:
@@ -74,7 +60,7 @@ def test_a_needless_conflict_without_that_compaction_before_the_answer_is_report
 
 
 def test_a_needless_conflict_with_the_etag_of_a_document_is_reported() -> None:
-    conflict = _update("new", Failure("ABORTED", "PRECONDITION_FAILED", "0"), 1.7, demanded="11")
+    conflict = update("new", Failure("ABORTED", "PRECONDITION_FAILED", "0"), 1.7, seconds=0.5, edit=SET, demanded="11")
     judgement = judge(History(updates=[SENT[0], conflict], heads=[MADE], erased=[(1.65, KEY)]))
     assert {type(each).__name__ for each in judgement.broken} == {"ConditionIgnored"}
 

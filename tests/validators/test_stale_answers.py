@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .documents import Edit
-from .records import Answer, Failure, Head, History, Key, Outcome, Update
+from .examples import KEY, update
+from .records import Answer, Failure, Head, History, Outcome, Update
 from .timeline import Timeline
 from .updates import StaleAnswer, answers_know_what_was_acknowledged
 
-KEY = Key("persistent://acme/orders/invoices")
 HEADS = [Head(KEY, "11", "0", {"a": 1}, 0.5, "one"), Head(KEY, "12", "11", {"a": 2}, 2.5, "two")]
 
 
 def _update(request_id: str, answer: Answer | Failure | None, at: float, until: float, *, dry: bool = False) -> Update:
-    edit = Edit(sets={"a": 1})
-    return Update(
-        client="c", sidecar="s", invoked=at, answered=until, key=KEY, request_id=request_id, edit=edit, answer=answer, validate_only=dry
-    )
+    return update(request_id, answer, at, seconds=until - at, edit=Edit(sets={"a": 1}), validate_only=dry)
 
 
 WRITTEN = [
@@ -37,8 +34,8 @@ def test_an_answer_need_not_know_a_change_that_was_acknowledged_after_its_reques
 
 
 def test_an_answer_must_know_a_change_that_was_acknowledged_before_its_request_was_sent() -> None:
-    for update in (_update("same", UNCHANGED, 3.1, 4), _update("dry", UNCHANGED, 3.1, 4, dry=True)):
-        (error,) = broken(update)
+    for sent in (_update("same", UNCHANGED, 3.1, 4), _update("dry", UNCHANGED, 3.1, 4, dry=True)):
+        (error,) = broken(sent)
         assert "12 was acknowledged before" in str(error)
 
 
