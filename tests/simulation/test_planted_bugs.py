@@ -6,7 +6,7 @@ A validator that no bug can make fire would check nothing. So each validator has
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import pytest
@@ -68,17 +68,6 @@ def acknowledgements_in_any_order(patch: pytest.MonkeyPatch) -> None:
         original(self, partitions, lambda earlier, later: True, tuple(start))
 
     patch.setattr(readback.ReadBack, "__init__", planted)
-
-
-def wrong_previous(patch: pytest.MonkeyPatch) -> None:
-    """Answers name the new version as the previous one."""
-    original = Namespace.update
-
-    async def planted(self: Namespace, request: Request) -> Result:
-        result = await original(self, request)
-        return result._replace(previous=result.version)
-
-    patch.setattr(Namespace, "update", planted)
 
 
 def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
@@ -168,17 +157,6 @@ def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
         original(self, event, error, False)
 
     patch.setattr(Sequencer, "failed", planted)
-
-
-def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
-    """validate_only is ignored."""
-    original = Sequencer.add
-
-    def planted(self: Sequencer, request: Request, state: KeyState | None) -> None:
-        request.validate_only = False
-        original(self, request, state)
-
-    patch.setattr(Sequencer, "add", planted)
 
 
 def preconditions_are_lost(patch: pytest.MonkeyPatch) -> None:
@@ -412,7 +390,6 @@ def lists_are_replaced(patch: pytest.MonkeyPatch) -> None:
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (whole_documents, "embedded", updates.LostUpdate),
     (acknowledgements_in_any_order, "shared", updates.WrongAnswer),
-    (wrong_previous, "embedded", updates.WrongAnswer),
     (answers_before_the_log, "embedded", updates.OutOfOrder),
     (answers_from_an_old_view, "lagging", updates.StaleAnswer),
     (ends_of_old_questions, "lagging", updates.StaleAnswer),
@@ -423,7 +400,6 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (deletions_forget, "forgetful", updates.AppliedTwice),
     (tombstones_carry_nothing, "interrupted", updates.RepeatDiffers),
     (doubt_is_failure, "embedded", updates.FailedButApplied),
-    (dry_runs_are_wet, "embedded", updates.FailedButApplied),
     (preconditions_are_lost, "embedded", updates.ConditionIgnored),
     (half_a_document, "embedded", reads.TwoTruths),
     (stale_reads, "embedded", reads.WriteNotRead),
@@ -468,14 +444,19 @@ FOUND_AT = {
 @pytest.mark.parametrize(("plant", "profile", "error"), PLANTS, ids=[f"{plant.__name__}-{error.__name__}" for plant, _, error in PLANTS])
 def test_a_planted_bug_is_found(plant: Plant, profile: str, error: type[Broken], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    for seed in (*([FOUND_AT[plant]] if plant in FOUND_AT else []), *range(MOST_SEEDS)):
+    find(error, profile, (*([FOUND_AT[plant]] if plant in FOUND_AT else []), *range(MOST_SEEDS)))
+
+
+def find(error: type[Broken], profile: str, seeds: Sequence[int]) -> None:
+    """Fails if no run of these seeds breaks this promise."""
+    for seed in seeds:
         try:
             broken = run(profile, seed).broken
         except (AssertionError, ExceptionGroup):
             continue  # the service's own assertions failed; another seed shows what clients see
         if any(type(each) is error for each in broken):
             return
-    pytest.fail(f"{MOST_SEEDS} seeds of {profile} do not show {error.__name__}")
+    pytest.fail(f"{len(seeds)} seeds of {profile} do not show {error.__name__}")
 
 
 def test_every_validator_has_a_planted_bug() -> None:
