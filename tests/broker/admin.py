@@ -3,14 +3,12 @@
 import threading
 import time
 import uuid
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
 from tests.broker import compacting
-from tests.broker.credentials import trusting
 
 CHANGE_EVENTS = "__change_events"
 """The local name of a namespace's system topic of policy events."""
@@ -40,17 +38,15 @@ class Admin:
     (httpcore 1.0.9 checks whether a connection has expired without checking whether it is in use).
     """
 
-    def __init__(self, url: str, *, token: str | None = None, trust: Path | None = None) -> None:
+    def __init__(self, url: str, *, token: str | None = None) -> None:
         """Connects on first use.
 
         Args:
             url: the URL of the broker's web service.
             token: a bearer token to send.
-            trust: the certificate of the authority to trust, for ``https``.
         """
         self._url = f"{url}/admin/v2/"
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._trust = False if trust is None else trusting(trust)
         self._mine = threading.local()
         self._clients: list[httpx.Client] = []
 
@@ -159,7 +155,7 @@ class Admin:
         """The HTTP client of this thread."""
         client: httpx.Client | None = getattr(self._mine, "client", None)
         if client is None:
-            client = httpx.Client(base_url=self._url, headers=self._headers, timeout=30, verify=self._trust, trust_env=False)
+            client = httpx.Client(base_url=self._url, headers=self._headers, timeout=30, trust_env=False)
             self._mine.client = client
             self._clients.append(client)
         return client

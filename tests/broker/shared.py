@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -27,20 +27,6 @@ from tests.broker.pulsar_broker import Broker, OwnBroker
 _ADDRESS = "brokers"
 _HEAP_MB = 1500
 """The namespaces of all processes are on one broker."""
-
-
-class Shared(Protocol):
-    """Knows the running broker of each version."""
-
-    def of(self, version: str) -> Broker:
-        """Returns the running broker of a version; starts it at the first request.
-
-        Raises:
-            BrokerUnavailableError: the broker can't be run here.
-        """
-
-
-KEY = pytest.StashKey[Shared]()
 
 
 class Brokers:
@@ -53,7 +39,11 @@ class Brokers:
         self._running: dict[str, OwnBroker] = {}
 
     def of(self, version: str) -> Broker:
-        """See ``Shared``. Thread-safe: each version is started once, even if several threads ask at the same time."""
+        """Returns the running broker of a version, which is started once, at the first request of any thread.
+
+        Raises:
+            BrokerUnavailableError: the broker can't be run here.
+        """
         with self._lock:
             starting = self._starting.setdefault(version, threading.Lock())
         with starting:
@@ -116,6 +106,7 @@ class RemoteBrokers:
         self._known: dict[str, Broker] = {}
 
     def of(self, version: str) -> Broker:
+        """See ``Brokers.of``."""
         if version not in self._known:
             with Client(self._address, "AF_UNIX") as connection:
                 connection.send(version)
@@ -124,6 +115,9 @@ class RemoteBrokers:
                 raise BrokerUnavailableError(answer)
             self._known[version] = answer
         return self._known[version]
+
+
+KEY = pytest.StashKey[Brokers | RemoteBrokers]()
 
 
 class _Owner:
