@@ -130,10 +130,6 @@ async def test_an_edit_does_what_the_example_says(kind: Kind, example: dict[str,
     assert result.version == after.version
 
 
-def bump(edited: tp.TopicPolicies) -> None:
-    edited.max_producer_per_topic += 1
-
-
 def chained(results: list[tp.ChangeResult]) -> bool:
     """Returns whether each change was made on the one before it, in the order of versions."""
     links = sorted({(result.version, result.previous_version) for result in results})
@@ -165,35 +161,6 @@ async def test_a_document_can_be_created_changed_checked_cleared_listed_and_dele
     assert (deleted.outcome, deleted.previous) == (tp.CHANGE_OUTCOME_APPLIED, cleared.document)
     assert (await client.delete(TOPIC)).outcome == tp.CHANGE_OUTCOME_UNCHANGED
     assert policies(await client.get(TOPIC, at_least_version=deleted.version)) is None
-
-
-async def test_a_request_with_a_known_id_gets_its_first_result(client: tp.AsyncClient) -> None:
-    made = await client.update(TOPIC, max_producer_per_topic=1)
-    await client.update(TOPIC, max_producer_per_topic=2)
-    again = await client.update(TOPIC, max_producer_per_topic=1, request_id=made.request_id)
-    assert (again.replayed, again.version) == (True, made.version)
-    with pytest.raises(tp.InvalidArgument) as caught:
-        await client.update(TOPIC, max_producer_per_topic=4, request_id=made.request_id)
-    assert caught.value.reason == "REQUEST_ID_REUSED"
-
-
-async def test_no_concurrent_edit_of_six_clients_is_lost(server: Server) -> None:
-    runs = 0
-
-    def counted(edited: tp.TopicPolicies) -> None:
-        nonlocal runs
-        runs += 1
-        bump(edited)
-
-    async def several() -> list[tp.ChangeResult]:
-        async with tp.AsyncClient(server.address) as client:
-            return [await client.edit(TOPIC, counted) for _ in range(5)]
-
-    results = [each for some in await asyncio.gather(*(several() for _ in range(6))) for each in some]
-    async with tp.AsyncClient(server.address) as client:
-        assert policies(await client.get(TOPIC)) == tp.TopicPolicies(max_producer_per_topic=30)
-    assert chained(results)
-    assert runs > 30, "some edits met conflicts and ran again"
 
 
 @both

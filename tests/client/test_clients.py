@@ -19,6 +19,7 @@ import topicpolicies as tp
 from tests.client.fake_service import BOTH, FakeService, use
 from tests.client.statuses import BROKEN, Code, Refusal
 from tests.client.vectors import examples, name
+from topicpolicies import edits
 from topicpolicies.v1 import history_pb2, service_pb2
 
 TOPIC = "persistent://public/default/orders"
@@ -277,15 +278,21 @@ async def test_a_batch_that_fails_as_a_whole_is_the_error_of_each_of_its_changes
 
 
 @both
-async def test_an_edit_runs_again_on_the_version_that_was_in_its_way_and_gives_up_in_time(kind: Kind, service: FakeService) -> None:
+async def test_an_edit_runs_again_on_the_version_that_was_in_its_way_and_gives_up_after_16_times_or_in_time(
+    kind: Kind, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicpolicies.edits.random.uniform", lambda *_: 0.0)
     service.answers["GetPolicy"] += [tp.PolicyDocument(topic=TOPIC, version="v1", policies=tp.TopicPolicies(max_producer_per_topic=1))] * 50
     service.answers["UpdatePolicy"] += [Refusal(Code.ABORTED, reason="PRECONDITION_FAILED", metadata={"version": "v2"})] * 50
 
     def add(policies: tp.TopicPolicies) -> None:
         policies.max_producer_per_topic += 1
 
+    with pytest.raises(tp.PreconditionFailed) as caught:
+        await use(kind, service.address, lambda client: client.edit(TOPIC, add, timeout=60), actor="bot")
+    assert len(service.requests("UpdatePolicy")) == 16
     with pytest.raises(tp.PreconditionFailed):
-        await use(kind, service.address, lambda client: client.edit(TOPIC, add, timeout=2), actor="bot")
+        edits.Edit(TOPIC, add, timeout=0.0).pause(caught.value)
     first, second = service.requests("GetPolicy")[:2]
     assert (first.at_least_version, second.at_least_version) == ("", "v2")
     update = service.requests("UpdatePolicy")[0]

@@ -27,6 +27,7 @@ from topicpolicies.requests import (
     update_request,
 )
 from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.values import enum_name, enum_number
 from topicpolicies.watches import history_progress, policy_progress
 from topicpolicies_server.core.changes.masks import apply, populated, read
 
@@ -123,7 +124,11 @@ def test_objects_can_be_messages_or_mappings(value: object) -> None:
     assert paths(made) is None
 
 
-def test_a_map_argument_replaces_the_map_of_the_message() -> None:
+def test_an_object_or_map_argument_replaces_that_of_the_message() -> None:
+    older = tp.TopicPolicies(retention_policies=tp.RetentionPolicies(retention_size_in_mb=1))
+    assert request(older, retention_policies={"retention_time_in_minutes": 2}).policies == tp.TopicPolicies(
+        retention_policies=tp.RetentionPolicies(retention_time_in_minutes=2)
+    )
     before = tp.TopicPolicies(shadow_topics=["x"])
     before.subscription_policies["gone"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
     made = request(before, subscription_policies={"c": {"dispatch_rate": {"rate_period_in_second": 2}}})
@@ -136,6 +141,13 @@ def test_a_map_argument_replaces_the_map_of_the_message() -> None:
 @pytest.mark.parametrize("name", ["shared", "SHARED", "Shared", "SUBSCRIPTION_TYPE_SHARED", 2, policies_pb2.SUBSCRIPTION_TYPE_SHARED])
 def test_enums_can_be_numbers_or_names_with_or_without_prefix(name: object) -> None:
     assert list(request(subscription_types_enabled=[name, "key-shared"]).policies.subscription_types_enabled) == [2, 4]
+
+
+def test_the_name_of_an_enum_value_is_read_back_as_its_number() -> None:
+    strategy = policies_pb2.SchemaCompatibilityStrategy.DESCRIPTOR
+    for value in strategy.values:
+        assert enum_number(strategy, enum_name(strategy, value.number)) == value.number
+    assert enum_name(strategy, 99) == "99"
 
 
 def test_a_field_argument_replaces_the_field_of_the_message() -> None:

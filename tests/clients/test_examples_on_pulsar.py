@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -92,37 +88,6 @@ async def test_an_example_runs_without_its_topic_if_missing_topics_are_allowed(b
     finally:
         server.kill()
     assert output.startswith("updated") and output.splitlines()[-1] in ("deleted", "exists false")
-
-
-async def test_the_python_program_of_the_readme_runs_with_a_broker(server_with_broker: ServerProcess, admin: Admin, tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (_ROOT / "README.md").read_text(), re.DOTALL)
-    assert program.count("localhost:6680") == 1
-    _delete(admin, "public/default/orders")
-    admin.create_topic("public/default/orders")
-    try:
-        output = await asyncio.to_thread(_until_synced, program.replace("localhost:6680", server_with_broker.address))
-    finally:
-        _delete(admin, "public/default/orders")
-    assert "dispatch_throttling_rate_in_msg: 100" in "".join(output)
-
-
-def _until_synced(program: str) -> list[str]:
-    """Runs a program that prints the events of a watch; returns the lines until the watch is synced."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT / "clients/python"), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", program]
-    output = []
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        late = threading.Timer(60, process.kill)
-        late.start()
-        try:
-            for line in process.stdout or ():
-                output.append(line)
-                if "synced: true" in line:
-                    return output
-        finally:
-            late.cancel()
-            process.kill()
-    raise AssertionError("".join(output))
 
 
 def _delete(admin: Admin, topic: str) -> None:
