@@ -40,11 +40,11 @@ class Series(NamedTuple):
     """Pairs of a time in seconds and the value then."""
 
 
-def series(text: str, values: Sequence[float], step: float = 60.0) -> Series:
-    """Returns a series that is written as in a selector, with a value for each scrape from the time 0 on."""
+def series(text: str, values: Sequence[float]) -> Series:
+    """Returns a series that is written as in a selector, with a value for each minute from the time 0 on."""
     name, _, labels = text.partition("{")
     pairs = [("instance", "a"), *re.findall(r'(\w+)="([^"]*)"', labels)]
-    return Series(name, frozenset(pairs), [(number * step, float(value)) for number, value in enumerate(values)])
+    return Series(name, frozenset(pairs), [(number * 60.0, float(value)) for number, value in enumerate(values)])
 
 
 def seconds_of(text: str) -> float:
@@ -65,7 +65,7 @@ def evaluated(query: str, scraped: Sequence[Series], at: float) -> Value:
     return found
 
 
-def fires(query: str, hold_seconds: float, scraped: Sequence[Series], step: float = 30.0) -> bool:
+def fires(query: str, hold_seconds: float, scraped: Sequence[Series]) -> bool:
     """Returns whether an alert on a query fires at some time: a result with the same labels lasts for ``hold_seconds``."""
     end = max(each.samples[-1][0] for each in scraped)
     since: dict[Labels, float] = {}
@@ -76,7 +76,7 @@ def fires(query: str, hold_seconds: float, scraped: Sequence[Series], step: floa
         since = {labels: since.get(labels, at) for labels in found}
         if any(at - began >= hold_seconds for began in since.values()):
             return True
-        at += step
+        at += 30.0
     return False
 
 

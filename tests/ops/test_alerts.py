@@ -20,14 +20,14 @@ def steady(value: float, scrapes: int = HOUR) -> list[float]:
     return [value] * scrapes
 
 
-def growing(each: float, scrapes: int = HOUR) -> list[float]:
+def growing(each: float) -> list[float]:
     """Returns the values of a counter that grows by so much between two scrapes."""
-    return [number * each for number in range(scrapes)]
+    return [number * each for number in range(HOUR)]
 
 
-def once(value: float, before: float = 0.0, scrapes: int = HOUR) -> list[float]:
+def once(value: float) -> list[float]:
     """Returns values that change once, in the middle."""
-    return [before] * (scrapes // 2) + [value] * (scrapes - scrapes // 2)
+    return [0.0] * (HOUR // 2) + [value] * (HOUR // 2)
 
 
 def briefly(value: float, scrapes: int) -> list[float]:

@@ -14,7 +14,6 @@ from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest,
 from topicpolicies_server.access import Caller
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.ops.metrics import CallCounts
 
 from .scraping import PATIENCE, TOPIC, showing
 
@@ -121,9 +120,3 @@ async def test_the_stages_of_changes_take_no_longer_than_their_calls(tmp_path: P
             assert scrape.value("topicpolicies_stage_seconds_count", stage=stage) == written, stage
         stages = scrape.value("topicpolicies_stage_seconds_sum")
         assert 0 < stages <= scrape.value("topicpolicies_call_seconds_sum", method="UpdatePolicy")
-
-
-def test_the_metrics_of_calls_have_only_the_labels_method_code_and_reason() -> None:
-    counts = CallCounts()
-    labels = {label for family in counts.families() for sample in family.samples for label in sample.labels}
-    assert labels <= {"method", "code", "reason", "le"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -79,11 +78,6 @@ def test_other_paths_are_not_found(asked: Asked, path: str) -> None:
     assert asked.ask(path).status_code == 404
 
 
-def test_metrics_are_exposed(asked: Asked) -> None:
-    answer = asked.ask("/metrics")
-    assert answer.status_code == 200 and "one_total 1.0" in answer.text
-
-
 @pytest.mark.parametrize("accept", ["", "*/*", "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"])
 def test_all_metrics_are_exposed_in_the_format_that_is_requested_whatever_the_query(asked: Asked, accept: str) -> None:
     url = f"http://127.0.0.1:{asked.port}/metrics?name[]=none&name[]=%00"
@@ -97,12 +91,11 @@ def test_other_methods_are_not_allowed(asked: Asked, method: str) -> None:
     assert asked.ask("/metrics", method).status_code == 405
 
 
-def test_silent_connections_delay_no_request(asked: Asked) -> None:
+def test_silent_connections_delay_no_request(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http._Handler, "timeout", 60)  # longer than a request waits for its answer
     silent = [asked.connect() for _ in range(40)]
-    began = time.monotonic()
     for _ in range(5):
         assert asked.ask("/readyz").text == "ok"
-    assert time.monotonic() - began < http._SILENT_SECONDS, "a request waited for the silent connections"
     for each in silent:
         each.close()
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
-from prometheus_client.parser import text_string_to_metric_families
-
 from tests.guard.told import Told
 from tests.namespaces.bench import Bench, document, simulate
 from tests.namespaces.test_repairing import conflict
-from topicpolicies_server.config import parse_address
 from topicpolicies_server.core.policies.events import Action, Event
-from topicpolicies_server.ops.http import Endpoint
 from topicpolicies_server.ops.metrics import ServerCollector
-from topicpolicies_server.readiness import Report
 
 
 def shown(collector: ServerCollector) -> dict[str, float]:
@@ -70,21 +64,3 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
         await guard.stop()
 
     simulate(scenario, sole_writer=False)
-
-
-def test_metrics_are_served_over_http_on_loopback_in_the_format_of_prometheus() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.set(7)
-        endpoint = Endpoint(parse_address("127.0.0.1:0"), ServerCollector(bench.registry), lambda: Report((), ()))
-        try:
-            answer = httpx.get(f"http://{endpoint.address}/metrics", trust_env=False)  # noqa: ASYNC210 - it is another thread that answers
-        finally:
-            endpoint._server.shutdown()
-            endpoint._server.server_close()
-        families = {family.name: family for family in text_string_to_metric_families(answer.text)}
-        assert answer.status_code == 200
-        assert families["topicpolicies_updates"].samples[0].value == 1
-        assert families["topicpolicies_namespaces"].type == "gauge" and families["topicpolicies_updates"].type == "counter"
-        assert all(family.documentation for family in families.values())
-
-    simulate(scenario)

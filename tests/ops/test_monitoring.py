@@ -162,9 +162,3 @@ def test_no_panel_covers_another() -> None:
         for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
             assert taken.setdefault(cell, panel["title"]) == panel["title"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-
-
-@pytest.mark.parametrize("query", ["topicpolicies_unheard_of > 1", "rate(topicpolicies_calls[5m])"])
-def test_the_check_of_queries_finds_a_metric_that_does_not_exist(everything: list[Scrape], query: str) -> None:
-    names = set().union(*(scrape.names for scrape in everything))
-    assert set(_NAME.findall(query)) - names
