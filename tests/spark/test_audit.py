@@ -20,7 +20,6 @@ from .changes import NAMESPACE, change, fill, frame, gap
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 HOUR = 3_600_000_000

@@ -34,7 +34,6 @@ CHANGES = [
     change(4, "a", {"max_producer_per_topic": 2}, actor="other"),
     change(5, "b", {"message_ttl_in_seconds": 5}),
 ]
-needs_spark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def _run(*arguments: str) -> Result:
@@ -139,9 +138,9 @@ _pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
     assert capsys.readouterr().err == f"Error: {beginning}_pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady\n"
 
 
-@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+@pytest.mark.slow
 def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mark: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = tmp_path / "archive"
     fill(spark, archive, CHANGES)
@@ -158,10 +157,8 @@ def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
         assert told.count("\n") == 1 and told.startswith("Error: ") and ".parquet" in told
 
 
-@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
-def test_the_error_about_a_missing_archive_names_ingest(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
-) -> None:
+@pytest.mark.slow
+def test_the_error_about_a_missing_archive_names_ingest(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
     for place in (tmp_path / "none", f"file://{tmp_path}/none"):
         result = _run("state", str(place))
@@ -271,8 +268,8 @@ def test_sigterm_ends_a_command_in_order_so_that_its_sidecar_is_stopped(monkeypa
     assert ended.value.code == 143 and stopped
 
 
-@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
-def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+@pytest.mark.slow
+def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         change(1, "a", {"max_producer_per_topic": 1}, actor="one"),
         change(2, "b", {"max_producer_per_topic": 1}, actor="one"),
@@ -296,8 +293,8 @@ def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: 
     assert "2 changes by 2 actors" in page.read_text() and "restating" not in page.read_text()
 
 
-@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
-def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+@pytest.mark.slow
+def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def shared() -> Iterator[SparkSession]:
         yield spark

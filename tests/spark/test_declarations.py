@@ -18,7 +18,6 @@ from .changes import NAMESPACE, change, frame
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 TOPIC = f"persistent://{NAMESPACE}/t"

@@ -37,7 +37,6 @@ def test_each_run_has_its_own_topics() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_load_of_one_topic_is_judged_in_parts_with_the_same_result(spark: SparkSession) -> None:
     topic = "persistent://acme/orders/hot"
     records = [Record("watch", "load", 0, AUDITOR, 0.0, stream="a", every=True, end=9.0)]

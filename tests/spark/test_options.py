@@ -1,4 +1,4 @@
-"""The options of the data source: each mistake is named, and all of them at once."""
+"""The options of the data source, each mistake in which is named, and the offsets of its streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from topicpolicies_spark.options import OptionError, read_options
 from topicpolicies_spark.rows import SPARK_SCHEMA
-from topicpolicies_spark.source import TopicPolicyChanges
+from topicpolicies_spark.source import FORMAT, TopicPolicyChanges, offset_of, positions_of
 
 ONE = {"namespaces": "acme/orders"}
 
@@ -51,3 +51,17 @@ def test_what_is_wrong_is_named(given: dict[str, str], named: str) -> None:
 def test_a_stream_has_no_end() -> None:
     with pytest.raises(OptionError, match="endingOffsets is for batches"):
         TopicPolicyChanges({**ONE, "endingOffsets": '{"acme/orders": "b"}'}).streamReader(SPARK_SCHEMA)
+
+
+def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
+    positions = {"acme/orders": "0000000000000001abc", "acme/bills": "0000000000000002abc"}
+    assert positions_of(offset_of(positions)) == positions
+    for wrong in (
+        {},
+        {"format": FORMAT, "logs": {}},
+        {"format": FORMAT + 1, "history": {}},
+        {"format": FORMAT, "history": []},
+        {"format": FORMAT, "history": {"acme/orders": {"token": None}}},
+    ):
+        with pytest.raises(ValueError, match="not an offset"):
+            positions_of(wrong)
