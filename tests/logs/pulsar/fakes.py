@@ -5,14 +5,22 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import _pulsar
 
-from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.core.policies.events import Event, Position
+from topicpolicies_server.logs.avro import Codec, Dialect
+from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar.brokers import Brokers
 from topicpolicies_server.logs.pulsar.client import OK, Result
+from topicpolicies_server.logs.pulsar.facts import PulsarFacts
+from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
+from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
+from topicpolicies_server.logs.pulsar.reader import PartitionReader
+from topicpolicies_server.logs.pulsar.topics import Layout, Topics
 
 
 class FakeMessageId(NamedTuple):
@@ -42,8 +50,6 @@ class FakeMessage:
         self._properties = dict(properties)
         self._version = version
         self._producer = producer
-        self.published_at: int | None = None
-        """What its writer's clock said, in milliseconds since 1970; None: a time of today."""
 
     def message_id(self) -> FakeMessageId:
         return self._ident
@@ -67,7 +73,7 @@ class FakeMessage:
         return self._producer
 
     def publish_timestamp(self) -> int:
-        return 1_700_000_000_000 + self._ident.entry if self.published_at is None else self.published_at
+        return 1_700_000_000_000 + self._ident.entry
 
 
 _CODEC = Codec()
@@ -125,6 +131,34 @@ class FakeReader:
         pending, self._pending = self._pending, None
         if pending is not None:
             _elsewhere(lambda: pending(result, None))
+
+
+class FakePartitionReader:
+    """What a log has of the reader of one partition, which has read up to ledger 7."""
+
+    ledger = 7
+    entries = SimpleNamespace(last=MessageId(7, 0))
+    handle = SimpleNamespace(close_async=lambda done: done(OK))
+
+    def __init__(self, *, connected: bool = True) -> None:
+        self.connected = connected
+        self.kept_up = 0
+
+    async def keep_up(self) -> None:
+        self.kept_up += 1
+
+    def end(self, last: MessageId) -> Position:
+        return border_of(last)
+
+
+def a_log(topics: object, *readers: FakePartitionReader, limits: PulsarLimits | None = None) -> tuple[PulsarNamespaceLog, list[LogError]]:
+    """Returns a log that these readers follow, one for each partition, and the losses that it reports."""
+    losses: list[LogError] = []
+    nobody, facts, sink = cast("Any", None), PulsarFacts("east", Dialect.PREFIXED, 0), cast("LogSink", SimpleNamespace(lost=losses.append))
+    brokers = Brokers(nobody, nobody, cast("Topics", topics), facts, limits or PulsarLimits())
+    log = PulsarNamespaceLog(brokers, Layout("public/default", len(readers) if len(readers) > 1 else 0), sink, lambda _: None)
+    log._readers = cast("list[PartitionReader]", list(readers))
+    return log, losses
 
 
 class FakeProducer:

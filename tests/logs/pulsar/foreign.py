@@ -18,8 +18,8 @@ from topicpolicies_server.logs.pulsar.client import client_log_path
 class VerbatimSchema(pulsar.schema.Schema):  # type: ignore[misc]  # pulsar-client ships no types
     """An Avro schema whose values are already encoded."""
 
-    def __init__(self, definition: str = PULSAR_4_2_4) -> None:
-        super().__init__(bytes, _pulsar.SchemaType.AVRO, json.loads(definition), "PulsarEvent")
+    def __init__(self) -> None:
+        super().__init__(bytes, _pulsar.SchemaType.AVRO, json.loads(PULSAR_4_2_4), "PulsarEvent")
 
     def encode(self, obj: bytes) -> bytes:
         return obj
@@ -34,29 +34,29 @@ class ForeignWriter:
     def __init__(self, service_url: str, admin: Admin) -> None:
         self._admin = admin
         self._client = pulsar.Client(service_url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(client_log_path())))
-        self._producers: dict[tuple[str, str], Any] = {}
+        self._producers: dict[str, Any] = {}
 
-    def write(self, namespace: str, event: Event, *, schema: str = PULSAR_4_2_4) -> str:
+    def write(self, namespace: str, event: Event) -> str:
         """Writes an event; returns the message's id."""
-        encoded = Codec(schema).encode(event)
-        producer = self.producer(namespace, encoded.key, schema)
+        encoded = Codec().encode(event)
+        producer = self.producer(namespace, encoded.key)
         clusters = None if encoded.replication_clusters is None else list(encoded.replication_clusters)
         return str(producer.send(encoded.payload, encoded.properties, partition_key=encoded.key, replication_clusters=clusters))
 
-    def write_raw(self, namespace: str, key: str, payload: bytes, *, schema: str = PULSAR_4_2_4) -> None:
+    def write_raw(self, namespace: str, key: str, payload: bytes) -> None:
         """Writes bytes as they are."""
-        self.producer(namespace, key, schema).send(payload, partition_key=key)
+        self.producer(namespace, key).send(payload, partition_key=key)
 
     def close(self) -> None:
         self._client.close()
 
-    def producer(self, namespace: str, key: str, schema: str = PULSAR_4_2_4) -> Any:
+    def producer(self, namespace: str, key: str) -> Any:
         """Returns the producer of the partition that a message key belongs to."""
         try:
             partitions = self._admin.call("GET", f"persistent/{namespace}/{CHANGE_EVENTS}/partitions")["partitions"]
         except AdminError:
             partitions = 0
         topic = f"persistent://{namespace}/{CHANGE_EVENTS}" + (f"-partition-{java_hash(key) % partitions}" if partitions else "")
-        if (topic, schema) not in self._producers:
-            self._producers[topic, schema] = self._client.create_producer(topic, schema=VerbatimSchema(schema))
-        return self._producers[topic, schema]
+        if topic not in self._producers:
+            self._producers[topic] = self._client.create_producer(topic, schema=VerbatimSchema())
+        return self._producers[topic]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import time
+import contextlib
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -70,10 +69,7 @@ class Server:
 async def serving(*answers: Answer) -> AsyncIterator[Server]:
     """Runs a server that sends these answers, then repeats the last one."""
     server = Server(answers)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    server.url = f"http://127.0.0.1:{port}"
-    async with listening:
+    async with listening(server.serve) as server.url:
         yield server
 
 
@@ -128,12 +124,13 @@ async def test_a_request_that_fails_temporarily_is_repeated(status: int) -> None
 
 async def test_repeating_a_failing_request_ends_in_time() -> None:
     async with serving(Answer(503, '{"reason": "not now"}')) as server, admin_of(server.url) as admin:
-        began = time.monotonic()
+        with pytest.raises(LogError, match="not now"):
+            await admin.get("x", seconds=0.0)
+        assert len(server.asked) == 1
         with pytest.raises(LogError, match="not now") as failed:
             await admin.get("x", seconds=1.0)
-        assert time.monotonic() - began < 3
     assert failed.value.state == LogState.ADMIN_UNREACHABLE
-    assert len(server.asked) > 1
+    assert len(server.asked) > 2
 
 
 async def test_a_change_is_sent_until_it_has_an_answer_and_where_it_is_redirected() -> None:
@@ -173,13 +170,11 @@ async def test_the_next_host_is_used_if_one_is_unreachable() -> None:
 
 async def test_a_host_that_hangs_keeps_no_request_from_the_other_hosts() -> None:
     async with (
-        silence() as (port, _),
+        listening(silence) as silent,
         serving(Answer(200, '"here"')) as good,
-        admin_of(f"http://{port},{good.url.removeprefix('http://')}") as admin,
+        admin_of(f"{silent},{good.url.removeprefix('http://')}") as admin,
     ):
-        began = time.monotonic()
         assert await asyncio.gather(*(admin.get("x", str(number), seconds=5.0) for number in range(40))) == ["here"] * 40
-        assert time.monotonic() - began < 4.5, "each failed after its 5 s"
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -237,11 +232,6 @@ def test_an_unusable_trust_file_is_refused_at_once(tmp_path: Path) -> None:
     assert refused.value.kind is Kind.FAILED_PRECONDITION
 
 
-def test_host_names_are_checked_unless_that_is_turned_off() -> None:
-    assert TlsOptions().context().check_hostname
-    assert not TlsOptions(check_hostname=False).context().check_hostname
-
-
 async def test_closing_the_client_ends_its_requests_and_leaves_no_connection_open() -> None:
     cut = 0
     async with serving(Answer(200, "{}")) as server:
@@ -260,56 +250,33 @@ async def test_closing_the_client_ends_its_requests_and_leaves_no_connection_ope
 
 
 @asynccontextmanager
-async def silence() -> AsyncIterator[tuple[str, set[asyncio.StreamWriter]]]:
-    """Runs a server that accepts connections and never answers; returns its address and its open connections."""
-    connected: set[asyncio.StreamWriter] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.add(writer)
-        try:
-            while await reader.read(65_536):
-                pass
-        except OSError:
-            pass
-        finally:
-            connected.discard(writer)
-            writer.close()
-
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with listening:
-        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}", connected
+async def listening(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
+    """Runs a server; returns its URL."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-@asynccontextmanager
-async def sending(*pieces: bytes, every_seconds: float = 0.0, then: bytes = b"") -> AsyncIterator[str]:
-    """Runs a server that sends each client some pieces, with pauses, and then repeats another piece forever; returns its URL."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await reader.readuntil(b"\r\n\r\n")
-            for piece in itertools.chain(pieces, itertools.repeat(then) if then else ()):
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(every_seconds)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with listening:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Serves a connection, and never answers."""
+    with contextlib.closing(writer), contextlib.suppress(OSError):
+        await reader.read()
 
 
-def head(status: int, **headers: object) -> bytes:
-    """Returns the status line and the headers of an answer."""
-    lines = [f"HTTP/1.1 {status} Said", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
-    return "\r\n".join([*lines, "", ""]).encode()
+async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Serves a connection with an answer of which a byte comes each 50 ms, without an end."""
+    with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 Said\r\n\r\n")
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.05)
 
 
 async def test_an_answer_that_arrives_one_byte_at_a_time_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_module, "_ATTEMPT_SECONDS", 0.3)
-    async with sending(head(200), every_seconds=0.05, then=b" ") as url, admin_of(url) as admin:
+    async with listening(trickle) as url, admin_of(url) as admin:
         with pytest.raises(LogError, match="no complete answer") as failed:
             await asyncio.wait_for(admin.get("x", seconds=0.2), 20)
     assert failed.value.state == LogState.ADMIN_UNREACHABLE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
@@ -12,7 +11,7 @@ from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
 from tests.eventually import eventually
 from tests.logs.pulsar.conftest import Following
-from tests.logs.samples import a_document, a_key, a_tombstone, an_update
+from tests.logs.samples import a_key, a_tombstone, an_update
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
@@ -83,51 +82,6 @@ async def test_the_first_write_registers_the_schema_of_brokers_and_no_other(foll
     versions = (await following.ask("GET", f"schemas/{namespace}/{CHANGE_EVENTS}/schemas"))["getSchemaResponses"]
     assert len(versions) == 1
     assert json.loads(versions[0]["data"]) == json.loads(PULSAR_4_2_4)
-
-
-def newer_schema() -> str:
-    """Returns the schema of a future broker with one more policy."""
-    schema = json.loads(PULSAR_4_2_4)
-    event = next(field for field in schema["fields"] if field["name"] == "topicPoliciesEvent")
-    record = next(branch for branch in event["type"] if isinstance(branch, dict))
-    policies = next(field for field in record["fields"] if field["name"] == "policies")
-    document = next(branch for branch in policies["type"] if isinstance(branch, dict))
-    document["fields"].insert(0, {"name": "aNewPolicy", "type": ["null", "string"], "default": None})
-    return json.dumps(schema)
-
-
-async def test_fields_of_a_newer_schema_are_kept_and_later_appends_use_that_schema(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace)
-    recorder.append(log, an_update(a_key(namespace), event_id="old"))
-    await recorder.until_settled(1)
-    newer = newer_schema()
-    theirs = Event(a_key(namespace), Action.UPDATE, {**a_document(2), "?aNewPolicy": b'"soon"'})
-    await asyncio.to_thread(lambda: following.foreign().write(namespace, theirs, schema=newer))
-    await recorder.until(lambda: len(recorder.entries) == 2)
-    read = recorder.entries[1].event
-    assert read is not None
-    assert read.document == theirs.document
-    assert read.known is not None
-    assert "?aNewPolicy" in read.known
-    recorder.append(log, Event(a_key(namespace), Action.UPDATE, theirs.document, an_update(a_key(namespace), event_id="new").stamp))
-    await recorder.until_settled(2)
-    answered = recorder.entries[2].event
-    assert answered is not None
-    assert answered.document == theirs.document
-    _, second = await following.open(namespace)
-    assert [placed.event for placed in second.entries] == [placed.event for placed in recorder.entries]
-
-
-async def test_a_garbage_entry_is_counted_and_reported_and_reading_continues(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace)
-    recorder.append(log, an_update(a_key(namespace), event_id="before"))
-    await recorder.until_settled(1)
-    foreign = following.foreign()
-    await asyncio.to_thread(foreign.write_raw, namespace, "no topic at all", b"\x02whatever")
-    recorder.append(log, an_update(a_key(namespace), event_id="after"))
-    await recorder.until_settled(2)
-    assert recorder.ids() == ["before", "", "after"]
-    assert [bool(placed.problem) for placed in recorder.entries] == [False, True, False]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import subprocess
@@ -11,17 +10,14 @@ import sys
 import threading
 from pathlib import Path
 
-import _pulsar
 import pytest
 
 from tests.broker.pulsar_broker import Broker
 from tests.eventually import eventually
-from tests.logs.samples import a_key, a_tombstone, an_update
 from tests.ports import free_port
-from topicpolicies_server.core.names import Scope
-from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
+from topicpolicies_server.logs.avro import PULSAR_4_2_4
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, client_log_path, legible, message_of
+from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, client_log_path, legible
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -81,17 +77,6 @@ async def test_warnings_of_the_library_reach_pythons_logging(caplog: pytest.LogC
 
 
 # Messages
-
-
-def test_messages_have_the_key_and_properties_and_payload_of_the_encoded_event() -> None:
-    codec = Codec()
-    for event in (an_update(a_key("a/b")), a_tombstone(a_key("a/b", 0, Scope.GLOBAL))):
-        encoded = codec.encode(event)
-        message = message_of(encoded)
-        assert message.partition_key() == encoded.key
-        assert message.properties() == encoded.properties
-        assert message.has_null_value() == (event.document is None)
-        assert message.data() == (encoded.payload or b"")
 
 
 # Shutdown
@@ -172,19 +157,3 @@ def test_a_process_that_does_not_close_its_log_exits_normally(broker: Broker, na
     )
     assert "terminate called" not in ended.stderr
     assert ended.returncode == (1 if how == "raise" else 0), ended.stderr
-
-
-def test_the_calls_of_the_extension_that_the_sidecar_uses_exist() -> None:
-    used = {
-        _pulsar.Client: ("create_reader_async_v2", "create_producer_async_v2", "get_topic_partitions_async", "close"),
-        _pulsar.Reader: ("read_next_async", "read_next", "is_connected", "close_async"),
-        _pulsar.Producer: ("send_async", "close_async"),
-        _pulsar.Message: ("int_schema_version", "has_null_value", "publish_timestamp", "producer_name"),
-        _pulsar.MessageBuilder: ("set_null_value", "replication_clusters", "properties", "content", "partition_key"),
-        _pulsar.SchemaInfo: ("schema",),
-        _pulsar.AuthenticationToken: ("create",),
-        _pulsar.Error: ("error", "message"),
-    }
-    assert [f"{owner.__name__}.{name}" for owner, names in used.items() for name in names if not hasattr(owner, name)] == []
-    assert _pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", PULSAR_4_2_4).schema() == PULSAR_4_2_4
-    assert json.loads(PULSAR_4_2_4)["name"] == "PulsarEvent"

@@ -7,53 +7,30 @@ from typing import Any, cast
 
 import pytest
 
-from tests.logs.pulsar.fakes import FakeAdmin
-from topicpolicies_server.core.policies.events import Position
+from tests.logs.pulsar.fakes import FakeAdmin, FakePartitionReader, a_log
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs.avro import Dialect
-from topicpolicies_server.logs.change_log import LogError, LogSink
-from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.brokers import Brokers
-from topicpolicies_server.logs.pulsar.client import OK, PulsarClient
-from topicpolicies_server.logs.pulsar.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
-from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.reader import PartitionReader
-from topicpolicies_server.logs.pulsar.topics import Layout, Topics
+from topicpolicies_server.logs.pulsar.topics import Topics
 
 TOPIC = "persistent/public/default/__change_events"
 GONE = LogError(Reason.LOG_UNAVAILABLE, "It was deleted.")
 
 
-class FakeReader:
-    """A reader that has read up to ledger 7."""
-
-    ledger = 7
-    handle = SimpleNamespace(close_async=lambda done: done(OK))
-
-    def end(self, last: MessageId) -> Position:
-        return border_of(last)
-
-
-class Ending(PulsarNamespaceLog):
+class Ending:
     """A log of which a broker says where it ends, and another one whether it exists; ``losses``: what was reported."""
 
     def __init__(self, last: MessageId | LogError, trouble: LogError | None = None) -> None:
-        async def asked(*_: str) -> MessageId:
-            if isinstance(last, LogError):
-                raise last
-            return last
+        self.last, self.answer, self.asked = last, trouble, 0
+        log, self.losses = a_log(SimpleNamespace(last=self._last), FakePartitionReader())
+        log._replaced = self._replaced  # type: ignore[method-assign]
+        self.end = log.end
 
-        self.losses: list[LogError] = []
-        listener = SimpleNamespace(lost=self.losses.append)
-        facts = PulsarFacts("east", Dialect.PREFIXED, 0)
-        topics = cast("Topics", SimpleNamespace(last=asked))
-        access = Brokers(cast("PulsarClient", None), cast("Admin", None), topics, facts, PulsarLimits())
-        super().__init__(access, Layout("public/default", 0), cast("LogSink", listener), lambda _: None)
-        self._readers = [cast("PartitionReader", FakeReader())]
-        self.answer = trouble
-        self.asked = 0
+    async def _last(self, *_: str) -> MessageId:
+        if isinstance(self.last, LogError):
+            raise self.last
+        return self.last
 
     async def _replaced(self) -> LogError | None:
         self.asked += 1

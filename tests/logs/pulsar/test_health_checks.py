@@ -4,60 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
 
-from tests.logs.pulsar.fakes import FakeAdmin
+from tests.eventually import eventually
+from tests.logs.pulsar.fakes import FakeAdmin, FakePartitionReader, a_log
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.logs.avro import Dialect
-from topicpolicies_server.logs.change_log import LogError, LogSink
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.brokers import Brokers
-from topicpolicies_server.logs.pulsar.client import OK, PulsarClient
-from topicpolicies_server.logs.pulsar.facts import PulsarFacts
-from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.namespace_log import PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.reader import PartitionReader
-from topicpolicies_server.logs.pulsar.topics import Layout, Topics
+from topicpolicies_server.logs.pulsar.topics import Topics
 
 TOPIC = "persistent/public/default/__change_events"
 THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}
 LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15)
 
 
-class FakeReader:
-    """The reader of a log that is not partitioned."""
-
-    def __init__(self) -> None:
-        self.entries = SimpleNamespace(last=MessageId(7, 0))
-        self.ledger = 7
-        self.connected = True
-        self.kept_up = 0
-        self.handle = SimpleNamespace(close_async=lambda done: done(OK))
-
-    async def keep_up(self) -> None:
-        self.kept_up += 1
-
-
 class Watched(NamedTuple):
     """A log that has caught up, and the reader of its partition; ``losses``: what was reported."""
 
     log: PulsarNamespaceLog
-    reader: FakeReader
+    reader: FakePartitionReader
     losses: list[LogError]
 
 
 def watching(answers: dict[str, Any]) -> Watched:
-    admin = cast("Admin", FakeAdmin(answers))
-    access = Brokers(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    losses: list[LogError] = []
-    listener = cast("LogSink", SimpleNamespace(lost=losses.append))
-    log, reader = PulsarNamespaceLog(access, Layout("public/default", 0), listener, lambda _: None), FakeReader()
-    log._readers, log._creations = [cast("PartitionReader", reader)], ["monday"]
+    reader = FakePartitionReader()
+    log, losses = a_log(Topics(cast("Admin", FakeAdmin(answers))), reader, limits=LIMITS)
+    log._creations = ["monday"]
     return Watched(log, reader, losses)
 
 
@@ -151,9 +128,10 @@ class FakeLog:
 
     def __init__(self, checked: float) -> None:
         self.checked = checked
-        self.begun = 0
+        self.looked = self.begun = 0
 
     def look(self) -> bool:
+        self.looked += 1
         return True
 
     def begin_check(self) -> None:
@@ -169,8 +147,8 @@ async def test_checks_are_begun_at_a_limited_rate_that_of_the_log_that_was_check
     made = PulsarLog("pulsar://127.0.0.1:1", "http://127.0.0.1:1")
     made._logs = {f"acme/{number}": cast("PulsarNamespaceLog", log) for number, log in enumerate(reversed(logs))}
     made._looking.start()
-    await asyncio.sleep(1.0)
+    await eventually(lambda: logs[0].looked > 3)
     begun = [log.begun for log in logs]
     await made.close()
-    assert 0 < sum(begun) <= 30
+    assert 0 < sum(begun) <= logs[0].looked * 30 * 0.08, "more than 30 in a second, with a look every 0.08 s"
     assert begun == [1] * sum(begun) + [0] * (100 - sum(begun))

@@ -42,29 +42,6 @@ async def test_a_namespace_that_does_not_exist_is_not_found(following: Following
     assert refused.value.kind is Kind.NOT_FOUND
 
 
-async def test_only_the_first_write_creates_the_log(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace)
-    await asyncio.sleep(2.5)  # long enough to have checked several times whether it exists
-    assert await following.topics(namespace) == []
-    before = log.identity
-    recorder.append(log, an_update(a_key(namespace)))
-    await recorder.until_settled(1)
-    assert await following.topics(namespace) == [CHANGE_EVENTS]
-    assert log.identity != before
-    assert recorder.reports.count("caught_up") == 1
-
-
-async def test_a_log_that_another_writer_creates_is_found_and_read(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace)
-    event = an_update(a_key(namespace))
-    await asyncio.to_thread(following.foreign().write, namespace, event)
-    await recorder.until(lambda: recorder.ids() == [event.stamp.event_id if event.stamp else ""])
-    recorder.append(log, an_update(a_key(namespace), event_id="mine"))
-    await recorder.until_settled(1)
-    assert recorder.ids()[1] == "mine"
-    assert recorder.reports.count("caught_up") == 1
-
-
 async def test_the_namespaces_setting_determines_the_number_of_partitions_of_a_new_log(following: Following, namespace: str) -> None:
     rule = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 4}
     await following.ask("POST", f"namespaces/{namespace}/autoTopicCreation", rule)
@@ -117,9 +94,7 @@ async def test_a_log_whose_newest_entry_was_compacted_away_catches_up(following:
     await recorder.until_settled(9)
     await recorder.close(log)
     await asyncio.to_thread(following.admin.compact_change_events, namespace)
-    began = time.monotonic()
     log, again = await following.open(namespace, change_log)
-    assert time.monotonic() - began < 5
     assert sorted(again.ids()) == ["3", "4", "5"]
     assert all(log.complete_after(partition) for partition in range(log.partitions))
     assert all(placed.position <= str(log.complete_after(placed.partition)) for placed in again.entries)
@@ -178,19 +153,10 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog,
 
 
 @pytest.mark.stages_compaction
-async def test_a_new_reader_reads_compacted_entries_as_they_were(following: Following, namespace: str) -> None:
-    await compare(following, namespace)
-
-
-@pytest.mark.stages_compaction
-async def test_a_new_reader_reads_compacted_entries_of_three_partitions_as_they_were(
-    following: Following, partitioned_namespace: str
-) -> None:
-    await compare(following, partitioned_namespace)
-
-
-async def compare(following: Following, namespace: str) -> None:
-    """Writes, compacts, and reads with and without recalling erased entries."""
+@pytest.mark.parametrize("partitions", [0, 3])
+async def test_a_new_reader_reads_compacted_entries_as_they_were(following: Following, namespace: str, partitions: int) -> None:
+    if partitions:
+        await asyncio.to_thread(following.admin.partition_change_events, namespace, partitions)
     log, recorder = await following.open(namespace)
     for number in range(60):
         recorder.append(log, an_update(a_key(namespace, number % 4), number, event_id=f"{number}"))
@@ -271,17 +237,6 @@ async def test_a_reopened_reader_resumes_where_the_former_one_stood(
     await entries.until(lambda: len(entries.entries) == 12)
     assert entries.ids() == [f"{n}" for n in range(8, 20)] and entries.losses == []
     assert not former.is_connected()
-
-
-async def test_the_broker_reports_that_it_has_sent_everything(following: Following, namespace: str) -> None:
-    log, recorder = await following.open(namespace)
-    recorder.append(log, an_update(a_key(namespace)))
-    await recorder.until_settled(1)
-    _, again = await following.open(namespace)
-    (second,) = following.logs[-1]._open_logs()
-    (reader,) = second._readers
-    assert await reader._brokers.topics.sent_up_to(second.layout.name, reader._name, reader.entries.last)
-    assert again.ids() == recorder.ids()
 
 
 async def test_an_event_that_is_too_large_is_refused_with_a_known_outcome_and_the_next_one_is_stored(

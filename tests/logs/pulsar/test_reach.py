@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-from pulsar import Result
 
-from tests.logs.recorder import Recorder
+from tests.logs.pulsar.fakes import FakePartitionReader, a_log
 from tests.rpc.cluster import FakeCluster
 from topicpolicies_server.core.reasons import LogState, Reason
-from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError
-from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
-from topicpolicies_server.logs.pulsar.brokers import Brokers
-from topicpolicies_server.logs.pulsar.facts import PulsarFacts
-from topicpolicies_server.logs.pulsar.topics import Layout
+from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
 
 
 @pytest.fixture
@@ -34,22 +27,6 @@ async def log(cluster: FakeCluster) -> AsyncIterator[PulsarLog]:
     made = PulsarLog(cluster.service_url, cluster.admin_url)
     yield made
     await made.close()
-
-
-class FakeReader:
-    """A reader of one partition."""
-
-    def __init__(self, *, connected: bool) -> None:
-        self.connected = connected
-        self.handle = SimpleNamespace(close_async=lambda done: done(Result.Ok))
-
-
-def opened(log: PulsarLog, readers: list[FakeReader]) -> None:
-    """Opens a log with these readers."""
-    facts, limits = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2)
-    access = Brokers(cast("Any", None), log.admin, log._topics, facts, limits)
-    made = log._logs["acme/orders"] = PulsarNamespaceLog(access, Layout("acme/orders", len(readers)), Recorder(), log._forget)
-    made._readers = cast("Any", readers)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -87,8 +64,8 @@ async def test_a_log_with_one_connected_reader_is_not_counted_as_connected_and_n
     cluster: FakeCluster, log: PulsarLog
 ) -> None:
     await cluster.open(1)
-    readers = [FakeReader(connected=connected) for connected in (False, False, True, False)]
-    opened(log, readers)
+    readers = [FakePartitionReader(connected=connected) for connected in (False, False, True, False)]
+    log._logs["public/default"], _ = a_log(None, *readers, limits=PulsarLimits(close_seconds=0.2))
     assert log.connections() == Connections(1, 0)
     await log.reach()
     readers[2].connected = False

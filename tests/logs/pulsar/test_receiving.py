@@ -43,17 +43,6 @@ async def test_a_message_left_in_the_librarys_queue_is_found_although_none_comes
     assert await taken(receiver, 1) == [1], "the earlier wait continues"
 
 
-async def test_an_overtaken_message_is_taken_before_the_one_that_overtook_it() -> None:
-    handle = FakeReader()
-    receiver = Receiver(handle)
-    assert receiver.take() == []
-    handle.misses = 1
-    for n in range(3):
-        handle.feed(a_message(n, an_update(KEY, n)))
-    await asyncio.sleep(0.002)  # before the receiver looks
-    assert await taken(receiver, 3) == [0, 1, 2]
-
-
 async def test_a_batch_never_ends_between_an_overtaken_message_and_the_one_that_overtook_it() -> None:
     handle = FakeReader()
     receiver = Receiver(handle)

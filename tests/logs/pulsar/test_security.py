@@ -106,25 +106,6 @@ async def test_a_log_is_written_and_read_with_a_token_and_tls_and_the_token_is_n
     assert str(secured.broker.token()) not in caplog.text
 
 
-async def test_a_rotated_token_is_used_from_then_on(secured: Secured) -> None:
-    namespace = await namespace_of(secured)
-    log = secured.log()
-    token = secured.directory / "token"
-    recorder = Recorder()
-    opened = await log.open(namespace, recorder)
-    good = token.read_text()
-    token.write_text("not a token")
-    recorder.append(opened, an_update(a_key(namespace)))  # the log does not exist yet, so this needs the brokers and the admin API
-    await recorder.until(lambda: bool(recorder.failures))
-    ((_, error),) = recorder.failures
-    assert not error.outcome_unknown
-    token.write_text(good)
-    recorder.append(opened, an_update(a_key(namespace)))
-    await recorder.until_settled(2)
-    assert len(recorder.places) == 1
-    await log.close()
-
-
 async def test_a_token_is_rotated_under_load_without_a_failed_append_or_request(secured: Secured) -> None:
     namespace, token = await namespace_of(secured), secured.directory / "token"
     log = secured.log()
@@ -213,12 +194,6 @@ async def test_a_broker_with_a_certificate_of_another_authority_is_not_trusted(s
     await log.close()
 
 
-def test_a_missing_trust_file_is_reported_as_a_log_error(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="No such file") as refused:
-        PulsarLog("pulsar+ssl://127.0.0.1:1", "https://127.0.0.1:1", tls=TlsOptions(trust_certs=tmp_path / "gone.pem"))
-    assert refused.value.reason == "CLUSTER_UNAVAILABLE"
-
-
 @pytest.mark.parametrize("wrong", ["authority", "name"])
 async def test_the_binary_protocol_also_checks_the_authority_and_the_host_name(secured: Secured, tmp_path: Path, wrong: str) -> None:
     namespace = await namespace_of(secured)
@@ -269,17 +244,6 @@ class Files:
 @pytest.fixture
 def files(secured: Secured) -> Files:
     return Files(secured.directory, secured.broker, secured.authority)
-
-
-async def test_a_log_is_written_and_read_with_a_certificate_as_the_only_credential(files: Files, secured: Secured) -> None:
-    namespace = await namespace_of(secured)
-    files.put(secured.authority.issue(SUPERUSER))
-    log, recorder = files.log(), Recorder()
-    opened = await log.open(namespace, recorder)
-    recorder.append(opened, an_update(a_key(namespace)))
-    await recorder.until_settled(1)
-    await log.close()
-    assert recorder.complaints == []
 
 
 @pytest.mark.parametrize("name", ["nobody in particular", None])

@@ -216,14 +216,6 @@ async def test_an_event_without_a_producer_in_time_fails_with_a_known_outcome() 
     assert writing.attempts > 1
 
 
-async def test_an_event_whose_producer_takes_too_long_to_open_fails_with_a_known_outcome() -> None:
-    writing = Writing(patience=0.2)
-    writing.gate.clear()
-    writing.append("first")
-    await writing.until(lambda: writing.outcomes)
-    assert writing.outcomes == [("first", "LOG_UNAVAILABLE certain")]
-
-
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
