@@ -7,6 +7,7 @@ import logging
 import math
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -238,11 +239,10 @@ async def test_the_caches_of_both_clients_wait_until_they_are_synced_and_call_li
             while len(heard) < count:  # noqa: ASYNC110 - there is no event for this
                 await asyncio.sleep(0.005)
 
-    proceed = asyncio.Event()
+    proceed = threading.Event()
 
     def later(_: Any) -> service_pb2.WatchPoliciesResponse:
-        while not proceed.is_set():
-            pass
+        proceed.wait(20)
         return batch(change("v2", "t2"))
 
     service.answers["WatchPolicies"] += [[batch(change("v1"), synced("t1")), later]] * 2

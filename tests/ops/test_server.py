@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 
 from tests.client.certificates import Authority, Identity
+from tests.eventually import eventually
 from tests.ports import free_port
 from tests.stubs import async_stub
 from topicpolicies.v1.service_pb2 import ListPoliciesRequest
@@ -117,7 +118,6 @@ async def test_issuers_without_an_answer_are_counted(monkeypatch: pytest.MonkeyP
     await asyncio.sleep(0.05)
     assert unanswered() == 0
     answers = False
-    await asyncio.sleep(0.3)
-    assert unanswered() == 2
+    await eventually(lambda: unanswered() == 2)
     for each in issuers:
         await each.close()
