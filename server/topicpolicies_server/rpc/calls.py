@@ -74,8 +74,8 @@ Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 Refusal: TypeAlias = Callable[[Request | None, str, bool, str], PolicyError]
 """Returns the error of a call, or of a change of a batch, that certainly was not made. Takes the change (None: it was not read), its
 namespace, whether it is known that the caller may act there, and the version that the answer must have reached ("": any)."""
-Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
-"""Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
+Identify: TypeAlias = "Callable[[Call], Awaitable[Caller]]"
+"""Returns the caller of a call. Raises ``PolicyError`` to refuse the call."""
 
 
 class Call:
@@ -336,8 +336,7 @@ class Calls:
                     early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
                     call.timer = asyncio.get_running_loop().call_later(left - early, self.on_deadline, call)
                 if self.identify is not None:
-                    found = self.identify(call)
-                    call.caller = found if isinstance(found, Caller) else await found
+                    call.caller = await self.identify(call)
                     if stream and call.caller.expires_at != math.inf:
                         call.ends_with_credentials()
                 if self.quotas is not None:

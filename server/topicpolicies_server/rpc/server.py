@@ -307,7 +307,7 @@ def _reflection(calls: Calls) -> grpc.GenericRpcHandler:
 _CERTIFICATE = "x509_pem_cert"
 
 
-def _identify(identification: Identification, call: Call) -> Caller | Awaitable[Caller]:
+def _identify(identification: Identification, call: Call) -> Awaitable[Caller]:
     """Identifies the caller of a call (``calls.Identify``).
 
     The health service answers callers without credentials, because its clients (``grpc_health_probe``, an orchestrator) have none.
