@@ -256,6 +256,8 @@ def checksum(*values: int | str | bytes | None) -> int:
         if isinstance(value, bytes):
             whole = crc32(value, whole)
             texts.append(f"<{len(value)}>")
+        elif isinstance(value, str):
+            texts.append(value)
         else:
             texts.append("" if value is None else str(value))
     return crc32("\x1f".join(texts).encode("utf-8", "surrogatepass"), whole)
