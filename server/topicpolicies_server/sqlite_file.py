@@ -191,15 +191,9 @@ def _close_to_others(path: Path, form: Format) -> None:
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Runs its body in a transaction, which is committed at the end, or rolled back if an exception is raised."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            with suppress(sqlite3.Error):  # the first error is the one to report
-                connection.execute("ROLLBACK")
-        raise
 
 
 def insert(connection: sqlite3.Connection, table: str, columns: int, values: list[int | str | bytes | None]) -> None:
@@ -262,6 +256,8 @@ def checksum(*values: int | str | bytes | None) -> int:
         if isinstance(value, bytes):
             whole = crc32(value, whole)
             texts.append(f"<{len(value)}>")
+        elif isinstance(value, str):
+            texts.append(value)
         else:
             texts.append("" if value is None else str(value))
     return crc32("\x1f".join(texts).encode("utf-8", "surrogatepass"), whole)

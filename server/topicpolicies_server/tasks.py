@@ -38,14 +38,9 @@ class RestartedTask:
         self._failed = failed
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def running(self) -> bool:
-        """Whether the task was started and has neither returned nor been stopped; True during a pause, too."""
-        return self._task is not None and not self._task.done()
-
     def start(self) -> None:
-        """Starts the task; does nothing if it is running."""
-        if not self.running:
+        """Starts the task; does nothing if it runs, or pauses."""
+        if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run_on(), name=self.name)
 
     def cancel(self) -> None:

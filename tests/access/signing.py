@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import json
 import time
+from collections.abc import Coroutine
 from datetime import datetime, tzinfo
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import jwt
 import pytest
@@ -17,9 +18,21 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+_T = TypeVar("_T")
 SECRET = b"0123456789abcdef0123456789abcdef"
 NOW = int(time.time())
 """The time at which the tests began."""
+
+
+def at_once(found: Coroutine[Any, Any, _T]) -> _T:
+    """Returns the result of a coroutine that waits for nothing."""
+    try:
+        found.send(None)
+    except StopIteration as ended:
+        result: _T = ended.value
+        return result
+    found.close()
+    raise AssertionError("it waits")
 
 
 @cache

@@ -10,12 +10,12 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
 from .certificates import certificate
-from .signing import NOW
+from .signing import NOW, at_once
 
 
 def refused(pem: bytes) -> Reason:
     with pytest.raises(PolicyError) as caught:
-        Identification(certificates=True).caller([], lambda: pem)
+        at_once(Identification(certificates=True).caller([], lambda: pem))
     assert caught.value.kind is Kind.UNAUTHENTICATED
     return Reason(caught.value.reason)
 

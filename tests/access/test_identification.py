@@ -15,7 +15,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
 from .certificates import certificate
-from .signing import NOW, SECRET, set_clock, token
+from .signing import NOW, SECRET, at_once, set_clock, token
 
 BOTH = Identification(tokens=Tokens((secret_key(SECRET),)), certificates=True, proxy_roles=frozenset({"gateway", "other"}))
 CAROL = certificate("carol")
@@ -32,9 +32,7 @@ class CallCredentials(NamedTuple):
 def ask(given: CallCredentials, way: Identification = BOTH) -> Caller:
     metadata = [*([(AUTHORIZATION_KEY, given.authorization)] if given.authorization is not None else [])]
     metadata += [(ORIGINAL_KEY, given.original)] if given.original else []
-    found = way.caller(metadata, lambda: given.certificate)
-    assert isinstance(found, Caller)
-    return found
+    return at_once(way.caller(metadata, lambda: given.certificate))
 
 
 def refused(given: CallCredentials, way: Identification = BOTH) -> PolicyError:

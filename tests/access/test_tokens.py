@@ -17,7 +17,7 @@ from topicpolicies_server.config import TokenConfig
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 
-from .signing import NOW, SECRET, curve_key, der, edwards_key, part, pem, rsa_key, set_clock, signed, token, unsigned
+from .signing import NOW, SECRET, at_once, curve_key, der, edwards_key, part, pem, rsa_key, set_clock, signed, token, unsigned
 
 RULES = TokenConfig()
 
@@ -27,9 +27,7 @@ def tokens(rules: TokenConfig = RULES, secret: bytes = SECRET, leeway: float = 0
 
 
 def ask(verifier: Tokens, shown: str) -> Caller:
-    found = Identification(tokens=verifier).caller([("authorization", f"Bearer {shown}")])
-    assert isinstance(found, Caller)
-    return found
+    return at_once(Identification(tokens=verifier).caller([("authorization", f"Bearer {shown}")]))
 
 
 def refused(verifier: Tokens, shown: str) -> PolicyError:

@@ -122,6 +122,7 @@ def access_log_in_no_folder(directory: Path) -> tuple[list[str], str]:
     ], "none/calls can't be used (No such file"
 
 
+AUTHENTICATED = ("--authentication-providers", "oidc", "--oidc-issuers", "https://issuer.example", "--oidc-audiences", "topicpolicies")
 HELD: list[socket.socket] = []
 
 
@@ -150,13 +151,22 @@ def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(
     assert sentence.startswith("Error: the server could not start: ") and message in sentence
 
 
-def test_a_wrong_cluster_file_is_wrong_input_and_no_file_is_made(tmp_path: Path) -> None:
-    path = tmp_path / "cluster.toml"
+@pytest.mark.parametrize(
+    ("what", "options", "problem"),
+    [
+        ("cluster file", ["--cluster-file"], "it has unknown keys: nonsense"),
+        ("authorization file", [*AUTHENTICATED, "--authorization"], "nonsense is not a known key"),
+    ],
+)
+def test_a_file_that_the_operator_wrote_wrongly_is_wrong_input_and_no_file_is_made(
+    tmp_path: Path, what: str, options: list[str], problem: str
+) -> None:
+    path = tmp_path / "wrong.toml"
     path.write_text("nonsense = 1")
-    ended = run("serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0", "--cluster-file", str(path), "-o", "json")
+    ended = run("serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0", *options, str(path), "-o", "json")
     error = json.loads(ended.stderr)["error"]
     assert (ended.returncode, error["reason"]) == (2, "CONFIGURATION"), "which systemd does not try again"
-    assert error["message"] == f'The cluster file "{path}" can\'t be used: it has unknown keys: nonsense.'
+    assert error["message"] == f'The {what} "{path}" can\'t be used: {problem}.'
     assert list(tmp_path.iterdir()) == [path]
 
 

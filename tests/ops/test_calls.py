@@ -65,7 +65,7 @@ async def test_calls_of_callers_that_are_refused_are_counted(tmp_path: Path) -> 
         assert scrape.value("topicpolicies_calls_total", code="PERMISSION_DENIED", reason="READ_ONLY") == 1
 
 
-def _shut(_: object) -> Caller:
+async def _shut(_: object) -> Caller:
     raise PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "Nobody may call.")
 
 
@@ -81,7 +81,7 @@ async def test_unexpected_failures_are_counted_as_internal_for_single_answers_an
 ) -> None:
     async with showing(tmp_path) as shown:
 
-        def broken(_: object) -> Caller:
+        async def broken(_: object) -> Caller:
             raise ValueError("a token")
 
         shown.server.calls.identify = broken
@@ -100,7 +100,7 @@ async def test_a_call_whose_peer_is_gone_when_it_is_written_to_is_counted_as_can
 ) -> None:
     async with showing(tmp_path) as shown:
 
-        def gone(_: object) -> Caller:
+        async def gone(_: object) -> Caller:
             raise grpc.aio.InternalError("as gRPC tells of what it could not write")
 
         shown.server.calls.identify = gone

@@ -11,7 +11,7 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 PRINCIPAL_KEY, FOR_KEY = "tested-principal", "tested-for"
 
 
-def believe(call: Call) -> Caller:
+async def believe(call: Call) -> Caller:
     """Returns the caller that the metadata name: it verifies nothing."""
     pairs = {key: value for key, value in call.metadata if isinstance(value, str)}
     principal = pairs.get(PRINCIPAL_KEY, "")

@@ -25,10 +25,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     """Replaces what grants permissions in a test's servers, and is returned to the test."""
     made = Slow()
 
-    def opened(*_: object) -> Slow:
-        return made
-
-    monkeypatch.setattr(servers, "open_roles", opened)
+    monkeypatch.setattr(servers, "open_roles", lambda *_: made.granted)
     return made
 
 

@@ -35,6 +35,3 @@ class Slow:
 
     def _granted(self) -> Granted:
         return EVERYTHING - {Permission.SECRETS} if self.allowed else NOTHING
-
-    async def close(self) -> None:
-        """Does nothing."""

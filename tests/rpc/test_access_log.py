@@ -105,7 +105,10 @@ def fields(line: dict[str, Any], *names: str) -> tuple[Any, ...]:
 async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration_and_request_id(
     recording: Recording, client: AsyncStub
 ) -> None:
-    recording.server.calls.identify = lambda _: Caller("proxy", Way.TOKEN, "alice")
+    async def identify(_: object) -> Caller:
+        return Caller("proxy", Way.TOKEN, "alice")
+
+    recording.server.calls.identify = identify
     await client.UpdatePolicy(update(1, request_id=ID, actor="ceo"))
     await refused(client.UpdatePolicy(update(2, precondition=Precondition(version="0"))))
     await client.DeletePolicy(DeletePolicyRequest(topic=TOPIC, validate_only=True))

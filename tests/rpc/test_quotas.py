@@ -20,6 +20,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import NOBODY, Caller, Way
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc import quotas as quotas_module
+from topicpolicies_server.rpc.calls import Call
 from topicpolicies_server.rpc.quotas import Quotas, principal
 from topicpolicies_server.rpc.server import Server
 
@@ -42,7 +43,11 @@ def limits(quota: dict[str, Any]) -> Limits:
 @pytest.fixture
 def named(server: Server) -> None:
     """Accepts any name of a caller."""
-    server.calls.identify = lambda call: Caller(str(dict(call.metadata).get("who", "")), Way.TOKEN)
+
+    async def name(call: Call) -> Caller:
+        return Caller(str(dict(call.metadata).get("who", "")), Way.TOKEN)
+
+    server.calls.identify = name
 
 
 def update(number: int = 1) -> pb.UpdatePolicyRequest:

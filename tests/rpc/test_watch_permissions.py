@@ -78,19 +78,13 @@ class Table:
             await asyncio.sleep(0.01)
         return self.may_.get((role, namespace), frozenset())
 
-    async def close(self) -> None:
-        """Does nothing."""
-
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     """Replaces what grants permissions; ``reader`` has every permission but ``secrets`` in two namespaces; rechecks are frequent."""
     made = Table({("reader", namespace): EVERYTHING - {Permission.SECRETS} for namespace in (ONE, OTHER)})
 
-    def opened(*_: object) -> Table:
-        return made
-
-    monkeypatch.setattr(servers, "open_roles", opened)
+    monkeypatch.setattr(servers, "open_roles", lambda *_: made.granted)
     monkeypatch.setattr(streams, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(streams, "ASK_SECONDS", 0.2)
     return made

@@ -29,7 +29,7 @@ _OF_ADMINS = EVERYTHING - {Permission.SECRETS, Permission.OVERRIDE}
 
 
 class BrokerRoles:
-    """Grants as brokers do (``grants.Roles``). It is bound to the event loop on which it is first used."""
+    """Grants as brokers do. It is bound to the event loop on which it is first used."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class BrokerRoles:
         """The admin roles by tenant, and the superusers by ``_BROKERS``."""
 
     def granted(self, role: str, namespace: str) -> Granted | Awaitable[Granted]:
-        """As ``grants.Roles.granted``."""
+        """Returns the permissions of a role in a namespace, or an awaitable that finds out (``grants.Granting``)."""
         if not role:
             return NOTHING
         if role in self._superusers:

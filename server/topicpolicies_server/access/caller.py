@@ -16,7 +16,7 @@ ORIGINAL_KEY = "topicpolicies-original-principal"
 """The metadata in which a proxy names the principal for whom it calls."""
 
 
-class Permission(enum.Enum):
+class Permission(enum.StrEnum):
     """A permission in a namespace. The values are the words that files, error messages and log lines use."""
 
     READ = "read"
@@ -32,8 +32,6 @@ class Permission(enum.Enum):
     SECRETS = "secrets"
     """Seeing the credentials of object storages in offload policies, in whatever else the caller may see."""
 
-    __hash__ = object.__hash__  # each member is one object; the hash of an enum is a Python function, and each call needs one
-
 
 Granted: TypeAlias = frozenset[Permission]
 """The permissions of a caller in a namespace, all of them."""
@@ -41,7 +39,7 @@ NOTHING: Granted = frozenset()
 EVERYTHING: Granted = frozenset(Permission)
 
 
-class Way(enum.Enum):
+class Way(enum.StrEnum):
     """How a principal was verified. The values are stable: log lines and metrics use them."""
 
     NONE = "none"
@@ -52,8 +50,6 @@ class Way(enum.Enum):
     """A token of an OpenID Connect issuer (PIP-257)."""
     CERTIFICATE = "certificate"
     """A client certificate of an authority that the server trusts."""
-
-    __hash__ = object.__hash__  # as in ``Permission``
 
 
 class Caller(NamedTuple):

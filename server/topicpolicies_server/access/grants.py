@@ -7,8 +7,9 @@ out. While the facts can't be known, calls are refused (UNAVAILABLE, ``AUTHORIZA
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..config import AuthorizationConfig
 from ..core.errors import Kind, PolicyError
@@ -21,18 +22,9 @@ if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
 
 
-class Roles(Protocol):
-    """Grants permissions to roles: by a file (``roles_file``), or as brokers do (``broker_roles``)."""
-
-    def granted(self, role: str, namespace: str) -> Granted | Awaitable[Granted]:
-        """Returns the permissions of a role in a namespace, or an awaitable that finds out. ``role``: "" if there is no principal.
-
-        Raises:
-            PolicyError: UNAVAILABLE, they can't be known now.
-        """
-
-    async def close(self) -> None:
-        """Ends the requests under way."""
+Granting: TypeAlias = Callable[[str, str], Granted | Awaitable[Granted]]
+"""Returns the permissions of a role ("": there is no principal) in a namespace, or an awaitable that finds out: by a file (``roles_file``),
+or as brokers do (``broker_roles``). Raises ``PolicyError``: UNAVAILABLE, they can't be known now."""
 
 
 class Grants:
@@ -41,7 +33,7 @@ class Grants:
     Source: ``AuthorizationService.allowTopicPolicyOperationAsync`` with an original role.
     """
 
-    def __init__(self, roles: Roles | None, *, show_secrets: bool = False) -> None:
+    def __init__(self, roles: Granting | None, *, show_secrets: bool = False) -> None:
         """Without ``roles`` every caller may do everything but override constraints, and see secrets if they are shown."""
         self.roles = roles
         """None: no permission is ever denied."""
@@ -55,17 +47,17 @@ class Grants:
         """
         if self.roles is None:
             return self._of_all
-        granted = self.roles.granted(caller.role, namespace)
+        granted = self.roles(caller.role, namespace)
         if isinstance(granted, frozenset) and not caller.speaks_for:
             return _checked(granted, caller, namespace, needed)
         return self._later(self.roles, granted, caller, namespace, needed)
 
     async def _later(
-        self, roles: Roles, granted: Granted | Awaitable[Granted], caller: Caller, namespace: str, needed: tuple[Permission, ...]
+        self, roles: Granting, granted: Granted | Awaitable[Granted], caller: Caller, namespace: str, needed: tuple[Permission, ...]
     ) -> Granted:
         granted = await known(granted)
         if caller.speaks_for:
-            granted &= await known(roles.granted(caller.principal, namespace))
+            granted &= await known(roles(caller.principal, namespace))
         return _checked(granted, caller, namespace, needed)
 
 
@@ -89,18 +81,22 @@ def _denied(caller: Caller, namespace: str, permission: Permission) -> PolicyErr
     return PolicyError(Kind.PERMISSION_DENIED, Reason.PERMISSION_DENIED, sentence, metadata=metadata)
 
 
-def open_roles(config: AuthorizationConfig, admin: Admin | None, reloader: Reloader) -> Roles | None:
+def open_roles(config: AuthorizationConfig, admin: Admin | None, reloader: Reloader, opened: AsyncExitStack) -> Granting | None:
     """Opens what grants permissions: a file, which ``reloader`` reads again, or the brokers (``admin``); None: nothing does.
+
+    ``opened`` closes it.
 
     Raises:
         RuntimeError: the file can't be used.
     """
     if config.file is not None:
-        return RolesFile(config.file, reloader)
+        return RolesFile(config.file, reloader).granted
     if not config.brokers:
         return None
     assert admin is not None, "the configuration is valid"
     from .broker_roles import BrokerRoles  # noqa: PLC0415 - what a server does not use is not imported
 
     now = asyncio.get_running_loop().time
-    return BrokerRoles(admin, now, superusers=frozenset(config.superuser_roles), fresh_seconds=config.cache_seconds)
+    roles = BrokerRoles(admin, now, superusers=frozenset(config.superuser_roles), fresh_seconds=config.cache_seconds)
+    opened.push_async_callback(roles.close)
+    return roles.granted

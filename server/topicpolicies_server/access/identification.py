@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import TypeAlias
 
@@ -65,10 +65,8 @@ class Identification:
         """Forgets all tokens, because keys have changed."""
         self._remembered.clear()
 
-    def caller(
-        self, metadata: Metadata, certificate: Callable[[], bytes | None] = lambda: None, *, needed: bool = True
-    ) -> Caller | Awaitable[Caller]:
-        """Returns who calls, or an awaitable that finds out, if an issuer has to be asked for its keys.
+    async def caller(self, metadata: Metadata, certificate: Callable[[], bytes | None] = lambda: None, *, needed: bool = True) -> Caller:
+        """Returns who calls. It waits only if an issuer has to be asked for its keys.
 
         Args:
             metadata: the metadata of the call.
@@ -83,10 +81,10 @@ class Identification:
         if authorization is not None and (self.tokens is not None or self.issuers):
             known = self._remembered.get(authorization)
             if known is None or time.time() >= known.expires_at:
-                found = self._of_token(authorization)
-                if not isinstance(found, Caller):
-                    return self._later(found, authorization, original)
-                known = self._remember(authorization, found)
+                known = await self._of_token(authorization)
+                if len(self._remembered) >= MOST:
+                    self._remembered.popitem(last=False)
+                self._remembered[authorization] = known
         elif self._certificates and (shown := certificate()) is not None:
             known = caller_of_certificate(shown)
             if time.time() >= known.expires_at:
@@ -103,7 +101,7 @@ class Identification:
         """Ends requests to issuers."""
         await asyncio.gather(*(each.close() for each in self.issuers.values()))
 
-    def _of_token(self, authorization: str) -> Caller | Awaitable[Caller]:
+    async def _of_token(self, authorization: str) -> Caller:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != _SCHEME or not token:
@@ -111,19 +109,10 @@ class Identification:
         if self.issuers:
             said = read_unverified(token)
             if (issuer := self.issuers.get(said.issuer)) is not None:
-                return issuer.caller(token, said)
+                return await issuer.caller(token, said)
         if self.tokens is None:
             raise invalid("The token is from an issuer that this server does not accept.")
         return self.tokens.caller(token)
-
-    async def _later(self, found: Awaitable[Caller], authorization: str, original: str) -> Caller:
-        return self._speaking(self._remember(authorization, await found), original)
-
-    def _remember(self, authorization: str, caller: Caller) -> Caller:
-        if len(self._remembered) >= MOST:
-            self._remembered.popitem(last=False)
-        self._remembered[authorization] = caller
-        return caller
 
     def _speaking(self, caller: Caller, original: str) -> Caller:
         """Returns the caller with the principal for whom it says that it speaks."""

@@ -167,28 +167,14 @@ class Issuer:
             self._asking = self._owned.begin(self._ask(self._fetch), f"keys of {self._name}")
         return self._asking
 
-    def caller(self, token: str, said: UnverifiedClaims) -> Caller | Awaitable[Caller]:
-        """Returns the caller that a token names, or an awaitable that finds out.
+    async def caller(self, token: str, said: UnverifiedClaims) -> Caller:
+        """Returns the caller that a token names. It waits for the issuer's answer only if the token's key is not known.
 
         Raises:
             PolicyError: UNAUTHENTICATED: the token is not valid, or not any more; UNAVAILABLE: this can't be known now.
         """
         if self._key(said) is None and (asking := self.ask()) is not None:
-            return self._asked(token, said, asking)
-        return self._verified(token, said)
-
-    async def close(self) -> None:
-        """Ends the request under way; the issuer is not asked any more."""
-        self._fetch = None
-        if self._next is not None:
-            self._next.cancel()
-        await self._owned.close()
-
-    async def _asked(self, token: str, said: UnverifiedClaims, asking: asyncio.Task[None]) -> Caller:
-        await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
-        return self._verified(token, said)
-
-    def _verified(self, token: str, said: UnverifiedClaims) -> Caller:
+            await asyncio.wait([asking])  # unlike awaiting the task, this neither cancels it with the caller nor raises its error
         key = self._key(said)
         if key is None and not self.keys:
             problem = f"The keys of {self._name} are not known ({self.problem or 'requested a moment ago'}): try again."
@@ -198,6 +184,13 @@ class Issuer:
         claims = verified(token, key, self._leeway, require=("exp", "iss"))
         check_audience(claims, "aud", self._config.audiences)
         return caller_of(claims, self._config.role_claim, Way.OIDC, self._leeway)
+
+    async def close(self) -> None:
+        """Ends the request under way; the issuer is not asked any more."""
+        self._fetch = None
+        if self._next is not None:
+            self._next.cancel()
+        await self._owned.close()
 
     def _key(self, said: UnverifiedClaims) -> Key | None:
         """Returns the key of a token; None: there is none. A token that names no key can only be verified if there is exactly one."""

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import files
+from ..config.address import is_pattern, matching
 from ..files import Reloader
 from .caller import EVERYTHING, NOTHING, Granted, Permission
 
-_EVERYBODY = "*"
-_PATTERN = re.compile(r"\*|[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
+_EVERYBODY = _ALL = "*"
 _REMEMBERED = 10_000
 _INCLUDED = {Permission.CHANGE: Permission.READ, Permission.WATCH: Permission.READ}
 _WORDS = ", ".join(each.value for each in Permission)
@@ -27,7 +26,7 @@ class Grant(NamedTuple):
     """The permissions of some roles in some namespaces."""
 
     roles: frozenset[str]
-    namespaces: tuple[re.Pattern[str], ...]
+    namespaces: re.Pattern[str]
     permissions: Granted
 
 
@@ -46,13 +45,13 @@ class Contents(NamedTuple):
         granted = (
             grant.permissions
             for grant in self.grants
-            if (role in grant.roles or _EVERYBODY in grant.roles) and any(each.fullmatch(namespace) for each in grant.namespaces)
+            if (role in grant.roles or _EVERYBODY in grant.roles) and grant.namespaces.fullmatch(namespace)
         )
         return NOTHING.union(*granted)
 
 
 class RolesFile:
-    """Grants by a file (``grants.Roles``), which ``reloader`` reads again."""
+    """Grants by a file, which ``reloader`` reads again."""
 
     def __init__(self, path: Path, reloader: Reloader) -> None:
         """Reads the file, and has ``reloader`` read it again when it changes; if it is wrong then, the former contents stay in force.
@@ -63,11 +62,8 @@ class RolesFile:
         reloader.follow("authorization file", path, lambda content: parse(content.decode()), self._take)
 
     def granted(self, role: str, namespace: str) -> Granted:
-        """As ``grants.Roles.granted``."""
+        """Returns the permissions of a role in a namespace (``grants.Granting``)."""
         return self._permissions(role, namespace)
-
-    async def close(self) -> None:
-        """Does nothing."""
 
     def _take(self, contents: Contents) -> None:
         self._permissions = lru_cache(_REMEMBERED)(contents.permissions)
@@ -98,12 +94,12 @@ def parse(text: str) -> Contents:
 def _grant(grant: object, place: str, problems: list[str]) -> Grant:
     if not isinstance(grant, dict):
         problems.append(f"{place} is not a table: write [[grants]]")
-        return Grant(frozenset(), (), NOTHING)
+        return Grant(frozenset(), matching(()), NOTHING)
     _known(grant, Grant._fields, f"{place}.", problems)
     problems += [f"{place} has no {name}" for name in Grant._fields if name not in grant]
     patterns = _texts(grant, "namespaces", f"{place}.", problems)
     for index, text in enumerate(patterns):
-        if not _PATTERN.fullmatch(text):
+        if text != _ALL and not is_pattern(text):
             problems.append(f'{place}.namespaces[{index}] is "{text}": write tenant/namespace, with * for any characters, or * alone')
     permissions: set[Permission] = set()
     for index, word in enumerate(_texts(grant, "permissions", f"{place}.", problems)):
@@ -113,7 +109,7 @@ def _grant(grant: object, place: str, problems: list[str]) -> Grant:
             problems.append(f'{place}.permissions[{index}] is "{word}": it may be one of {_WORDS}')
     permissions.update(_INCLUDED[each] for each in tuple(permissions) if each in _INCLUDED)
     roles = _texts(grant, "roles", f"{place}.", problems)
-    return Grant(frozenset(roles), tuple(re.compile(translate(each)) for each in patterns), frozenset(permissions))
+    return Grant(frozenset(roles), matching(patterns), frozenset(permissions))
 
 
 def _known(table: Mapping[str, Any], names: tuple[str, ...], before: str, problems: list[str]) -> None:

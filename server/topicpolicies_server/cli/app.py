@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
@@ -74,6 +75,7 @@ class Application(TyperGroup):
         self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
         for each in cast("list[Any]", self.params):
             each.resolve_envvar_value = lambda _: None  # the command reads the environment, when all flags are known
+            each.get_error_hint = partial(_as_written, each)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's.
@@ -94,6 +96,7 @@ class Application(TyperGroup):
         own = {name for each in command.params if each not in ours for name in each.opts}
         for each in ours:
             each.hidden, each.opts = True, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
+            each.get_error_hint = partial(_as_written, each)  # type: ignore[method-assign]
             if _is_flag(ctx, (each.name or "").removeprefix(_GLOBAL)):
                 each.envvar = None
         return command
@@ -226,6 +229,11 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
         parameters.append((_GLOBAL + name, Annotated[kind | None, option], None))
     run.__doc__ = function.__doc__
     return with_parameters(run, parameters)
+
+
+def _as_written(option: Any, context: Any) -> str:
+    """Returns how an error names an option: by the flags that set it, or by the variable."""
+    return " / ".join(f"'{name}'" for name in (option.opts if _is_flag(context, option.name) else [option.envvar]))
 
 
 def _is_flag(context: Any, name: str) -> bool:

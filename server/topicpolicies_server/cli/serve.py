@@ -53,7 +53,13 @@ def serve(chosen: Globals, in_force: OptionValues) -> None:
     """  # noqa: D301 - "\b" keeps the lines
     config = server_config(in_force, os.environ)
     if isinstance(config.log, EmbeddedLogConfig) and config.log.cluster_file is not None:
-        _check_cluster_file(config.log.cluster_file)
+        from ..cluster.file import parse as facts  # noqa: PLC0415 - most servers have none
+
+        _check("cluster file", config.log.cluster_file, facts)
+    if config.authorization.file is not None:
+        from ..access.roles_file import parse as roles  # noqa: PLC0415 - as above
+
+        _check("authorization file", config.authorization.file, roles)
     declared: Sequence[Declared] = ()
     if config.declared is not None:
         from ..declared.files import by_owner  # noqa: PLC0415 - YAML is not needed to serve
@@ -82,14 +88,12 @@ def guard(chosen: Globals, in_force: OptionValues) -> None:
     run(guard_config(in_force), chosen)
 
 
-def _check_cluster_file(path: Path) -> None:
-    """Raises a ConfigError for a cluster file that can't be used, before the server makes files: no start would help."""
-    from ..cluster.file import parse  # noqa: PLC0415 - most servers have none
-
+def _check(what: str, path: Path, parse: Callable[[str], object]) -> None:
+    """Raises a ConfigError for a file that the operator wrote and that is wrong, before the server makes files: no start would help."""
     try:
         parse(files.read(path).decode())
     except (OSError, ValueError) as error:
-        raise ConfigError((f'The cluster file "{path}" can\'t be used: {error}.',)) from None
+        raise ConfigError((f'The {what} "{path}" can\'t be used: {error}.',)) from None
 
 
 def run(config: ServerConfig | GuardConfig, chosen: Globals, declared: Sequence[Declared] = ()) -> None:

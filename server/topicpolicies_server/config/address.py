@@ -1,8 +1,11 @@
-"""The error of a wrong configuration; the address that a server listens on; URLs."""
+"""The error of a wrong configuration; the address that a server listens on; URLs; patterns of namespaces."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections.abc import Iterable
+from fnmatch import translate
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -10,6 +13,7 @@ DEFAULT_PORT = 6680
 """The default port; none of Pulsar's own ports."""
 DEFAULT_LISTEN = f"127.0.0.1:{DEFAULT_PORT}"
 _UNIX = "unix:"
+_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 
 
 class ConfigError(ValueError):
@@ -84,3 +88,13 @@ def is_url(text: str, *, schemes: tuple[str, ...] = ("https", "http"), hosts: bo
     except ValueError:
         return False
     return sound and scheme in schemes and not (hosts and any(each.port is None or each.path for each in parts))
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text is a pattern of namespaces: ``tenant/namespace``, in which ``*`` stands for any characters but the slash."""
+    return _PATTERN.fullmatch(text) is not None
+
+
+def matching(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Returns what matches, as a whole, each name that one of some patterns means; Pulsar's former names of three parts match none."""
+    return re.compile(f"(?!.*/.*/)(?:{'|'.join(map(translate, patterns)) or '(?!)'})")

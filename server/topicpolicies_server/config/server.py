@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from .. import files
-from .address import DEFAULT_LISTEN, Address, ConfigError, parse_address
+from .address import DEFAULT_LISTEN, Address, ConfigError, is_pattern, parse_address
 from .callers import PROVIDERS, AuthenticationConfig, AuthorizationConfig
 from .limits import Limits
 from .logs import LogConfig, PulsarLogConfig
 from .option import option, section, url_of, values_in
 
-_NAMESPACE_PATTERN = re.compile(r"[-=:.\w*]+/[-=:.\w*]+", re.ASCII)
 _LOG, _NETWORK, _CALLERS, _AUTHORIZATION, _HISTORY, _CHECKPOINTS, _REPAIRS, _DECLARED, _LOGGING, _TRACES, _LIMITS = HEADINGS = (
     "Change log",
     "Network",
@@ -91,7 +89,7 @@ class ProcessConfig:
         section=_REPAIRS,
         example='["acme/*"]',
         metavar="NAMESPACE",
-        check=_NAMESPACE_PATTERN.fullmatch,
+        check=is_pattern,
         wanted="tenant/namespace, with * for any characters",
     )
     """Namespaces that are kept loaded and repaired, even if no client uses them; * stands for any characters."""

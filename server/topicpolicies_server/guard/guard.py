@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from ..config.address import matching
 from ..core.errors import PolicyError
 from ..core.names import CHANGE_EVENTS
 from ..core.reasons import LogState
@@ -68,8 +68,8 @@ class Guard:
         self._next = 0.0
         self._exact = frozenset(text for text in patterns if "*" not in text)
         self._searched = [text for text in patterns if "*" in text]
-        self._matching = _any_of(self._searched)
-        self._tenants_matching = _any_of(text.partition("/")[0] for text in self._searched)
+        self._matching = matching(self._searched)
+        self._tenants_matching = matching(text.partition("/")[0] for text in self._searched)
         self._named = frozenset(map(_tenant_of, self._searched))
         """The tenants of the patterns with wildcards, which may have wildcards themselves."""
         self._loaded: frozenset[str] | None = None
@@ -269,10 +269,6 @@ class Guard:
         if now - self._warned_at >= _RARELY_SECONDS:
             self._warned_at = now
             _LOG.warning("the namespaces to guard can't be listed, so the present %d stay: %s", len(self.found), error.message)
-
-
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join("[^/]*".join(map(re.escape, text.split("*"))) for text in patterns) or "(?!)")
 
 
 def _tenant_of(namespace: str) -> str:

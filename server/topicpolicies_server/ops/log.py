@@ -44,13 +44,9 @@ def set_up_logging(level: str, form: LogFormat) -> None:
     if form != "text":
         logging.captureWarnings(True)
         sys.excepthook = lambda *error: _LOG.critical("the process ends: %s", error[0].__name__, exc_info=error)
-        threading.excepthook = _uncaught_in_thread
-
-
-def _uncaught_in_thread(what: threading.ExceptHookArgs) -> None:
-    if what.exc_value is not None:
-        name = what.thread.name if what.thread is not None else "a thread"
-        _LOG.error("%s ends: %s", name, what.exc_type.__name__, exc_info=(what.exc_type, what.exc_value, what.exc_traceback))
+        threading.excepthook = lambda what: _LOG.error(
+            "%s ends: %s", getattr(what.thread, "name", "a thread"), what.exc_type.__name__, exc_info=what.exc_value
+        )
 
 
 class Lines(logging.Handler):
@@ -152,10 +148,13 @@ class Plain(logging.Formatter):
 class Json(logging.Formatter):
     """Formats log records as lines of JSON."""
 
+    converter = time.gmtime  # type: ignore[assignment]
+    default_time_format, default_msec_format = "%Y-%m-%dT%H:%M:%S", "%s.%03dZ"
+
     def format(self, record: logging.LogRecord) -> str:
         """Formats a record as a line, without the line end."""
         fields: dict[str, object] = {
-            "ts": moment(record.created),
+            "ts": self.formatTime(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": record.getMessage(),
@@ -166,9 +165,3 @@ class Json(logging.Formatter):
         if record.stack_info:
             fields["stack"] = self.formatStack(record.stack_info)
         return in_json(fields)
-
-
-def moment(seconds: float) -> str:
-    """Formats seconds since 1970 as ISO 8601, in UTC, with milliseconds."""
-    whole, milliseconds = divmod(int(seconds * 1000), 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03}Z"

@@ -4,8 +4,8 @@
   server and its certificates
 - ``calls``: the one way of every call, from its arrival to its status (``errors``), with ``quotas`` on the way; ``access_log`` and
   ``tracing`` observe calls
-- ``parts``: what the methods use; ``changes``: UpdatePolicy, DeletePolicy and BatchUpdatePolicies, and why a call has no answer when its
-  deadline is near; ``forwarding`` sends changes to the sidecar that leads their namespace
+- ``dependencies``: what the methods depend on; ``changes``: UpdatePolicy, DeletePolicy and BatchUpdatePolicies, and why a call has no
+  answer when its deadline is near; ``forwarding`` sends changes to the sidecar that leads their namespace
 - ``reads``: GetPolicy, GetEffectivePolicy and ListPolicies; ``histories``: ListHistory and GetPolicyAsOf
 - ``watching``: WatchPolicies and WatchHistory
 - ``requests`` and ``problems`` read and validate requests, ``answers`` serializes

@@ -55,7 +55,7 @@ class AccessLog:
             fields = _fields(call.method, change.seconds, ended)
             self._note("change", fields | of_caller | (_change(change.request, call.caller) if change.request is not None else {}))
         done = call.outcome.name if call.outcome is not None else "OK"
-        ended = call.error or call.code or ("GIVEN_UP" if call.given_up else done)
+        ended = call.error or ("GIVEN_UP" if call.given_up else done)
         fields = _fields(call.method, perf_counter() - call.started, ended)
         fields |= of_caller
         if call.request is not None:

@@ -77,7 +77,7 @@ def change_answer(request: Request, result: Result, wire: Wire, room: int | None
     """Returns a serialized ``ChangeResult``. ``room``: the most bytes of the documents, which are left out otherwise; None: any."""
     answer = service_pb2.ChangeResult()
     answer.version, answer.previous_version = result.version, result.previous
-    answer.outcome = service_pb2.ChangeOutcome.ValueType(result.outcome.value)  # the enums have the same numbers
+    answer.outcome = service_pb2.ChangeOutcome.ValueType(result.outcome)
     answer.request_id, answer.replayed = request.request_id, result.replayed
     rest = answer.SerializeToString()
     with_documents = _documents(request, result, wire)

@@ -74,8 +74,8 @@ Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 Refusal: TypeAlias = Callable[[Request | None, str, bool, str], PolicyError]
 """Returns the error of a call, or of a change of a batch, that certainly was not made. Takes the change (None: it was not read), its
 namespace, whether it is known that the caller may act there, and the version that the answer must have reached ("": any)."""
-Identify: TypeAlias = "Callable[[Call], Caller | Awaitable[Caller]]"
-"""Returns the caller of a call, or an awaitable that finds out. Raises ``PolicyError`` to refuse the call."""
+Identify: TypeAlias = "Callable[[Call], Awaitable[Caller]]"
+"""Returns the caller of a call. Raises ``PolicyError`` to refuse the call."""
 
 
 class Call:
@@ -109,9 +109,7 @@ class Call:
     span: Span | None = None
     """The span of the call, which is sent to a collector; None: the call is not traced."""
     error: PolicyError | None = None
-    """The error that the call ended with; None: it has not ended, or ended without one of our errors."""
-    code: str = ""
-    """The name of the gRPC status code that the call was aborted with, also by another service; "": it was not aborted."""
+    """The error that the call ended with; None: it has not ended, or ended without an error."""
     timer: asyncio.TimerHandle | None = None
     """Ends the call before its deadline, or with the caller's credentials."""
     given_up: bool = False
@@ -166,7 +164,7 @@ class Call:
         """The gRPC status with which the call ended, by its name (CANCELLED: the caller went away), and the reason of our error, or ""."""
         if self.error is not None:
             return self.error.kind.value, self.error.reason
-        return self.code or ("CANCELLED" if self.given_up else "OK"), ""
+        return "CANCELLED" if self.given_up else "OK", ""
 
     async def permit(self, grants: Grants, namespace: str, *needed: Permission) -> Granted:
         """Returns the permissions of the caller in a namespace; raises as ``Grants.of`` if it lacks one that is needed."""
@@ -196,19 +194,6 @@ class Call:
         else:
             asyncio.get_running_loop().call_later(LAST_SECONDS, self._task.cancel)
 
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends the call with a gRPC status. For a ``PolicyError``, raise it.
-
-        Raises:
-            grpc.aio.AbortError: the status was sent.
-            asyncio.CancelledError: the peer has gone.
-        """
-        self.code = code.name
-        try:
-            return await self.context.abort(code, details, trailing_metadata)
-        except grpc.aio.InternalError:
-            raise self._gone() from None
-
     def of_all_attempts(self, error: PolicyError, request_id: str, *, unsure: bool = False) -> PolicyError:
         """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not.
 
@@ -230,25 +215,25 @@ class Call:
         """
         if isinstance(error, asyncio.CancelledError):
             error = self._why_cancelled()
-        elif isinstance(error, Exception) and not isinstance(error, (PolicyError, grpc.aio.AbortError, grpc.aio.InternalError)):
+        elif isinstance(error, Exception) and not isinstance(error, (PolicyError, grpc.aio.InternalError)):
             errors.log_failure(self.method, error)
             error = errors.internal()
         if isinstance(error, PolicyError):
             error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "", unsure=self.unsure)
             self.error = _without_frames(error)
             try:
-                await self.abort(*errors.trailer(error))
+                await self.context.abort(*errors.trailer(error))
             except grpc.aio.AbortError as sent:
                 _without_frames(sent)
-        elif isinstance(error, grpc.aio.AbortError):
-            _without_frames(error)
+            except grpc.aio.InternalError:
+                raise self._gone() from None
         elif isinstance(error, grpc.aio.InternalError):  # a write failed
             raise self._gone() from None
         else:
             raise error
 
     def _why_cancelled(self) -> PolicyError:
-        if not self.given_up and not self.code:
+        if not self.given_up:
             if not self._task.cancelling():
                 return PolicyError(Kind.INTERNAL, Reason.INTERNAL, "The sidecar gave up what the request waited for.")
             if self._ending is not None and self.unread_since is None and self._task.uncancel() == 0:
@@ -275,7 +260,7 @@ class Calls:
         """What each principal uses; None: there are no limits for principals."""
         self.began: Callable[[Call], None] | None = None
         self.observers: Sequence[Callable[[Call], None]] = ()
-        """Called with each call that has ended: its ``error``, ``code`` and ``given_up`` say how. They return at once, and do not raise."""
+        """Called with each call that has ended: its ``error`` and ``given_up`` say how. They return at once, and do not raise."""
         self.on_deadline: Callable[[Call], None] = lambda _: None
         """Called with a unary call whose deadline is near; it is to end the call."""
         self._calls: dict[Call, None] = {}
@@ -336,8 +321,7 @@ class Calls:
                     early = min(max(_EARLY * left, _LEAST_EARLY), _MOST_EARLY)
                     call.timer = asyncio.get_running_loop().call_later(left - early, self.on_deadline, call)
                 if self.identify is not None:
-                    found = self.identify(call)
-                    call.caller = found if isinstance(found, Caller) else await found
+                    call.caller = await self.identify(call)
                     if stream and call.caller.expires_at != math.inf:
                         call.ends_with_credentials()
                 if self.quotas is not None:

@@ -17,9 +17,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-import grpc
 from grpc_health.v1 import health_pb2
 
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
 from ..readiness import Readiness
 from .calls import Call
 
@@ -45,11 +46,11 @@ class HealthService:
             return SERVING if self._readiness.ready else NOT_SERVING
         return SERVING if name == _ALIVE else None
 
-    async def check(self, request: health_pb2.HealthCheckRequest, call: Call) -> bytes:
-        """Returns the present status of a name."""
+    async def check(self, request: health_pb2.HealthCheckRequest, _: Call) -> bytes:
+        """Returns the present status of a name; raises PolicyError, NOT_FOUND, if there is no such name."""
         status = self.status(request.service)
         if status is None:
-            await call.abort(grpc.StatusCode.NOT_FOUND, "There is no such service: use liveness or readiness.")
+            raise PolicyError(Kind.NOT_FOUND, Reason.INVALID_REQUEST, "There is no such service: use liveness or readiness.")
         return bytes(_Status(status=status).SerializeToString())
 
     async def list(self, _request: health_pb2.HealthListRequest, _: Call) -> bytes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
+from uuid import uuid4
 
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -138,7 +138,7 @@ def _precondition(condition: service_pb2.Precondition, problems: Problems) -> tu
 
 def _request_id(text: str, problems: Problems) -> str:
     if not text:
-        return next(_IDS)
+        return uuid4().hex
     compact = text.replace("-", "").lower() if len(text) in (_UUID_DIGITS, _UUID_DIGITS + 4) else ""
     if _UUID.fullmatch(compact):
         return compact
@@ -146,15 +146,6 @@ def _request_id(text: str, problems: Problems) -> str:
         "request_id", ViolationReason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01."
     )
     return ""
-
-
-def _fresh_ids() -> Iterator[str]:
-    while True:
-        some = os.urandom(4_096)  # a system call for each id would let other threads run meanwhile
-        yield from (some[at : at + 16].hex() for at in range(0, len(some), 16))
-
-
-_IDS = _fresh_ids()
 
 
 def _digest(message: ChangeMessage) -> str:

@@ -113,9 +113,7 @@ class Server:
         cluster = open_cluster(config, self._admin, self.reloader, readiness.refuses_waiting)
         if cluster is not None:
             opened.push_async_callback(cluster.close)
-        roles = open_roles(config.authorization, self._admin, self.reloader)
-        if roles is not None:
-            opened.push_async_callback(roles.close)
+        roles = open_roles(config.authorization, self._admin, self.reloader, opened)
         grants = Grants(roles, show_secrets=config.show_secrets)
         self.dependencies = Dependencies(
             registry=registry,
@@ -309,7 +307,7 @@ def _reflection(calls: Calls) -> grpc.GenericRpcHandler:
 _CERTIFICATE = "x509_pem_cert"
 
 
-def _identify(identification: Identification, call: Call) -> Caller | Awaitable[Caller]:
+def _identify(identification: Identification, call: Call) -> Awaitable[Caller]:
     """Identifies the caller of a call (``calls.Identify``).
 
     The health service answers callers without credentials, because its clients (``grpc_health_probe``, an orchestrator) have none.

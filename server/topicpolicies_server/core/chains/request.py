@@ -22,10 +22,8 @@ from ..reasons import Reason
 from ..traces import NO_TRACE, TraceContext
 
 
-class Outcome(enum.Enum):
-    """How a request ended that did not fail."""
-
-    __hash__ = object.__hash__  # Enum's own hashes the name, which is slow
+class Outcome(enum.IntEnum):
+    """How a request ended that did not fail. The numbers are those of ``ChangeOutcome``."""
 
     APPLIED = 1
     UNCHANGED = 2
