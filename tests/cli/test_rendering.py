@@ -14,7 +14,7 @@ from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
 from topicpolicies_server.cli import rendering
 from topicpolicies_server.cli.rendering import columns
-from topicpolicies_server.declared.rendering import compact, lines, one_line
+from topicpolicies_server.declared.values import compact, lines, one_line
 from topicpolicies_server.escaping import printable
 
 

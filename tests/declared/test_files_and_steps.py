@@ -12,8 +12,8 @@ from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocu
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
 from topicpolicies_server.cli.forms import declaring
 from topicpolicies_server.declared.files import Declared, load, parse
-from topicpolicies_server.declared.rendering import lines
 from topicpolicies_server.declared.steps import steps, topics_of
+from topicpolicies_server.declared.values import lines
 
 TOPIC = "persistent://public/a/orders"
 

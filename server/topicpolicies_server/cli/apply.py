@@ -31,8 +31,8 @@ from topicpolicies.v1.history_pb2 import HistoryOutcome
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
-from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
+from ..declared.values import policies_of
 from . import forms
 from .calls import calling
 from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, report, reporting

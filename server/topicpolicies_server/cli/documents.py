@@ -27,7 +27,7 @@ from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 from topicpolicies.values import enum_name
 
-from ..declared.rendering import between, compact, lines, plain, policies_of, printable_path, scope_name
+from ..declared.values import between, compact, lines, plain, policies_of, printable_path, scope_name
 from ..escaping import printable
 from . import forms
 from .assignments import parse

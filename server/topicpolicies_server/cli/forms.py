@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, PolicyDocument, TopicPolicies
 
-from ..declared.rendering import plain
+from ..declared.values import plain
 
 Json: TypeAlias = dict[str, Any]
 _ENDLESS = 1 << 30

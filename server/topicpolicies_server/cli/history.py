@@ -11,7 +11,7 @@ import typer
 from topicpolicies import Client, InvalidArgument, OutOfRange, PolicyDocument, Scope
 from topicpolicies.v1.history_pb2 import HistoryGap
 
-from ..declared.rendering import between, policies_of, scope_name
+from ..declared.values import between, policies_of, scope_name
 from ..escaping import printable
 from . import forms
 from .calls import calling
@@ -149,7 +149,7 @@ def diff(
     with reporting(chosen, detailed=detailed):
         with calling(chosen) as client:
             first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
-        found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
+        found = between(policies_of(first), policies_of(second))
         appeared = first.HasField("policies") is not second.HasField("policies")
         told = {"a": forms.of_message(first), "b": forms.of_message(second), "differences": [each.json() for each in found]}
         if not chosen.shown(told):

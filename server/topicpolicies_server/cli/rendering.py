@@ -21,7 +21,7 @@ from topicpolicies.v1.history_pb2 import HistoryEntry, HistoryGap, HistoryGapRea
 from topicpolicies.v1.service_pb2 import NamespaceState, PolicyChange
 from topicpolicies.values import enum_name
 
-from ..declared.rendering import UNSET, Difference, compact, one_line, policies_of, printable_path, scope_name
+from ..declared.values import Difference, compact, one_line, policies_of, printable_path, scope_name
 from ..escaping import printable
 from .globals import WIDE
 
@@ -71,7 +71,7 @@ def _width(text: str) -> int:
 
 def show_differences(differences: Sequence[Difference]) -> None:
     """Prints differences, one line each, with the values before and after; in colours on a terminal."""
-    rows = [(each.sign, printable_path(each.path), f"{each.before or UNSET} -> {each.after or UNSET}") for each in differences]
+    rows = [(each.sign, printable_path(each.path), each.change) for each in differences]
     for line in columns(rows, terminal_width()):
         typer.secho(line, fg=_COLOURS[line[0]])
 

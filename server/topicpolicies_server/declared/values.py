@@ -1,4 +1,6 @@
-"""Values as people write them, on the command line and in YAML: by the type and the unit of the field that a path names.
+"""Values as people write and read them, on the command line and in YAML: by the type and the unit of the field that a path names.
+
+Also documents and their differences in these words, without secrets.
 
 docs/command-line.md has the forms of values. A field's unit comes from its name, and whether it may be -1 from the comment in its
 definition: the comments are in ``fields.json``, which ``proto/generate.py`` writes.
@@ -13,13 +15,17 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
-from topicpolicies import TopicPolicies
-from topicpolicies.masks import Path, PathError, format_path, parse_path
-from topicpolicies.values import Target, ValueProblem, kind_name, locate, map_value
+from topicpolicies import PolicyDocument, Scope, TopicPolicies
+from topicpolicies.masks import Path, PathError, format_path, parse_path, paths_between
+from topicpolicies.secrets import REDACTED, is_secret
+from topicpolicies.values import Target, ValueProblem, enum_name, kind_name, locate, map_value
+
+from ..escaping import printable
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
@@ -199,3 +205,129 @@ def with_unit(value: int, name: str) -> str:
     if value <= 0 or not whole:
         return str(value)
     return f"{value * own // units[whole[-1]]}{whole[-1].upper() if units is _SIZES else whole[-1]}"
+
+
+UNSET = "unset"
+"""The text in place of the value of a field that is not set."""
+
+
+def scope_name(document: PolicyDocument) -> str:
+    """Returns the scope of a document: ``LOCAL`` or ``GLOBAL``."""
+    return enum_name(Scope.DESCRIPTOR, document.scope)
+
+
+def policies_of(document: PolicyDocument) -> TopicPolicies | None:
+    """Returns the policies of a document; None: there is no document."""
+    return document.policies if document.HasField("policies") else None
+
+
+def printable_path(path: Path) -> str:
+    """Returns a path for people: the keys of maps in it are names that others have chosen."""
+    return printable(format_path(path))
+
+
+def plain(message: Message, *, units: bool = False) -> dict[str, Any]:
+    """Returns the fields that are set in a message as a file declares them, in the order of their names.
+
+    ``units``: whether times and sizes have the unit that suits them; else they are numbers in the field's unit, for programs.
+    """
+    found: dict[str, Any] = {}
+    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
+        entries = map_value(field)
+        if entries is not None:
+            found[field.name] = {key: _plain(entries, value[key], units=units) for key in sorted(value)}
+        elif field.is_repeated:
+            found[field.name] = [_plain(field, each, units=units) for each in value]
+        else:
+            found[field.name] = _plain(field, value, units=units)
+    return found
+
+
+def _plain(field: FieldDescriptor, value: Any, *, units: bool) -> Any:
+    if field.message_type is not None:
+        return plain(value, units=units)
+    if field.enum_type is not None:
+        name = enum_name(field.enum_type, value)
+        return int(name) if name.isdigit() else name.lower()
+    return with_unit(value, field.name) if units and type(value) is int and unit_of(field.name) and value > 0 else value
+
+
+def leaves(message: Message | None) -> dict[Path, Any]:
+    """Returns the values of the leaves that are set in a message, as ``plain``. An object without leaves is one; None has none.
+
+    Of offload policies, values that are or may be secret are replaced by ``REDACTED``.
+    """
+    return {} if message is None else dict(_leaves(plain(message), ()))
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and (value or not path):
+        for name, part in value.items():
+            yield from _leaves(part, (*path, name))
+    else:
+        yield path, REDACTED if is_secret(path) else value
+
+
+def lines(message: Message) -> Iterator[tuple[Path, str]]:
+    """Yields the leaves that are set in a message, in the order of their names, with their values for people."""
+    return ((path, shown(path, value)) for path, value in leaves(message).items())
+
+
+def shown(path: Path, value: Any) -> str:
+    """Returns the value of a leaf for people; None: it is not set."""
+    if value is None:
+        return UNSET
+    if isinstance(value, list):
+        return ", ".join(shown(path, each) for each in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and unit_of(path[-1]):
+        return with_unit(value, path[-1])
+    return f"{value:g}" if isinstance(value, float) else printable(str(value))
+
+
+def compact(policies: TopicPolicies) -> str:
+    """Returns a document in one line."""
+    return ", ".join(f"{printable_path(path)}={value}" for path, value in lines(policies)) or "no settings"
+
+
+class Difference(NamedTuple):
+    """One leaf in which two documents differ."""
+
+    path: Path
+    before: Any
+    """The value as of ``leaves``; None: the leaf is not set."""
+    after: Any
+
+    @property
+    def sign(self) -> str:
+        """``+`` added, ``-`` removed, ``~`` changed."""
+        if self.before is None:
+            return "+"
+        return "-" if self.after is None else "~"
+
+    @property
+    def change(self) -> str:
+        """The values for people: ``5 -> 6``."""
+        return f"{shown(self.path, self.before)} -> {shown(self.path, self.after)}"
+
+    def json(self) -> dict[str, Any]:
+        """Returns the difference for programs."""
+        return {"path": format_path(self.path), "before": self.before, "after": self.after}
+
+
+def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[Difference]:
+    """Returns the leaves in which two documents differ, in the order of their paths. An absent document has no leaves.
+
+    Secrets that differ are included, and look the same before and after.
+    """
+    was, is_ = leaves(before), leaves(after)
+    found: set[Path] = set()
+    for path in map(parse_path, paths_between(before or TopicPolicies(), after or TopicPolicies())):
+        found.update(leaf for leaf in {**was, **is_} if leaf[: len(path)] == path and (was.get(leaf) != is_.get(leaf) or leaf == path))
+    return [Difference(leaf, was.get(leaf), is_.get(leaf)) for leaf in sorted(found)]
+
+
+def one_line(before: TopicPolicies | None, after: TopicPolicies) -> str:
+    """Returns what a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
+    return ", ".join(f"{printable_path(each.path)}: {each.change}" for each in between(before, after)) or "no settings changed"
