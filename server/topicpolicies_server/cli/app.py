@@ -6,8 +6,8 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..process import SERVERS
-from .exits import INTERRUPTED, ExitCode, report, reporting, terminated, writing
+from .exits import INTERRUPTED, DetailedExitCode, ExitCode, report, reporting, terminated, writing
 from .globals import WIDE, Globals, Output, WrongUsage, with_parameters
 from .verbs import VERBS, function_of
 
@@ -60,6 +60,8 @@ _MEANT = {
 """Commands of other programs, and what does the same here."""
 _NAMING = ("get", "update", "edit", "delete", "effective", "list")
 """The commands that ``--output name`` is for."""
+_COMPARING = ("plan", "diff")
+"""The commands that ``--detailed-exitcode`` is for."""
 _FORMS = {each.value for each in Output}
 _GLOBAL = "global_"
 """How the names of the global options begin among the parameters of a command."""
@@ -72,8 +74,6 @@ class Application(TyperGroup):
         """``settings``: passed by Typer."""
         super().__init__(**settings)
         self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
-        for each in cast("list[Any]", self.params):
-            each.resolve_envvar_value = lambda _: None  # the command reads the environment, when all flags are known
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's.
@@ -94,7 +94,7 @@ class Application(TyperGroup):
         own = {name for each in command.params if each not in ours for name in each.opts}
         for each in ours:
             each.hidden, each.opts = True, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
-            if _is_flag(ctx, (each.name or "").removeprefix(_GLOBAL)):
+            if ctx.params.get((each.name or "").removeprefix(_GLOBAL)) is not None:
                 each.envvar = None
         return command
 
@@ -189,10 +189,19 @@ def _options(context: typer.Context, **given: Any) -> None:
 
     These options may stand before or after the command.
     """
-    context.obj = Globals(**given)
+    context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-app.callback()(with_parameters(_options, ((each.name, _TYPES[each.name], each.default) for each in fields(Globals) if each.name in _TYPES)))
+def _before_commands() -> Iterator[tuple[str, Any, None]]:
+    """Yields the global options as they stand before a command, which reads the environment itself, when all flags are known."""
+    for name, annotated in _TYPES.items():
+        kind, option = get_args(annotated)
+        flag = copy(option)
+        flag.envvar, flag.help = None, f"{option.help}  [env var: {option.envvar}]"
+        yield name, Annotated[kind | None, flag], None
+
+
+app.callback()(with_parameters(_options, _before_commands()))
 
 
 def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., None]:
@@ -205,20 +214,23 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
     scoped = any(each.name == "scope" for each in own)
 
     def run(context: typer.Context, **given: Any) -> None:
-        said = {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
-        before = {name for name in _TYPES if _is_flag(context.find_root(), name)}
-        if not before <= set(taken):
+        before: dict[str, Any] = context.obj
+        said = before | {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
+        if not before.keys() <= set(taken):
             raise WrongUsage(f"The options of TLS that {command} has are its own: they stand after {command}.")
-        chosen = replace(context.obj, **said, given=frozenset({*before, *said}))
-        if "output" in before or _is_flag(context, _GLOBAL + "output"):
-            _check_output(command, chosen.output)
+        chosen = Globals(**said, given=frozenset(said))
+        by_flag = "output" in before or getattr(context.get_parameter_source(_GLOBAL + "output"), "name", "") == "COMMANDLINE"
+        if by_flag and chosen.output is Output.NAME and command not in _NAMING and not command.startswith(("set-", "remove-")):
+            raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
         WIDE.set(chosen.output is Output.WIDE)
         if scoped and given.pop("is_global"):
             given["scope"] = "global"
-        with reporting(chosen):
+        with reporting(chosen, detailed=given.pop("detailed", False)):
             function(chosen, **given)
 
     parameters = [(each.name, each.annotation, each.default) for each in own]
+    if command in _COMPARING:
+        parameters.append(("detailed", DetailedExitCode, False))
     if scoped:
         parameters.append(("is_global", Annotated[bool, typer.Option("-g", "--global", help="As --scope global.")], False))
     for name in taken:
@@ -226,18 +238,6 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
         parameters.append((_GLOBAL + name, Annotated[kind | None, option], None))
     run.__doc__ = function.__doc__
     return with_parameters(run, parameters)
-
-
-def _is_flag(context: Any, name: str) -> bool:
-    """Returns whether a flag has set an option."""
-    return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-
-
-def _check_output(command: str, output: Output) -> None:
-    if command.startswith("get-"):
-        raise WrongUsage(f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings.")
-    if output is Output.NAME and command in COMMANDS and command not in _NAMING:
-        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
 
 
 def main() -> None:

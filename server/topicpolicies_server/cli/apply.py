@@ -35,7 +35,7 @@ from ..declared.steps import Step, owned_by_others, steps, topics_of
 from ..declared.values import policies_of
 from . import forms
 from .calls import calling
-from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, report, reporting
+from .exits import ExitCode, deferring, error_json, exit_code, report
 from .globals import Globals, OneScope, Scopes, Topic, full_namespace, scope_of, scopes_of
 from .history import parse_moment, read_at
 from .rendering import show_differences
@@ -132,7 +132,6 @@ def plan(
     more: MoreFiles = None,
     prune: Prune = False,
     topics: Topics = None,
-    detailed: DetailedExitCode = False,
     admin_url: AdminUrl = None,
     admin_token: AdminToken = None,
 ) -> None:
@@ -148,15 +147,14 @@ def plan(
       pulsar-admin topics list public/default |
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
-    with reporting(chosen, detailed=detailed):
-        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-        with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
-            planned = _plan(client, chosen, declared, topics, prune=prune)
-        sound = [each for each in planned if each.error is None]
-        if sound or not planned:
-            _show_plan(chosen, sound, "as declared")
-        if accepted(planned, chosen):
-            raise typer.Exit(ExitCode.DIFFERENT)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
+    with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
+        planned = _plan(client, chosen, declared, topics, prune=prune)
+    sound = [each for each in planned if each.error is None]
+    if sound or not planned:
+        _show_plan(chosen, sound, "as declared")
+    if accepted(planned, chosen):
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def apply(  # noqa: PLR0913, PLR0917 - options

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from topicpolicies import (
+    CHANGE_OUTCOME_SKIPPED,
     CHANGE_OUTCOME_UNCHANGED,
     ChangeOutcome,
     ChangeResult,
@@ -314,8 +315,13 @@ def _edited(document: PolicyDocument, file: FilePath) -> tuple[TopicPolicies, li
 
 def _run_editor(file: FilePath) -> None:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    if ended := subprocess.run([*shlex.split(editor), str(file)], check=False).returncode:  # noqa: S603 - the user's own
-        raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {ended}")
+    try:
+        subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - the user's own
+    except OSError as error:
+        told = f"{error.strerror}. Set EDITOR to an editor of this machine: EDITOR=nano topicpolicies edit ..."
+        raise OSError(error.errno, told, f"The editor {editor} can't be run") from None
+    except subprocess.CalledProcessError as error:
+        raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {error.returncode}") from None
 
 
 def options_of_change(chosen: Globals, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
@@ -351,7 +357,8 @@ def show_change(chosen: Globals, topic: str, result: ChangeResult) -> None:
     if not chosen.shown(result, [document.topic or topic]):
         outcome = enum_name(ChangeOutcome.DESCRIPTOR, result.outcome).lower().replace("_", " ").capitalize()
         again = ", as the first time" if result.replayed else ""
-        deleted = "" if document.HasField("policies") else "deleted "
+        gone = "there was no document " if result.outcome in (CHANGE_OUTCOME_UNCHANGED, CHANGE_OUTCOME_SKIPPED) else "deleted "
+        deleted = "" if document.HasField("policies") else gone
         where = f"{printable(document.topic)}  {scope_name(document)}  {deleted}" if document.topic else ""
         typer.echo(f"{outcome}{again}: {where}(version {result.version}, before {result.previous_version})")
         if document.topic and not result.replayed:  # then the document before is not known

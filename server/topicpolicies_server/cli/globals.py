@@ -107,7 +107,7 @@ def _option(variable: str, metavar: str | None, told: str, *names: str, **more: 
     return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
 
 
-_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
+_FORMS = "Columns for people (table, the default; wide: not folded); JSON or YAML for programs; name: the topics alone."
 _TLS = "Use TLS or not; by default only for servers on other machines."
 _ACTOR = "Who makes a change, for the log; by default your login name, if no credentials say."
 _READ_ANEW = "A file with your token; read again when it changes."
@@ -119,11 +119,14 @@ class Globals:
     """The values of the global options: each field but the last is one."""
 
     server: Annotated[
-        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
+        str,
+        _option(
+            "SERVER", "ADDRESS", "The server; by default localhost:6680; port 6680 if it has none.", "--server", "-s", callback=with_port
+        ),
     ] = "localhost:6680"
     output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
     timeout_seconds: Annotated[
-        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
+        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included; by default 30.", "--timeout", min=0.001, max=86_400)
     ] = 30.0
     actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None
     reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = ""

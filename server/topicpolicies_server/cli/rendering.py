@@ -5,6 +5,7 @@ The line of an event says when, which document, by whom and why, and what change
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -32,19 +33,31 @@ def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
     """Yields rows as text in which the cells of a column begin alike.
 
     ``room``: the width to which the last cell is folded; below the others, if those take more than half of it. 0: nothing is folded.
+    Rows whose other cells take more than three quarters have no part in the columns: their last cell is below, and a path that is wider
+    than the room is folded at its dots.
     """
     whole = list(rows)
-    widths = [max(map(_width, cells)) for cells in zip(*(row[:-1] for row in whole), strict=True)]
-    for row in whole:
+    long = [room and sum(_width(cell) + 2 for cell in row[:-1]) > room * 3 // 4 for row in whole]
+    aligned = [row[:-1] for row, is_long in zip(whole, long, strict=True) if not is_long]
+    widths = [max(map(_width, cells)) for cells in zip(*aligned, strict=True)] or [0] * len(whole[0][:-1] if whole else ())
+    for row, is_long in zip(whole, long, strict=True):
         first = "".join(cell + " " * (width - _width(cell) + 2) for cell, width in zip(row[:-1], widths, strict=True))
         indent = _width(first)
-        if not room or indent + _width(row[-1]) <= room:
+        if not room or (indent + _width(row[-1]) <= room and not is_long):
             yield (first + row[-1]).rstrip()
             continue
         below = indent > room // 2
         margin = " " * (4 if below else indent)
         folded = textwrap.wrap(row[-1], max(1, room - len(margin)), break_long_words=False, break_on_hyphens=False)
+        if indent > room:
+            first = _Paths(room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False).fill(first)
         yield f"\n{margin}".join([first.rstrip(), *folded] if below else [(first + "".join(folded[:1])).rstrip(), *folded[1:]])
+
+
+class _Paths(textwrap.TextWrapper):
+    """Folds paths after their dots too."""
+
+    wordsep_simple_re = re.compile(r"(\s+)|(?<=\.)")
 
 
 def show_columns(rows: Iterable[Sequence[str]]) -> None:

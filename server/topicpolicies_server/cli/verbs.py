@@ -1,8 +1,8 @@
 """The commands of pulsar-admin topicPolicies: ``set-retention``, ``get-retention``, ``remove-retention`` and the others, with its flags.
 
 Each is a row of ``fields.FIELDS`` over ``update``, ``get`` and ``effective``, and prints what pulsar-admin prints: nothing if it changes
-something, and the value that it gets as Java's JSON. A value that does not divide into the field's unit is refused, where pulsar-admin
-cuts it.
+something, and the value that it gets as Java's JSON; for programs the result of the change, and the value, in the form of ``--output``. A
+value that does not divide into the field's unit is refused, where pulsar-admin cuts it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def function_of(command: str) -> Callable[..., None]:
         assignments = _assignments(path, row, given) if action == "set" else {}
         with calling(chosen) as client:
             if action == "get":
-                typer.echo(_found(client, topic, scope_of(scope), name, key, applied=given["applied"]), nl=False)
+                value = _value(client, topic, scope_of(scope), name, key, applied=given["applied"])
+                if not chosen.shown({"value": value}):
+                    typer.echo(_printed(name, value), nl=False)
                 return
             texts = {path: text for path, (text, _) in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
             units = {path: unit for path, (_, unit) in assignments.items()}
@@ -123,8 +125,8 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     return found
 
 
-def _found(client: Any, topic: str, scope: int, name: str, key: str, *, applied: bool) -> str:
-    """Returns the lines of a value as pulsar-admin prints it. ``key``: that of the map's entry."""
+def _value(client: Any, topic: str, scope: int, name: str, key: str, *, applied: bool) -> Any:
+    """Returns the JSON of a value as the admin API has it; None: it is not set. ``key``: that of the map's entry."""
     from .endpoints import json_of  # noqa: PLC0415
 
     document = client.effective(topic) if applied else client.get(topic, scope=scope)
@@ -132,16 +134,19 @@ def _found(client: Any, topic: str, scope: int, name: str, key: str, *, applied:
         _check_exists(client, topic)
     family = "subscription_policies" if key else "delayed_delivery" if name == _DELAYED else name
     value = json_of(family, key, document.policies)
+    if name == "dispatcher_pause_on_ack_state_persistent_enabled":
+        return bool(value)
+    if value == []:  # brokers keep an empty list of types
+        return [] if name == "subscription_types_enabled" and document.HasField("policies") else None
+    if name == _DELAYED and value is not None:
+        return {member: 0 if each is None else each for member, each in value.items()} if value["active"] is not None else None
+    return _ordered(name, value) if isinstance(value, dict) and name != "back_log_quota_map" else value
+
+
+def _printed(name: str, value: Any) -> str:
+    """Returns the lines of a value as pulsar-admin prints it."""
     if name == "back_log_quota_map":
         return "".join(f"{kind}    {_quota(quota)}\n" for kind, quota in sorted(value.items()))
-    if name == "dispatcher_pause_on_ack_state_persistent_enabled":
-        value = bool(value)
-    elif value == []:  # brokers keep an empty list of types
-        value = [] if name == "subscription_types_enabled" and document.HasField("policies") else None
-    elif name == _DELAYED and value is not None:
-        value = {member: 0 if each is None else each for member, each in value.items()} if value["active"] is not None else None
-    elif isinstance(value, dict):
-        value = _ordered(name, value)
     return (value if name == "schema_compatibility_strategy" and value is not None else _java(value)) + "\n"
 
 
