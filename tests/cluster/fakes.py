@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.cluster.source import ClusterFacts, NamespaceFacts, TopicFacts
+from topicpolicies_server.cluster.levels import ClusterFacts, NamespaceFacts, TopicFacts
 from topicpolicies_server.core.policies.facts import BrokerFacts
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError

@@ -14,7 +14,7 @@ from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.cluster.cluster import Cluster
-from topicpolicies_server.cluster.source import PROPERTY, TopicFacts
+from topicpolicies_server.cluster.levels import PROPERTY, TopicFacts
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin

@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.cluster import Cluster
-from topicpolicies_server.cluster.source import PROPERTY
+from topicpolicies_server.cluster.levels import PROPERTY
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError

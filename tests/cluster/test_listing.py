@@ -6,7 +6,7 @@ import asyncio
 
 from topicpolicies_server.cluster import admin
 from topicpolicies_server.cluster.admin import AdminSource, Lists
-from topicpolicies_server.cluster.source import TopicFacts
+from topicpolicies_server.cluster.levels import TopicFacts
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from ..process import SERVERS
 from .exits import INTERRUPTED, DetailedExitCode, ExitCode, report, reporting, terminated, writing
-from .globals import WIDE, Globals, Output, WrongUsage, with_parameters
+from .globals import Globals, Output, WrongUsage, with_parameters
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -39,7 +39,7 @@ COMMANDS = {
     "health": ("server:health", "Check whether the server is ready."),
     "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
     "serve": ("serve:serve", "Run a server, until it is stopped (SIGTERM, Ctrl-C)."),
-    "config": ("options:config", "Show the options in force, and the source of each."),
+    "config": ("serve:config", "Show the options in force, and the source of each."),
     "guard": ("serve:guard", "Restore what brokers lose of each other's changes."),
     "demo": ("demo:demo", "Show many clients changing one topic, and that no update is lost."),
     "version": ("server:version", "Show the version of this program."),
@@ -99,7 +99,12 @@ class Application(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Returns the command of arguments."""
+        """Returns the command of arguments. ``help COMMAND`` is ``COMMAND --help``."""
+        if args[0] == "help":
+            args = [*args[1:], "--help"]
+            if len(args) == 1:
+                typer.echo(ctx.get_help())
+                ctx.exit()
         if args[0] in _MEANT:
             raise WrongUsage(f'There is no command "{args[0]}". {_MEANT[args[0]]}')
         return super().resolve_command(ctx, args)
@@ -116,16 +121,8 @@ class Application(TyperGroup):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command and exits. ``help COMMAND`` is ``COMMAND --help``, and ``--version`` is ``version``."""
-        given = list(sys.argv[1:] if args is None else args)
-        take_values = {name for each in cast("list[Any]", self.params) if not each.is_flag for name in each.opts}
-        at = 0
-        while at < len(given) and given[at].startswith("-") and given[at] not in ("--", "--version"):
-            at += 2 if given[at] in take_values else 1
-        if given[at : at + 1] == ["help"]:
-            given[at:] = [*given[at + 1 :], "--help"]
-        elif given[at : at + 1] == ["--version"]:
-            given[at] = "version"
+        """Runs a command and exits. ``--version`` is ``version``."""
+        given = ["version" if each == "--version" else each for each in (sys.argv[1:] if args is None else args)]
         output = output_of(given)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
@@ -214,6 +211,8 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
     scoped = any(each.name == "scope" for each in own)
 
     def run(context: typer.Context, **given: Any) -> None:
+        from .rendering import WIDE  # noqa: PLC0415 - help comes without it
+
         before: dict[str, Any] = context.obj
         said = before | {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
         if not before.keys() <= set(taken):

@@ -33,12 +33,11 @@ from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
 from ..declared.steps import Step, owned_by_others, steps, topics_of
 from ..declared.values import policies_of
-from . import forms
 from .calls import calling
 from .exits import ExitCode, deferring, error_json, exit_code, report
 from .globals import Globals, OneScope, Scopes, Topic, full_namespace, scope_of, scopes_of
 from .history import parse_moment, read_at
-from .rendering import show_differences
+from .rendering import declaring, show_differences
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -288,7 +287,7 @@ def export_(
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scopes_of(scope))]
         if not documents:
             chosen.note(f"There are no documents in {', '.join(namespaces)}.")
-        text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
+        text = declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
             chosen.note(f"wrote {file}: {_documents(len(documents))}")

@@ -18,9 +18,9 @@ from topicpolicies import Client, TokenFile, TopicPoliciesError
 from topicpolicies.addresses import is_local, places_of
 
 from ..escaping import printable
-from . import forms
 from .exits import accepts
 from .globals import Globals
+from .rendering import dumps
 
 SILENT_SECONDS = 3.0
 """How long a command waits before it says so at a terminal."""
@@ -70,7 +70,7 @@ def _noting(method: Any, chosen: Globals, noted: set[str]) -> Callable[..., Any]
             shown = moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
             told = f"The server has not reached the change log since {shown}: there may be newer changes than these."
             of_programs = {"unconfirmed_since": moment.isoformat(timespec="milliseconds")}
-            typer.echo(forms.dumps(of_programs) if chosen.json else told, err=True)
+            typer.echo(dumps(of_programs) if chosen.json else told, err=True)
         return answer
 
     return call

@@ -27,8 +27,8 @@ from ..logs.change_log import LogError
 from .calls import calling
 from .exits import ExitCode, connect, message_of
 from .globals import Globals, full_namespace
-from .options import configured
 from .rendering import show_columns
+from .serve import configured
 from .server import status_of
 
 _SECONDS, _BROKER_SECONDS = 6.0, 3.0

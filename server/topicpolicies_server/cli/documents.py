@@ -30,14 +30,13 @@ from topicpolicies.values import enum_name
 
 from ..declared.values import between, compact, lines, plain, policies_of, printable_path, scope_name
 from ..escaping import printable
-from . import forms
 from .assignments import parse
 from .calls import calling
 from .exits import ExitCode
 from .fields import complete
 from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of
 from .history import parse_moment, read_at
-from .rendering import show_columns, show_differences
+from .rendering import of_documents, show_columns, show_differences, yaml
 
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
@@ -78,7 +77,7 @@ def get(
         documents = [read_at(client, topic, each, moment) for each in scopes_of(scope)]
         there = [document for document in documents if document.HasField("policies")]
         elsewhere = not there and scope == "local" and moment is None and _has_global(client, documents[0])
-    told = forms.of_documents(documents) if scope == "both" else documents[0]
+    told = of_documents(documents) if scope == "both" else documents[0]
     if not chosen.shown(told, [each.topic for each in there]):
         for document in documents:
             show(document)
@@ -253,7 +252,7 @@ def list_(
     with calling(chosen) as client:
         pages = list(client.list_pages(namespace, scopes=scopes_of(scope), page_size=1_000))
     documents = [document for page in pages for document in page.documents]
-    told = forms.of_documents(documents) | {"resume_token": pages[0].resume_token}
+    told = of_documents(documents) | {"resume_token": pages[0].resume_token}
     if not chosen.shown(told, [each.topic for each in documents]):
         rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
         show_columns(rows)
@@ -294,7 +293,7 @@ def _edited(document: PolicyDocument, file: FilePath) -> tuple[TopicPolicies, li
 
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = plain(document.policies, units=True)
-    before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
+    before = text = head + (yaml(policies, begin=False) + "\n" if policies else "")
     while True:
         file.write_text(text, encoding="utf-8")
         _run_editor(file)

@@ -10,7 +10,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -42,10 +41,6 @@ class Output(enum.Enum):
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
     """The names of topics, where a result has some; else as TABLE."""
-
-
-WIDE = ContextVar("WIDE", default=False)
-"""Whether the form of the running command's results is ``Output.WIDE``."""
 
 
 OneScope = Annotated[Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
@@ -169,10 +164,10 @@ class Globals:
 
     def show(self, told: Message | dict[str, Any]) -> None:
         """Prints one document for programs."""
-        from . import forms  # noqa: PLC0415
+        from .rendering import dumps, of_message, yaml  # noqa: PLC0415
 
-        document = told if isinstance(told, dict) else forms.of_message(told)
-        typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
+        document = told if isinstance(told, dict) else of_message(told)
+        typer.echo(yaml(document) if self.output is Output.YAML else dumps(document))
 
     def shown(self, told: Message | dict[str, Any], topics: Iterable[str] = ()) -> bool:
         """Prints a result for programs, or the names of its topics; returns whether it did: people are shown something else."""

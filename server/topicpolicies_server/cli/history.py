@@ -13,11 +13,10 @@ from topicpolicies.v1.history_pb2 import HistoryGap
 
 from ..declared.values import between, policies_of, scope_name
 from ..escaping import printable
-from . import forms
 from .calls import calling
 from .exits import ExitCode
 from .globals import Globals, OneScope, Scopes, Topic, scope_of, scopes_of, sort_targets
-from .rendering import entry_line, gap_line, show_differences, show_folded
+from .rendering import entry_line, gap_line, of_message, show_differences, show_folded
 
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or None: now."""
@@ -106,13 +105,13 @@ def history(
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries[: limit - shown]:
                 shown += 1
-                if not chosen.shown({"entry": forms.of_message(entry)}):
+                if not chosen.shown({"entry": of_message(entry)}):
                     show_folded(entry_line(entry))
             if shown == limit:
                 break
     if chosen.for_programs:
         for gap in gaps:
-            chosen.show({"gap": forms.of_message(gap)})
+            chosen.show({"gap": of_message(gap)})
         return
     for gap in gaps:
         typer.echo(gap_line(gap), err=True)
@@ -149,7 +148,7 @@ def diff(
         first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
     found = between(policies_of(first), policies_of(second))
     appeared = first.HasField("policies") is not second.HasField("policies")
-    told = {"a": forms.of_message(first), "b": forms.of_message(second), "differences": [each.json() for each in found]}
+    told = {"a": of_message(first), "b": of_message(second), "differences": [each.json() for each in found]}
     if not chosen.shown(told):
         typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
         if not found and not appeared:

@@ -8,6 +8,7 @@ value that does not divide into the field's unit is refused, where pulsar-admin 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -16,6 +17,8 @@ import typer
 from .fields import FIELDS, Flag, Row
 from .globals import REQUIRED, Globals, OneScope, Topic, WrongUsage, scope_of, with_parameters
 
+_POSITIVE = re.compile("[+]?0*[1-9][0-9]*")
+"""A number without a unit: 0 and -1 need none."""
 _DELAYED = "delayed_delivery_enabled"
 """The field of the only command that sets several fields together: ``endpoints`` has their names."""
 _OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-storage": "gcs_", "filesystem": "file_system_"}
@@ -46,9 +49,8 @@ def function_of(command: str) -> Callable[..., None]:
                 if not chosen.shown({"value": value}):
                     typer.echo(_printed(name, value), nl=False)
                 return
-            texts = {path: text for path, (text, _) in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
-            units = {path: unit for path, (_, unit) in assignments.items()}
-            values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
+            texts = {path: text for path, text in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
+            values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys()).values
             mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
             result = client.update(topic, values, mask=mask, scope=scope_of(scope), reason=chosen.reason)
@@ -78,7 +80,7 @@ def _option(flag: Flag, told: str) -> Any:
         return Annotated[bool, typer.Option(*flag.names.split(), help=f"{told}: {flag.switch}.")]
     from ..declared.values import unit_of  # noqa: PLC0415
 
-    unit = flag.bare or unit_of(told)
+    unit = {"s": "seconds", "b": "bytes"}.get(flag.bare) or unit_of(told)
     told += f": {flag.values}" if flag.values else f": {unit}, or with a unit" if unit else ""
     note = f"; by default {flag.default}" if flag.default else ""
     kind = str if flag.required else str | None
@@ -94,9 +96,9 @@ def _path(name: str, row: Row, key: str) -> str:
     return f"{name}.{quoted}" if name == "back_log_quota_map" else f"subscription_policies.{quoted}.dispatch_rate"
 
 
-def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns the texts of the values that are set, with the unit of numbers without one, by path."""
-    found: dict[str, tuple[str, str]] = {}
+def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, str]:
+    """Returns the texts of the values that are set, by path."""
+    found: dict[str, str] = {}
     switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
     if row.one_of and len(switches) != 1:
         names = " or ".join(flag.names.split()[-1] for flag in row.flags if flag.switch)
@@ -107,14 +109,14 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
         if value is None and flag.default:
             value = flag.default
         if value is not None:
-            found[at] = value, flag.bare
+            found[at] = value + flag.bare if _POSITIVE.fullmatch(value) else value
     if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
         needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:
             raise WrongUsage(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
         found.pop(f"{path}.{other}", None)
     if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
-        driver = found[f"{path}.managed_ledger_offload_driver"][0].lower()
+        driver = found[f"{path}.managed_ledger_offload_driver"].lower()
         places = {f"{path}.managed_ledger_offload_{each}" for each in ("region", "service_endpoint")}
         if driver in ("s3", "aws-s3") and not places & found.keys():
             raise WrongUsage("The drivers of S3 need --region or --endpoint.")

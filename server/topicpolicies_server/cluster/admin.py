@@ -24,8 +24,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, segments_of, understood
 from ..logs.pulsar.facts import cluster_name, configuration
 from .cache import Cache
-from .levels import cluster_facts, namespace_level
-from .source import ClusterFacts, NamespaceFacts, TopicFacts
+from .levels import ClusterFacts, NamespaceFacts, TopicFacts, cluster_facts, namespace_level
 
 _LOG = logging.getLogger(__name__)
 _SECONDS = 5.0
@@ -49,7 +48,7 @@ class Lists(NamedTuple):
 
 
 class AdminSource:
-    """A source of facts that asks brokers (``source.ClusterSource``). It is bound to the event loop on which it is first used."""
+    """A source of facts that asks brokers (``levels.ClusterSource``). It is bound to the event loop on which it is first used."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class AdminSource:
 
     @understood
     async def namespace(self, namespace: str) -> NamespaceFacts:
-        """Returns the facts of a namespace (see ``source.ClusterSource.namespace``)."""
+        """Returns the facts of a namespace (see ``levels.ClusterSource.namespace``)."""
         if not self.name:
             await self.cluster()
         policies = await self._ask("namespaces", *namespace.split("/"))

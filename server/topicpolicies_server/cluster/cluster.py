@@ -22,8 +22,7 @@ from ..core.policies.facts import Facts, Need
 from ..core.reasons import Reason
 from ..files import Reloader
 from .cache import Cache
-from .levels import Levels
-from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
+from .levels import PROPERTY, ClusterFacts, ClusterSource, Levels, NamespaceFacts, TopicFacts, disabled
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin

@@ -1,4 +1,9 @@
-"""The levels below a topic's own policies as documents: what its namespace says, and its broker's defaults; and the broker's maxima.
+"""Facts about a cluster and the interface of their sources, of which there are two: a broker's admin API, and a file.
+
+None in an answer means that the source does not know, and never will: rules that need the fact are not judged. A source that should know
+but can't answer now raises instead.
+
+The levels below a topic's own policies are documents: what its namespace says, and its broker's defaults; and the broker's maxima.
 
 The documents have what is said, as it is: ``core/policies/resolution`` decides what counts as unset. The names on the left of the tables
 are those of ``org.apache.pulsar.common.policies.data.Policies`` and of ``ServiceConfiguration`` (Pulsar 4.2.4).
@@ -8,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
@@ -17,7 +22,76 @@ from topicpolicies.v1.policies_pb2 import SchemaCompatibilityStrategy, Subscript
 from topicpolicies.values import map_value
 
 from ..core.policies.facts import BrokerFacts
-from .source import ClusterFacts
+
+PROPERTY = "__topic_policies_disabled"
+"""A property of a namespace, or of a partitioned topic's metadata, which takes precedence over its namespace's."""
+
+
+def disabled(properties: Mapping[str, str]) -> bool | None:
+    """Whether properties disable topic policies; None: they do not say, as a value other than ``true`` and ``false`` does not."""
+    return {"true": True, "false": False}.get(properties.get(PROPERTY, ""))
+
+
+class ClusterFacts(NamedTuple):
+    """Facts about the cluster and its brokers."""
+
+    name: str
+    """The local cluster's name; "": not known."""
+    broker: BrokerFacts | None = None
+    topic_policies_enabled: bool = True
+    """``topicLevelPoliciesEnabled`` of the brokers."""
+    refused: str = ""
+    """Why nothing is known of the brokers although they exist; "": it is known, or there are no brokers."""
+
+
+class NamespaceFacts(NamedTuple):
+    """Facts about a namespace."""
+
+    policies: TopicPolicies | None
+    """The namespace's own policies, as a document (``levels``). Must not be changed."""
+    properties: Mapping[str, str]
+
+
+class TopicFacts(NamedTuple):
+    """Facts about a topic."""
+
+    exists: bool | None
+    properties: Mapping[str, str]
+    """The properties of a partitioned topic's metadata."""
+
+
+class ClusterSource(Protocol):
+    """A source of facts. Every method raises ``LogError`` (UNAVAILABLE) if the source can't be reached in time."""
+
+    @property
+    def name(self) -> str:
+        """The local cluster's name, as the source knows it without asking; "": it does not."""
+
+    async def cluster(self) -> ClusterFacts:
+        """Returns the facts of the cluster and its brokers."""
+
+    async def clusters(self) -> Mapping[str, frozenset[str]] | None:
+        """Returns the clusters that exist, each with its peer clusters."""
+
+    async def tenant(self, tenant: str) -> frozenset[str] | None:
+        """Returns the clusters that a tenant may use."""
+
+    async def namespace(self, namespace: str) -> NamespaceFacts:
+        """Returns the facts of a namespace, ``tenant/namespace``.
+
+        Raises:
+            LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
+        """
+
+    async def topic(self, topic: str) -> TopicFacts:
+        """Returns the facts of a topic, by its full name. Creates nothing."""
+
+    async def topics(self, namespace: str) -> frozenset[str]:
+        """Returns the topics of a namespace, by full names, partitions among them; empty: they are not known."""
+
+    async def close(self) -> None:
+        """Releases the source's resources."""
+
 
 _FIELDS = {
     "autoSubscriptionCreationOverride": "auto_subscription_creation_override",

@@ -30,12 +30,7 @@ from ..escaping import printable
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
 _FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
-_INTEGERS = (
-    FieldDescriptor.CPPTYPE_INT32,
-    FieldDescriptor.CPPTYPE_INT64,
-    FieldDescriptor.CPPTYPE_UINT32,
-    FieldDescriptor.CPPTYPE_UINT64,
-)
+_NO_NUMBERS = (FieldDescriptor.CPPTYPE_BOOL, FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_ENUM, FieldDescriptor.CPPTYPE_MESSAGE)
 _SECOND, _MEGABYTE = 1_000, 1 << 20
 _SIZES = {letter: 1 << 10 * power for power, letter in enumerate(("b", "k", "m", "g", "t", "p"))}
 _TIMES = {
@@ -150,17 +145,16 @@ def _has_parts(value: Any) -> bool:
 
 def is_number(kind: FieldDescriptor) -> bool:
     """Whether a field holds numbers."""
-    return kind.cpp_type in (*_INTEGERS, *_FLOATS)
+    return kind.cpp_type not in _NO_NUMBERS
 
 
-def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | float:
+def number(kind: FieldDescriptor, text: str, at: str) -> int | float:
     """Returns the number that a text stands for, in the unit of its field.
 
     Args:
         kind: the field.
         text: a number, perhaps with a unit of time or size, or ``infinite``.
         at: the path, for errors.
-        bare: the unit of a number without one; empty: the field's own.
 
     Raises:
         ValueProblem: the text is no number, or no whole number of the field's unit.
@@ -177,21 +171,18 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
         if _may_be_infinite(kind):
             return -1
         raise ValueProblem("WRONG_VALUE", f"{at} can't be infinite.")
-    elif _INTEGER.fullmatch(text) and (not bare or int(text) <= 0):
+    elif _INTEGER.fullmatch(text):
         return int(text)
     elif unit:
         _, own, units = _UNITS[unit]
         found = _QUANTITY.fullmatch(text.strip().lower())
-        if found is None and bare and _INTEGER.fullmatch(text):
-            amount = Fraction(int(text) * _UNITS[bare][1], own)
-        else:
-            factor = units.get(found[2] if units is _TIMES else found[2].removesuffix("b").removesuffix("i") or "b") if found else None
-            if found is None or factor is None:
-                raise ValueProblem("WRONG_TYPE", f'{at} takes a whole number of {unit}, or one of {", ".join(units)}, not "{text}".')
-            amount = Fraction(found[1]) * factor / own
+        factor = units.get(found[2] if units is _TIMES else found[2].removesuffix("b").removesuffix("i") or "b") if found else None
+        if found is None or factor is None:
+            raise ValueProblem("WRONG_TYPE", f'{at} takes a whole number of {unit}, or one of {", ".join(units)}, not "{text}".')
+        amount = Fraction(found[1]) * factor / own
         if amount.denominator == 1:
             return amount.numerator
-        raise ValueProblem("WRONG_VALUE", f"{at}: {text}{'' if found else f' {bare}'} is not a whole number of {unit}.")
+        raise ValueProblem("WRONG_VALUE", f"{at}: {text} is not a whole number of {unit}.")
     raise ValueProblem("WRONG_TYPE", f'{at} takes {kind_name(kind)}, not "{text}".')
 
 
