@@ -27,7 +27,8 @@ class Brokers(AdminSource):
         self.gate = asyncio.Event()
         self.gate.set()
         self.now = 0.0
-        super().__init__(Admin("http://nowhere:1"), "", missing_topics=missing_topics, now=lambda: self.now)
+        super().__init__(Admin("http://nowhere:1"), "", missing_topics=missing_topics)
+        self._cached_lists._now = lambda: self.now
 
     async def all(self, topics: list[str]) -> dict[str, TopicFacts]:
         """Looks up all topics at once."""

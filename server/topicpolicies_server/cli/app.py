@@ -6,7 +6,7 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from importlib import import_module
 from itertools import pairwise
@@ -155,9 +155,9 @@ class Application(TyperGroup):
         sys.exit(code or ExitCode.OK)
 
 
-def output_of(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+def output_of(args: Sequence[str]) -> str:
     """Returns the form of output that arguments, or else the environment, select, for errors that come before the arguments are parsed."""
-    wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
+    wanted = os.environ.get("TOPICPOLICIES_OUTPUT", "")
     for option, value in pairwise([*args, ""]):
         if option == "--":
             break

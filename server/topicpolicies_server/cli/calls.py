@@ -37,7 +37,9 @@ def calling(chosen: Globals, *, listening: bool = True) -> Iterator[Client]:
     """
     check(chosen)
     token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
-    actor = chosen.actor if chosen.actor is not None else "" if chosen.has_credentials else _login_name()
+    actor = chosen.actor
+    if actor is None:  # credentials say who calls
+        actor = _login_name() if token is None and chosen.tls_certificate is None else ""
     with Client(chosen.server, tls=chosen.tls, token=token, actor=actor, timeout=chosen.timeout_seconds) as client:
         if listening:
             _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))

@@ -148,11 +148,6 @@ class Globals:
         return Tls(ca_file=self.tls_ca, certificate_file=self.tls_certificate, key_file=self.tls_key, server_name=self.tls_server_name)
 
     @property
-    def has_credentials(self) -> bool:
-        """Whether the server can be told who calls, by a token or a certificate."""
-        return self.token_file is not None or self.tls_certificate is not None
-
-    @property
     def json(self) -> bool:
         """Whether results are printed as JSON."""
         return self.output is Output.JSON

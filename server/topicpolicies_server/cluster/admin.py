@@ -48,7 +48,10 @@ class Lists(NamedTuple):
 
 
 class AdminSource:
-    """A source of facts that asks brokers (``levels.ClusterSource``). It is bound to the event loop on which it is first used."""
+    """A source of facts that asks brokers. It is bound to the event loop on which it is first used.
+
+    Every method raises ``LogError`` (UNAVAILABLE) if there is no answer in time.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,6 @@ class AdminSource:
         *,
         missing_topics: bool = False,
         refuses: Callable[[], PolicyError | None] = lambda: None,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Sends no request yet.
 
@@ -72,7 +74,7 @@ class AdminSource:
         self._missing_topics = missing_topics
         self._unanswered: Counter[str] = Counter()
         """How many requests for topics of a namespace have no answer."""
-        self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
+        self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=time.monotonic)
 
     @understood
     async def cluster(self) -> ClusterFacts:
@@ -95,7 +97,11 @@ class AdminSource:
 
     @understood
     async def namespace(self, namespace: str) -> NamespaceFacts:
-        """Returns the facts of a namespace (see ``levels.ClusterSource.namespace``)."""
+        """Returns the facts of a namespace.
+
+        Raises:
+            LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
+        """
         if not self.name:
             await self.cluster()
         policies = await self._ask("namespaces", *namespace.split("/"))

@@ -30,7 +30,7 @@ class _Contents(NamedTuple):
 
 
 class FileSource:
-    """A source of facts that reads a file (``levels.ClusterSource``)."""
+    """A source of facts that reads a file, with the methods of ``AdminSource``. What the file leaves out is None."""
 
     def __init__(self, path: Path, reloader: Reloader) -> None:
         """Reads the file, and has ``reloader`` read it again when it changes.

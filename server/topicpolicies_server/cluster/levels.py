@@ -1,7 +1,6 @@
-"""Facts about a cluster and the interface of their sources, of which there are two: a broker's admin API, and a file.
+"""Facts about a cluster, which come from a broker's admin API (``admin``) or from a file (``file``).
 
-None in an answer means that the source does not know, and never will: rules that need the fact are not judged. A source that should know
-but can't answer now raises instead.
+None in place of a fact means that the source does not know it, and never will: rules that need it are not judged.
 
 The levels below a topic's own policies are documents: what its namespace says, and its broker's defaults; and the broker's maxima.
 
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
@@ -58,39 +57,6 @@ class TopicFacts(NamedTuple):
     exists: bool | None
     properties: Mapping[str, str]
     """The properties of a partitioned topic's metadata."""
-
-
-class ClusterSource(Protocol):
-    """A source of facts. Every method raises ``LogError`` (UNAVAILABLE) if the source can't be reached in time."""
-
-    @property
-    def name(self) -> str:
-        """The local cluster's name, as the source knows it without asking; "": it does not."""
-
-    async def cluster(self) -> ClusterFacts:
-        """Returns the facts of the cluster and its brokers."""
-
-    async def clusters(self) -> Mapping[str, frozenset[str]] | None:
-        """Returns the clusters that exist, each with its peer clusters."""
-
-    async def tenant(self, tenant: str) -> frozenset[str] | None:
-        """Returns the clusters that a tenant may use."""
-
-    async def namespace(self, namespace: str) -> NamespaceFacts:
-        """Returns the facts of a namespace, ``tenant/namespace``.
-
-        Raises:
-            LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
-        """
-
-    async def topic(self, topic: str) -> TopicFacts:
-        """Returns the facts of a topic, by its full name. Creates nothing."""
-
-    async def topics(self, namespace: str) -> frozenset[str]:
-        """Returns the topics of a namespace, by full names, partitions among them; empty: they are not known."""
-
-    async def close(self) -> None:
-        """Releases the source's resources."""
 
 
 _FIELDS = {

@@ -27,18 +27,15 @@ from topicpolicies.masks import Path, format_path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
-from topicpolicies.values import map_value
 
 from ..core.changes import masks
 from ..escaping import printable
 from .files import Declaration, Declared
-from .values import Difference, between, leaves, policies_of, scope_name
+from .values import MAPS, Difference, between, leaves, policies_of, scope_name
 
 Key = tuple[str, Scope.ValueType]
 """A topic's full name and a scope."""
-_FIELDS = TopicPolicies.DESCRIPTOR.fields
-_MAPS = frozenset(each.name for each in _FIELDS if map_value(each) is not None)
-_LISTS = tuple(each.name for each in _FIELDS if each.is_repeated and each.name not in _MAPS)
+_LISTS = tuple(each.name for each in TopicPolicies.DESCRIPTOR.fields if each.is_repeated and each.name not in MAPS)
 
 
 @dataclass
@@ -150,7 +147,7 @@ def step_of(document: PolicyDocument, declarations: Iterable[Declaration], *, pr
 
 def _unit(path: Path) -> Path:
     """Returns the unit that a later declaration replaces and that is pruned as a whole: a field, or the entry of a map."""
-    return path[:2] if path[0] in _MAPS else path[:1]
+    return path[:2] if path[0] in MAPS else path[:1]
 
 
 def _among(path: Path, others: Iterable[Path]) -> bool:

@@ -70,11 +70,6 @@ def comment_of(full_name: str) -> str:
     return _comments().get(full_name, "")
 
 
-def _may_be_infinite(field: FieldDescriptor) -> bool:
-    """Whether -1 means something in a field, which is that there is no limit."""
-    return bool(_MINUS_ONE.search(comment_of(f"{getattr(field.containing_type, 'name', '')}.{field.name}")))
-
-
 def _fields(holder: Descriptor) -> Iterator[FieldDescriptor]:
     for each in holder.fields:
         yield each
@@ -84,7 +79,7 @@ def _fields(holder: Descriptor) -> Iterator[FieldDescriptor]:
 
 _NAMES = {name: each.name for each in _fields(TopicPolicies.DESCRIPTOR) for name in (each.json_name, each.camelcase_name)}
 """The fields of documents and their objects, by the names of their JSON form."""
-_MAPS = frozenset(each.name for each in _fields(TopicPolicies.DESCRIPTOR) if map_value(each) is not None)
+MAPS = frozenset(each.name for each in _fields(TopicPolicies.DESCRIPTOR) if map_value(each) is not None)
 
 
 def canonical(text: str) -> str:
@@ -95,7 +90,7 @@ def canonical(text: str) -> str:
         return text
     found: list[str] = []
     for segment in path:
-        is_key = bool(found) and found[-1] in _MAPS
+        is_key = bool(found) and found[-1] in MAPS
         found.append(segment if is_key else _NAMES.get(segment, segment))
     return format_path(found) if tuple(found) != path else text
 
@@ -168,7 +163,7 @@ def number(kind: FieldDescriptor, text: str, at: str) -> int | float:
         if math.isfinite(value):
             return value
     elif text.strip().lower() == "infinite":
-        if _may_be_infinite(kind):
+        if _MINUS_ONE.search(comment_of(f"{getattr(kind.containing_type, 'name', '')}.{kind.name}")):
             return -1
         raise ValueProblem("WRONG_VALUE", f"{at} can't be infinite.")
     elif _INTEGER.fullmatch(text):
