@@ -80,7 +80,7 @@ def test_plan_shows_the_differences_and_writes_nothing(workspace: Workspace) -> 
     ]
     (step,) = workspace.json("plan")["steps"]
     assert (step["topic"], step["scope"], step["action"]) == (topic("orders"), "LOCAL", "update")
-    assert {each["path"]: each["before"] for each in step["differences"]}["message_ttl_in_seconds"] == "60"
+    assert {each["path"]: each["before"] for each in step["differences"]}["message_ttl_in_seconds"] == 60
     assert step["update_mask"] == ["compaction_threshold", "max_producer_per_topic", "message_ttl_in_seconds"]
     assert workspace.events() == before == 1
 

@@ -15,7 +15,7 @@ from topicpolicies.masks import format_path
 from topicpolicies.requests import update_request
 from topicpolicies.secrets import REDACTED
 from topicpolicies_server.cli.assignments import Assignments, parse
-from topicpolicies_server.declared.rendering import lines
+from topicpolicies_server.declared.values import lines
 
 
 def message(assignments: Assignments) -> TopicPolicies:

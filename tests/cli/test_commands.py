@@ -122,6 +122,13 @@ def test_an_absent_document_is_exit_code_four(terminal: Terminal) -> None:
     assert json.loads(result.stdout) == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
 
 
+def test_the_deletion_of_nothing_says_so_and_succeeds(terminal: Terminal) -> None:
+    ended = terminal.run("delete", TOPIC)
+    assert (ended.exit_code, ended.stdout) == (0, f"Unchanged: {TOPIC}  LOCAL  there was no document (version 0, before 0)\n")
+    terminal.write(A, "orders", 5)
+    assert f"Applied: {TOPIC}  LOCAL  deleted (version" in terminal.run("delete", TOPIC).stdout
+
+
 def test_secrets_are_masked_in_output_for_people_even_if_the_server_shows_them() -> None:
     with running(None, show_secrets=True) as address:
         terminal = Terminal(address)
@@ -320,7 +327,7 @@ def test_delete_reports_whether_there_was_a_document(terminal: Terminal) -> None
     result = terminal.run("delete", TOPIC)
     assert (result.exit_code, result.stdout) == (
         0,
-        f"Unchanged: {TOPIC}  LOCAL  deleted (version {deleted['version']}, before {deleted['version']})\n",
+        f"Unchanged: {TOPIC}  LOCAL  there was no document (version {deleted['version']}, before {deleted['version']})\n",
     )
 
 

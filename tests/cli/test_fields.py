@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,7 @@ from tests.cli.conftest import TOPIC, A, Terminal
 from tests.ports import free_port
 from topicpolicies import InvalidArgument, TopicPolicies
 from topicpolicies_server.cli.assignments import parse
-from topicpolicies_server.cli.fields import FIELDS, complete
+from topicpolicies_server.cli.fields import FIELDS, complete, paths
 from topicpolicies_server.cli.globals import with_port
 from topicpolicies_server.cli.verbs import VERBS
 
@@ -74,9 +77,18 @@ def test_explain_has_meaning_type_unit_example_and_pulsar_admins_command(termina
     assert "0 or -1 is no limit" in rate["comment"]
     assert "back_log_quota_map.KEY.limit_size" in terminal.json("explain", "backlog-quota")["fields"]
     assert len(terminal.run("explain").stdout.splitlines()) == len(FIELDS)
+    for leaf in leaves_of(TopicPolicies.DESCRIPTOR):
+        parts = shlex.split(terminal.json("explain", leaf)["example"])
+        assert parts[-1].replace("`", "").startswith(leaf), leaf
+        parse([parts[-1]])
     assert terminal.failing("explain", "no_such")[0] == 2
     assert "topicpolicies explain" in terminal.run("update", TOPIC, "no_such=1").stderr
     assert "Is message_ttl_in_seconds meant?" in terminal.run("update", TOPIC, "ttl=3h").stderr
+
+
+def leaves_of(descriptor: Any) -> Iterator[str]:
+    """Yields a path of each field that is in an object, among them those of a map's entries."""
+    return (path for path in paths(descriptor) if "." in path)
 
 
 SETS = {
@@ -138,6 +150,16 @@ def test_what_pulsar_admin_prints(terminal: Terminal) -> None:
     assert terminal.run("get-subscription-types-enabled", TOPIC).stdout == '[ "Shared", "Key_Shared" ]\n'
 
 
+def test_programs_get_a_value_as_the_admin_api_has_it_by_a_flag_as_by_a_variable(terminal: Terminal) -> None:
+    terminal.run("set-retention", "--time", "120m", "--size", "-1", TOPIC)
+    expected = {"value": {"retentionTimeInMinutes": 120, "retentionSizeInMB": -1}}
+    assert terminal.json("get-retention", TOPIC) == expected
+    assert terminal.json("get-max-producers", TOPIC) == {"value": None}
+    assert terminal.json("get-backlog-quota", TOPIC) == {"value": {}}
+    terminal.environment["TOPICPOLICIES_OUTPUT"] = "json"
+    assert json.loads(terminal.run("get-retention", TOPIC).stdout) == expected
+
+
 def test_a_document_is_yaml_or_a_name_and_a_list_has_a_line_for_each(terminal: Terminal) -> None:
     terminal.write(A, "orders", 5)
     assert "policies:\n  max_producer_per_topic: 5\n" in terminal.run("get", TOPIC, "-o", "yaml").stdout
@@ -166,6 +188,9 @@ def test_edit_changes_what_the_editor_changed(terminal: Terminal, tmp_path: Path
     editor.write_text('#!/bin/sh\necho "max_producer: 3" >> "$1"\n')
     ended = terminal.run("edit", TOPIC)
     assert ended.exit_code == 2 and "max_producer" in ended.stderr
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    missing = terminal.run("edit", TOPIC)
+    assert missing.exit_code == 1 and "no-such-editor can't be run" in missing.stderr and "Set EDITOR" in missing.stderr
     monkeypatch.setenv("EDITOR", "false")
     assert terminal.run("edit", TOPIC).stderr == "Error: The editor false ended with 1: nothing was changed.\n"
     kept = Path(ended.stderr.splitlines()[0].removeprefix("What you wrote is kept in ").removesuffix("."))

@@ -79,9 +79,9 @@ def test_diff_shows_the_differences_between_two_moments(recorded: Terminal) -> N
         result = recorded.run("diff", TOPIC, moment, "-o", "json")
         assert result.exit_code == 7
         assert json.loads(result.stdout)["differences"] == [
-            {"path": "compaction_threshold", "before": None, "after": "9"},
-            {"path": "max_producer_per_topic", "before": "1", "after": "2"},
-            {"path": "message_ttl_in_seconds", "before": "60", "after": None},
+            {"path": "compaction_threshold", "before": None, "after": 9},
+            {"path": "max_producer_per_topic", "before": 1, "after": 2},
+            {"path": "message_ttl_in_seconds", "before": 60, "after": None},
         ]
     people = recorded.run("diff", TOPIC, first["version"], "now")
     assert people.exit_code == 7

@@ -8,7 +8,10 @@ import pytest
 from grpc import StatusCode
 
 from tests.cli.conftest import TOPIC, A, Terminal
+from tests.cli.faults import Fault, Proxy
+from tests.client.statuses import Code, Refusal
 from topicpolicies import DeadlineExceeded, OutcomeUnknown, Unavailable
+from topicpolicies_server.core.chains.request import unknown_outcome
 
 
 @pytest.mark.parametrize(
@@ -17,7 +20,6 @@ from topicpolicies import DeadlineExceeded, OutcomeUnknown, Unavailable
         (("update", TOPIC), "FIELD=VALUE to set, --unset FIELD to clear", "USAGE"),
         (("update", TOPIC, "max_message_size=5", "--must-not-exist", "--if-version", "1"), "this or --if-version, not both", "USAGE"),
         (("get", TOPIC, "--tls-key", "/dev/null"), "belong together", "USAGE"),
-        (("get-retention", TOPIC, "-o", "yaml"), "prints what pulsar-admin prints", "USAGE"),
         (("get",), "Missing argument 'TOPIC'", "USAGE"),
         (("list",), "Missing argument 'NAMESPACE'", "USAGE"),
         (("watch", A, "--mode", "some"), ": 'some' is not one of 'latest', 'every'", "USAGE"),
@@ -98,6 +100,20 @@ def test_an_unknown_outcome_is_told_as_such_although_no_server_can_be_reached_me
     assert told.stderr.endswith(f"{cause}. To learn what happened, repeat it with --request-id {'7' * 32}.\n")
     code, error = terminal.failing("delete", TOPIC)
     assert (code, error["request_id"]) == (6, "7" * 32)
+
+
+def test_a_server_that_does_not_know_the_outcome_is_told_once(terminal: Terminal, proxy: Proxy) -> None:
+    said = unknown_outcome("")
+    proxy.faults.append(Fault(Refusal(Code.DEADLINE_EXCEEDED, said.message, "OUTCOME_UNKNOWN")))
+    told = terminal.run("delete", TOPIC, "--request-id", "7" * 32)
+    assert told.exit_code == 6
+    assert told.stderr == f"Error: The change may have been made: repeat it with --request-id {'7' * 32} to learn what happened.\n"
+
+
+def test_names_of_topics_are_refused_where_there_are_none(terminal: Terminal) -> None:
+    for command in (("get-retention", TOPIC), ("watch", A), ("version",)):
+        told = terminal.run(*command, "-o", "name")
+        assert told.exit_code == 2 and "prints no names of topics" in told.stderr
 
 
 def test_why_no_server_can_be_reached_is_told_without_grpcs_words(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
 from topicpolicies_server.cli import rendering
 from topicpolicies_server.cli.rendering import columns
-from topicpolicies_server.declared.rendering import compact, lines, one_line
+from topicpolicies_server.declared.values import compact, lines, one_line
 from topicpolicies_server.escaping import printable
 
 
@@ -107,6 +107,18 @@ def test_the_last_column_is_folded_to_the_width_of_a_terminal_and_never_without_
         assert max(map(len, shown)) <= 80
         assert " ".join(" ".join(shown).split()) == " ".join(" ".join(row) for row in rows)
     assert all(line.startswith(" " * 6) for line in next(columns(narrow, 80)).splitlines()[1:])
+
+
+def test_a_row_that_is_too_wide_leaves_the_columns_of_the_others_and_a_path_is_folded_at_its_dots() -> None:
+    path = f"subscription_policies.`{'s' * 40}`.dispatch_rate.dispatch_throttling_rate_in_msg"
+    rows = [("max_producer_per_topic", "5"), (path, "10"), ("message_ttl_in_seconds", "1h")]
+    assert "\n".join(columns(rows, 80)).splitlines() == [
+        "max_producer_per_topic  5",
+        path[:-31],
+        f"  {path[-31:]}",
+        "    10",
+        "message_ttl_in_seconds  1h",
+    ]
 
 
 def test_a_long_line_is_folded_on_a_terminal_and_only_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

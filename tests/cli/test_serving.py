@@ -240,6 +240,7 @@ def test_without_its_packages_the_command_line_names_what_to_install() -> None:
     ],
 )
 def test_json_for_errors_of_usage_is_requested_by_any_form_of_the_option_or_the_environment(
-    arguments: list[str], environment: str, wanted: bool
+    arguments: list[str], environment: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (output_of(arguments, {"TOPICPOLICIES_OUTPUT": environment}) == "json") is wanted
+    monkeypatch.setenv("TOPICPOLICIES_OUTPUT", environment)
+    assert (output_of(arguments) == "json") is wanted

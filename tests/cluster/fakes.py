@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Mapping
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.cluster.source import ClusterFacts, NamespaceFacts, TopicFacts
+from topicpolicies_server.cluster.file import FileSource
+from topicpolicies_server.cluster.levels import ClusterFacts, NamespaceFacts, TopicFacts
 from topicpolicies_server.core.policies.facts import BrokerFacts
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 
 
-class FakeSource:
+class FakeSource(FileSource):
     """Answers as the test sets it, and counts the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # it has no file
         self.facts = ClusterFacts("here", BrokerFacts(TopicPolicies(), max_message_size=1000))
-        self.name = self.facts.name
         self.properties: dict[str, dict[str, str]] = {}
         self.missing: set[str] = set()
         self.asked: Counter[str] = Counter()
@@ -26,6 +26,10 @@ class FakeSource:
         self.gates: dict[str, asyncio.Event] = {}
         """Requests about these wait for the event."""
         self.closed = False
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
 
     async def cluster(self) -> ClusterFacts:
         await self._answer("cluster")

@@ -14,7 +14,7 @@ from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.cluster.cluster import Cluster
-from topicpolicies_server.cluster.source import PROPERTY, TopicFacts
+from topicpolicies_server.cluster.levels import PROPERTY, TopicFacts
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -78,9 +78,9 @@ async def test_many_topics_looked_up_at_once_have_the_same_facts_as_one_by_one(
     await asyncio.to_thread(admin.call, "PUT", f"persistent/{namespace}/topic-0/properties", {PROPERTY: "true"})
     topics += [f"{topics[0]}-partition-1", f"{topics[0]}-partition-7", f"persistent://{namespace}/a%2Fb"]
     one_by_one = [await source.topic(topic) for topic in topics]
-    assert not len(source._cached_lists)
+    assert not source._cached_lists._answers
     assert await asyncio.gather(*map(source.topic, topics)) == one_by_one
-    assert len(source._cached_lists) == 1
+    assert len(source._cached_lists._answers) == 1
     assert one_by_one[:4] == [TopicFacts(True, {PROPERTY: "true"}), TopicFacts(False, {}), TopicFacts(True, {}), TopicFacts(False, {})]
 
 

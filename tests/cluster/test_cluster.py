@@ -10,8 +10,9 @@ import pytest
 
 from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.cluster import cluster as cluster_module
 from topicpolicies_server.cluster.cluster import Cluster
-from topicpolicies_server.cluster.source import PROPERTY
+from topicpolicies_server.cluster.levels import PROPERTY
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
@@ -44,7 +45,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def cluster(source: FakeSource, clock: Clock) -> AsyncIterator[Cluster]:
-    made = Cluster(source, clock, most=100)
+    made = Cluster(source, clock)
     yield made
     await made.close()
     assert source.closed
@@ -221,11 +222,12 @@ async def test_a_topics_property_wins_over_its_namespaces_and_invalid_values_are
         assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
 
 
-async def test_the_number_of_cached_topics_is_bounded(source: FakeSource, clock: Clock) -> None:
-    cluster = Cluster(source, clock, most=10)
+async def test_the_number_of_cached_topics_is_bounded(source: FakeSource, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_MOST", 10)
+    cluster = Cluster(source, clock)
     for number in range(50):
         await admit(cluster, request(f"{TOPIC}-{number}"))
     assert at_once(cluster, request(f"{TOPIC}-49"))
     assert not at_once(cluster, request(f"{TOPIC}-0"))
-    assert len(cluster._topics) == 10
+    assert len(cluster._topics._answers) == 10
     await cluster.close()

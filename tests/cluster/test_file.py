@@ -10,7 +10,7 @@ import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.file import FileSource, parse
-from topicpolicies_server.cluster.source import NamespaceFacts, TopicFacts
+from topicpolicies_server.cluster.levels import NamespaceFacts, TopicFacts
 from topicpolicies_server.files import Reloader
 
 FULL = """

@@ -6,7 +6,7 @@ import asyncio
 
 from topicpolicies_server.cluster import admin
 from topicpolicies_server.cluster.admin import AdminSource, Lists
-from topicpolicies_server.cluster.source import TopicFacts
+from topicpolicies_server.cluster.levels import TopicFacts
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -27,7 +27,8 @@ class Brokers(AdminSource):
         self.gate = asyncio.Event()
         self.gate.set()
         self.now = 0.0
-        super().__init__(Admin("http://nowhere:1"), "", missing_topics=missing_topics, now=lambda: self.now)
+        super().__init__(Admin("http://nowhere:1"), "", missing_topics=missing_topics)
+        self._cached_lists._now = lambda: self.now
 
     async def all(self, topics: list[str]) -> dict[str, TopicFacts]:
         """Looks up all topics at once."""

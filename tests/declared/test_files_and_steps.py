@@ -10,10 +10,10 @@ from hypothesis import given
 from tests.core.policies import policies
 from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, TopicPolicies
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
-from topicpolicies_server.cli.forms import declaring
+from topicpolicies_server.cli.rendering import declaring
 from topicpolicies_server.declared.files import Declared, load, parse
-from topicpolicies_server.declared.rendering import lines
 from topicpolicies_server.declared.steps import steps, topics_of
+from topicpolicies_server.declared.values import lines
 
 TOPIC = "persistent://public/a/orders"
 

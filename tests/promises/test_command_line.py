@@ -244,7 +244,7 @@ def test_diff_and_as_of_show_the_past(command: Callable[..., Ended], topic: str)
     second = parsed(command("update", topic, "max_producer_per_topic=2", "--output", "json"))["document"]["version"]
     assert parsed(command("get", topic, "--as-of", first, "--output", "json"))["policies"] == {"max_producer_per_topic": 1}
     differences = parsed(command("diff", topic, first, second, "--output", "json", code=7))["differences"]
-    assert [(each["path"], each["before"], each["after"]) for each in differences] == [("max_producer_per_topic", "1", "2")]
+    assert [(each["path"], each["before"], each["after"]) for each in differences] == [("max_producer_per_topic", 1, 2)]
 
 
 def test_info_health_config_version_and_help(command: Callable[..., Ended]) -> None:

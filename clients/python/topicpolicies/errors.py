@@ -156,7 +156,7 @@ def from_status(code: int, message: str, details: Iterable[AnyMessage] = (), req
     kind = _CLASSES.get(status, TopicPoliciesError)
     if request_id and (reason in _UNKNOWN_REASONS or (not reason and status in _UNKNOWN_CODES)):
         kind = OutcomeUnknown
-        message = f"It is not known whether the change was made: {message}"
+        message = message if reason == "OUTCOME_UNKNOWN" else f"It is not known whether the change was made: {message}"
     return kind(
         message,
         code=status,

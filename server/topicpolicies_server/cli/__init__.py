@@ -4,8 +4,8 @@
 - ``documents``, ``history``, ``watch``, ``server``, ``explain``: commands that call a server
 - ``apply``: plan, apply, revert, export; ``broker_client``, with the table ``endpoints``: they by the admin API
 - ``fields``: pulsar-admin's flags of each field; ``assignments``: what ``update`` sets; ``verbs``: the commands of pulsar-admin
-- ``doctor``: what is wrong; ``serve``, ``demo``: the commands that run a server or a guard; ``options``: their options
-- ``rendering``, ``forms``: documents, changes and entries for people and for programs
+- ``doctor``: what is wrong; ``serve``, ``demo``: the commands that run a server or a guard, and their options
+- ``rendering``: documents, changes and entries for people and for programs
 - ``exits``: how commands end
 """
 

@@ -6,8 +6,8 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
@@ -17,8 +17,8 @@ import typer
 from typer.core import TyperGroup
 
 from ..process import SERVERS
-from .exits import INTERRUPTED, ExitCode, report, reporting, terminated, writing
-from .globals import WIDE, Globals, Output, WrongUsage, with_parameters
+from .exits import INTERRUPTED, DetailedExitCode, ExitCode, report, reporting, terminated, writing
+from .globals import Globals, Output, WrongUsage, with_parameters
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -40,7 +40,7 @@ COMMANDS = {
     "health": ("server:health", "Check whether the server is ready."),
     "doctor": ("doctor:doctor", "Find what is wrong, and show what to do."),
     "serve": ("serve:serve", "Run a server, until it is stopped (SIGTERM, Ctrl-C)."),
-    "config": ("options:config", "Show the options in force, and the source of each."),
+    "config": ("serve:config", "Show the options in force, and the source of each."),
     "guard": ("serve:guard", "Restore what brokers lose of each other's changes."),
     "demo": ("demo:demo", "Show many clients changing one topic, and that no update is lost."),
     "version": ("server:version", "Show the version of this program."),
@@ -61,6 +61,8 @@ _MEANT = {
 """Commands of other programs, and what does the same here."""
 _NAMING = ("get", "update", "edit", "delete", "effective", "list")
 """The commands that ``--output name`` is for."""
+_COMPARING = ("plan", "diff")
+"""The commands that ``--detailed-exitcode`` is for."""
 _FORMS = {each.value for each in Output}
 _GLOBAL = "global_"
 """How the names of the global options begin among the parameters of a command."""
@@ -73,9 +75,6 @@ class Application(TyperGroup):
         """``settings``: passed by Typer."""
         super().__init__(**settings)
         self.commands = cast("dict[str, Any]", dict.fromkeys([*COMMANDS, *VERBS]))  # their names, for completion and suggestions
-        for each in cast("list[Any]", self.params):
-            each.resolve_envvar_value = lambda _: None  # the command reads the environment, when all flags are known
-            each.get_error_hint = partial(_as_written, each)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Returns a command; None: there is none of this name. A name of an option that it has itself is no global option's.
@@ -97,12 +96,17 @@ class Application(TyperGroup):
         for each in ours:
             each.hidden, each.opts = True, [name for name in each.opts if name not in own]  # type: ignore[attr-defined]
             each.get_error_hint = partial(_as_written, each)  # type: ignore[method-assign]
-            if _is_flag(ctx, (each.name or "").removeprefix(_GLOBAL)):
+            if ctx.params.get((each.name or "").removeprefix(_GLOBAL)) is not None:
                 each.envvar = None
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Returns the command of arguments."""
+        """Returns the command of arguments. ``help COMMAND`` is ``COMMAND --help``."""
+        if args[0] == "help":
+            args = [*args[1:], "--help"]
+            if len(args) == 1:
+                typer.echo(ctx.get_help())
+                ctx.exit()
         if args[0] in _MEANT:
             raise WrongUsage(f'There is no command "{args[0]}". {_MEANT[args[0]]}')
         return super().resolve_command(ctx, args)
@@ -119,16 +123,8 @@ class Application(TyperGroup):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command and exits. ``help COMMAND`` is ``COMMAND --help``, and ``--version`` is ``version``."""
-        given = list(sys.argv[1:] if args is None else args)
-        take_values = {name for each in cast("list[Any]", self.params) if not each.is_flag for name in each.opts}
-        at = 0
-        while at < len(given) and given[at].startswith("-") and given[at] not in ("--", "--version"):
-            at += 2 if given[at] in take_values else 1
-        if given[at : at + 1] == ["help"]:
-            given[at:] = [*given[at + 1 :], "--help"]
-        elif given[at : at + 1] == ["--version"]:
-            given[at] = "version"
+        """Runs a command and exits. ``--version`` is ``version``."""
+        given = ["version" if each == "--version" else each for each in (sys.argv[1:] if args is None else args)]
         output = output_of(given)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
@@ -161,9 +157,9 @@ class Application(TyperGroup):
         sys.exit(code or ExitCode.OK)
 
 
-def output_of(args: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+def output_of(args: Sequence[str]) -> str:
     """Returns the form of output that arguments, or else the environment, select, for errors that come before the arguments are parsed."""
-    wanted = environment.get("TOPICPOLICIES_OUTPUT", "")
+    wanted = os.environ.get("TOPICPOLICIES_OUTPUT", "")
     for option, value in pairwise([*args, ""]):
         if option == "--":
             break
@@ -192,10 +188,19 @@ def _options(context: typer.Context, **given: Any) -> None:
 
     These options may stand before or after the command.
     """
-    context.obj = Globals(**given)
+    context.obj = {name: value for name, value in given.items() if value is not None}
 
 
-app.callback()(with_parameters(_options, ((each.name, _TYPES[each.name], each.default) for each in fields(Globals) if each.name in _TYPES)))
+def _before_commands() -> Iterator[tuple[str, Any, None]]:
+    """Yields the global options as they stand before a command, which reads the environment itself, when all flags are known."""
+    for name, annotated in _TYPES.items():
+        kind, option = get_args(annotated)
+        flag = copy(option)
+        flag.envvar, flag.help = None, f"{option.help}  [env var: {option.envvar}]"
+        yield name, Annotated[kind | None, flag], None
+
+
+app.callback()(with_parameters(_options, _before_commands()))
 
 
 def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., None]:
@@ -208,20 +213,25 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
     scoped = any(each.name == "scope" for each in own)
 
     def run(context: typer.Context, **given: Any) -> None:
-        said = {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
-        before = {name for name in _TYPES if _is_flag(context.find_root(), name)}
-        if not before <= set(taken):
+        from .rendering import WIDE  # noqa: PLC0415 - help comes without it
+
+        before: dict[str, Any] = context.obj
+        said = before | {name: value for name in taken if (value := given.pop(_GLOBAL + name)) is not None}
+        if not before.keys() <= set(taken):
             raise WrongUsage(f"The options of TLS that {command} has are its own: they stand after {command}.")
-        chosen = replace(context.obj, **said, given=frozenset({*before, *said}))
-        if "output" in before or _is_flag(context, _GLOBAL + "output"):
-            _check_output(command, chosen.output)
+        chosen = Globals(**said, given=frozenset(said))
+        by_flag = "output" in before or getattr(context.get_parameter_source(_GLOBAL + "output"), "name", "") == "COMMANDLINE"
+        if by_flag and chosen.output is Output.NAME and command not in _NAMING and not command.startswith(("set-", "remove-")):
+            raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
         WIDE.set(chosen.output is Output.WIDE)
         if scoped and given.pop("is_global"):
             given["scope"] = "global"
-        with reporting(chosen):
+        with reporting(chosen, detailed=given.pop("detailed", False)):
             function(chosen, **given)
 
     parameters = [(each.name, each.annotation, each.default) for each in own]
+    if command in _COMPARING:
+        parameters.append(("detailed", DetailedExitCode, False))
     if scoped:
         parameters.append(("is_global", Annotated[bool, typer.Option("-g", "--global", help="As --scope global.")], False))
     for name in taken:
@@ -233,19 +243,8 @@ def _with_globals(command: str, function: Callable[..., None]) -> Callable[..., 
 
 def _as_written(option: Any, context: Any) -> str:
     """Returns how an error names an option: by the flags that set it, or by the variable."""
-    return " / ".join(f"'{name}'" for name in (option.opts if _is_flag(context, option.name) else [option.envvar]))
-
-
-def _is_flag(context: Any, name: str) -> bool:
-    """Returns whether a flag has set an option."""
-    return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-
-
-def _check_output(command: str, output: Output) -> None:
-    if command.startswith("get-"):
-        raise WrongUsage(f"{command} prints what pulsar-admin prints: --output is for get and effective, which show all settings.")
-    if output is Output.NAME and command in COMMANDS and command not in _NAMING:
-        raise WrongUsage(f"{command} prints no names of topics: --output name is for {', '.join(_NAMING)}.")
+    flag = getattr(context.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
+    return " / ".join(f"'{name}'" for name in (option.opts if flag else [option.envvar]))
 
 
 def main() -> None:

@@ -31,14 +31,13 @@ from topicpolicies.v1.history_pb2 import HistoryOutcome
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_topic
 from ..declared.files import STANDARD_INPUT, STANDARD_OUTPUT, Declaration, Declared, load, name_of, read_text, wrong
-from ..declared.rendering import policies_of
 from ..declared.steps import Step, owned_by_others, steps, topics_of
-from . import forms
+from ..declared.values import policies_of
 from .calls import calling
-from .exits import DetailedExitCode, ExitCode, deferring, error_json, exit_code, report, reporting
+from .exits import ExitCode, deferring, error_json, exit_code, report
 from .globals import Globals, OneScope, Scopes, Topic, full_namespace, scope_of, scopes_of
 from .history import parse_moment, read_at
-from .rendering import show_differences
+from .rendering import declaring, show_differences
 
 if TYPE_CHECKING:
     from .broker_client import BrokerClient
@@ -132,7 +131,6 @@ def plan(
     more: MoreFiles = None,
     prune: Prune = False,
     topics: Topics = None,
-    detailed: DetailedExitCode = False,
     admin_url: AdminUrl = None,
     admin_token: AdminToken = None,
 ) -> None:
@@ -148,15 +146,14 @@ def plan(
       pulsar-admin topics list public/default |
           topicpolicies plan policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
-    with reporting(chosen, detailed=detailed):
-        declared = _load(chosen, [*(files or ()), *(more or ())], topics)
-        with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
-            planned = _plan(client, chosen, declared, topics, prune=prune)
-        sound = [each for each in planned if each.error is None]
-        if sound or not planned:
-            _show_plan(chosen, sound, "as declared")
-        if accepted(planned, chosen):
-            raise typer.Exit(ExitCode.DIFFERENT)
+    declared = _load(chosen, [*(files or ()), *(more or ())], topics)
+    with _client(chosen, admin_url, admin_token, declared.declarations, everything=prune) as client:
+        planned = _plan(client, chosen, declared, topics, prune=prune)
+    sound = [each for each in planned if each.error is None]
+    if sound or not planned:
+        _show_plan(chosen, sound, "as declared")
+    if accepted(planned, chosen):
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def apply(  # noqa: PLR0913, PLR0917 - options
@@ -290,7 +287,7 @@ def export_(
         documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scopes_of(scope))]
         if not documents:
             chosen.note(f"There are no documents in {', '.join(namespaces)}.")
-        text = forms.declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
+        text = declaring(documents, dict.fromkeys(namespaces), as_json=chosen.json)
         if file is not None and file != STANDARD_OUTPUT:
             file.write_text(text, encoding="utf-8")
             chosen.note(f"wrote {file}: {_documents(len(documents))}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,8 +46,8 @@ class Assignments:
         return [*given, *(path for path, value in self.values.items() if value is None)]
 
 
-def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[str, str] = {}) -> Assignments:
-    """Parses assignments, and the paths to clear. ``units``: those of numbers without one, by path, if not the field's own.
+def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
+    """Parses assignments, and the paths to clear.
 
     Raises:
         InvalidArgument: some are wrong; the error has all violations.
@@ -56,7 +56,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[
     violations: list[Violation] = []
     for text in assignments:
         try:
-            _add(result, text, units)
+            _add(result, text)
         except ValueError as problem:  # also half of a character
             violations.append(Violation(text, problem.reason if isinstance(problem, ValueProblem) else "WRONG_VALUE", str(problem)))
     for text in unset:
@@ -73,7 +73,7 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = (), units: Mapping[
     return result
 
 
-def _add(result: Assignments, text: str, units: Mapping[str, str]) -> None:
+def _add(result: Assignments, text: str) -> None:
     found = _ASSIGNMENT.fullmatch(text)
     if found is None:
         if "`" in text:
@@ -83,7 +83,7 @@ def _add(result: Assignments, text: str, units: Mapping[str, str]) -> None:
     operation = _OPERATORS[operator]
     target = _find(name)
     path = format_path(target.path)
-    value = _value(target, text, units.get(path, ""))
+    value = _value(target, text)
     if operation != LIST_OPERATION_REPLACE:
         if not target.is_list:
             raise ValueProblem("WRONG_TYPE", f'"{path}" is not a list: only elements of lists can be added and removed.')
@@ -109,8 +109,8 @@ def _find(text: str) -> Target:
         raise
 
 
-def _value(target: Target, text: str, bare: str) -> Any:
-    """Returns the value that a text stands for, by the type of what a path names. ``bare``: the unit of a number without one."""
+def _value(target: Target, text: str) -> Any:
+    """Returns the value that a text stands for, by the type of what a path names."""
     at, kind = format_path(target.path), target.value
     if target.is_map or kind.message_type is not None or (target.is_list and text.startswith("[")):
         value = _from_json(target, at, text)
@@ -119,7 +119,7 @@ def _value(target: Target, text: str, bare: str) -> Any:
     elif kind.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
         value = _WORDS.get(text.lower(), text)
     else:
-        value = number(kind, text, at, bare) if is_number(kind) else text
+        value = number(kind, text, at) if is_number(kind) else text
     assign(TopicPolicies(), target, value)
     return value
 

@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from topicpolicies import (
@@ -84,12 +83,15 @@ def calling_brokers(
         admin = admin_api(config)
     except PolicyError as error:
         raise _told(error) from error
-    with BrokerClient(chosen, admin, service_url, declarations, everything=everything) as client:
+    client = BrokerClient(chosen, admin, service_url, declarations, everything=everything)
+    try:
         yield client
+    finally:
+        client.close()
 
 
 class BrokerClient:
-    """A client of the admin API. ``with`` closes its connections."""
+    """A client of the admin API."""
 
     def __init__(self, chosen: Globals, admin: Admin, service_url: str, declarations: Sequence[Declaration], *, everything: bool) -> None:
         """Sends no request yet.
@@ -118,10 +120,8 @@ class BrokerClient:
         self._unsure: set[PolicyKey] = set()
         """The documents that are to have what looks like unset, and is unset or there already."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Closes the connections."""
         self._runner.run(self._admin.close())
         self._runner.close()
 

@@ -18,9 +18,9 @@ from topicpolicies import Client, TokenFile, TopicPoliciesError
 from topicpolicies.addresses import is_local, places_of
 
 from ..escaping import printable
-from . import forms
 from .exits import accepts
 from .globals import Globals
+from .rendering import dumps
 
 SILENT_SECONDS = 3.0
 """How long a command waits before it says so at a terminal."""
@@ -37,7 +37,9 @@ def calling(chosen: Globals, *, listening: bool = True) -> Iterator[Client]:
     """
     check(chosen)
     token = TokenFile(chosen.token_file) if chosen.token_file is not None else None
-    actor = chosen.actor if chosen.actor is not None else "" if chosen.has_credentials else _login_name()
+    actor = chosen.actor
+    if actor is None:  # credentials say who calls
+        actor = _login_name() if token is None and chosen.tls_certificate is None else ""
     with Client(chosen.server, tls=chosen.tls, token=token, actor=actor, timeout=chosen.timeout_seconds) as client:
         if listening:
             _check_listening(chosen.server, min(_START_SECONDS, chosen.timeout_seconds))
@@ -70,7 +72,7 @@ def _noting(method: Any, chosen: Globals, noted: set[str]) -> Callable[..., Any]
             shown = moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
             told = f"The server has not reached the change log since {shown}: there may be newer changes than these."
             of_programs = {"unconfirmed_since": moment.isoformat(timespec="milliseconds")}
-            typer.echo(forms.dumps(of_programs) if chosen.json else told, err=True)
+            typer.echo(dumps(of_programs) if chosen.json else told, err=True)
         return answer
 
     return call

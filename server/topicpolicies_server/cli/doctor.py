@@ -7,7 +7,7 @@ from asyncio import Runner
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
@@ -27,54 +27,88 @@ from ..logs.change_log import LogError
 from .calls import calling
 from .exits import ExitCode, connect, message_of
 from .globals import Globals, full_namespace
-from .options import configured
 from .rendering import show_columns
+from .serve import configured
 from .server import status_of
 
 _SECONDS, _BROKER_SECONDS = 6.0, 3.0
 
 
-_NEEDS = {
-    "server.service": "address",
-    "server.readiness": "server.service",
-    "server.namespace": "server.service",
-    "scratch.change": "server.service",
-    "token.accepted": "broker.admin",
-    "broker.policies": "token.accepted",
-    "broker.namespace": "token.accepted",
-    "broker.rates": "broker.namespace",
-}
-"""The check without which another one could only repeat the failure."""
+class Check(NamedTuple):
+    """What a check is about; ``{0}`` in its texts is the namespace."""
+
+    holds: str
+    """What holds if all is well, in a few words."""
+    remedy: str
+    """What to do if it does not."""
+    needs: str = ""
+    """The check without which this one could only repeat the failure."""
+
+
+_CREDENTIALS = (
+    "Give your token by --token-file FILE or TOPICPOLICIES_TOKEN_FILE, or your certificate by --tls-certificate FILE and --tls-key FILE."
+)
 _REFUSED = "Check the reason, the server's log, and whether your role may do it (--token-file; --authorization of the server)."
-_REMEDIES = {
-    "address": "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and"
-    " whether a firewall is in between.",
-    "server.service": "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca, --token-file if it asks for "
-    "them.",
-    "server.readiness": "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the "
-    "brokers too.",
-    "server.namespace": _REFUSED,
-    "scratch.change": _REFUSED,
-    "broker.service": "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
-    "broker.admin": "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
-    "token.accepted": "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an "
-    "issuer.",
-    "broker.policies": "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the "
-    "brokers. To see whether they are, the server needs a superuser's role.",
-    "broker.namespace": "Create it (pulsar-admin namespaces create {0}), or make the role an admin of its tenant (pulsar-admin tenants "
-    "update TENANT --admin-roles ROLE).",
-    "broker.rates": "pulsar-admin namespaces remove-subscription-dispatch-rate {0}; limit single topics by policies of their own.",
+CHECKS = {
+    "address": Check(
+        "connections are accepted",
+        "Name the server with --server HOST:PORT; check whether DNS knows the host, whether the server runs and listens there, and whether "
+        "a firewall is in between.",
+    ),
+    "server.service": Check(
+        "the service answers",
+        "Name the port that serve says it listens on, 6680 by default; and say --tls, --tls-ca if it has TLS.",
+        "address",
+    ),
+    "server.readiness": Check(
+        "the server is ready: its change log can be reached",
+        "The server's log says why. With the server's options (--config FILE, --pulsar ...) this command checks the brokers too.",
+        "server.service",
+    ),
+    "server.namespace": Check("{0} can be read", _REFUSED, "server.service"),
+    "scratch.change": Check("a change would be made (a dry run)", _REFUSED, "server.service"),
+    "broker.service": Check(
+        "the brokers accept connections",
+        "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
+    ),
+    "broker.admin": Check(
+        "their admin API answers",
+        "Correct --admin-url: it is HTTP, port 8080 or 8443 by default, not the port of --pulsar; or --pulsar-tls-trust-certs.",
+    ),
+    "token.accepted": Check(
+        "the brokers accept the server's token",
+        "Give the server a token that the brokers' key has signed and that has not expired, by --pulsar-token-file or an issuer.",
+        "broker.admin",
+    ),
+    "broker.policies": Check(
+        "topic policies are on at the brokers, and read from change logs",
+        "In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the brokers. To see "
+        "whether they are, the server needs a superuser's role.",
+        "token.accepted",
+    ),
+    "broker.namespace": Check(
+        "{0} exists, and the server's role may see it",
+        "Create it (pulsar-admin namespaces create {0}), or make the role an admin of its tenant (pulsar-admin tenants update TENANT "
+        "--admin-roles ROLE).",
+        "token.accepted",
+    ),
+    "broker.rates": Check(
+        "no rate of {0} slows its change log down",
+        "pulsar-admin namespaces remove-subscription-dispatch-rate {0}; limit single topics by policies of their own.",
+        "broker.namespace",
+    ),
 }
-"""What to do about a check that fails; ``{0}`` is the namespace."""
+"""The checks, by name."""
 
 
 class Problem(Exception):
     """What is checked does not hold. ``level``: "failed", or "warning" if it works, but not well."""
 
-    def __init__(self, told: str, level: str = "failed") -> None:
-        """``told``: what was found."""
+    def __init__(self, told: str, level: str = "failed", remedy: str = "") -> None:
+        """``told``: what was found; ``remedy``: what to do, if not what the check says."""
         super().__init__(told)
         self.level = level
+        self.remedy = remedy
 
 
 class Doctor:
@@ -86,30 +120,30 @@ class Doctor:
         """The findings as JSON. The level is ok, failed, warning, or skipped: another check, which this one needs, did not succeed."""
         self._silent = silent
 
-    def check(self, kind: str, holds: str, run: Callable[..., str], *about: str) -> None:
+    def check(self, name: str, run: Callable[..., str], *about: str) -> None:
         """Runs a check.
 
         Args:
-            kind: the check, a key of the remedies.
-            holds: what holds if all is well, in a few words.
+            name: the check's.
             run: returns what was found, in bounded time, or raises what is wrong.
             about: the namespace that the check is about, which ``run`` takes.
         """
-        level, needs = "failed", _NEEDS.get(kind, "")
+        check, level, remedy = CHECKS[name], "failed", ""
+        holds = check.holds.format(*about)
         sound = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
-        if needs and sound.isdisjoint((needs, " ".join((needs, *about)))):
-            level, told = "skipped", f"it needs {needs}"
+        if check.needs and sound.isdisjoint((check.needs, " ".join((check.needs, *about)))):
+            level, told = "skipped", f"it needs {check.needs}"
         else:
             try:
                 level, told = "ok", run(*about)
             except Problem as problem:
-                level, told = problem.level, str(problem)
+                level, told, remedy = problem.level, str(problem), problem.remedy
             except (TopicPoliciesError, PolicyError) as error:
                 told = f"{error.reason or 'error'}: {error.message}"
             except OSError as error:
                 told = ": ".join(filter(None, (error.filename, error.strerror or str(error) or type(error).__name__)))
-        remedy = _REMEDIES[kind].format(*about) if level in ("failed", "warning") else ""
-        self.findings.append({"check": " ".join((kind, *about)), "level": level, "holds": holds, "told": told, "remedy": remedy})
+        remedy = (remedy or check.remedy.format(*about)) if level in ("failed", "warning") else ""
+        self.findings.append({"check": " ".join((name, *about)), "level": level, "holds": holds, "told": told, "remedy": remedy})
         if not self._silent:
             rows = [(f"{level:<7}", printable(f"{holds}: {told}" if told else holds)), ("", f"remedy: {remedy}")]
             show_columns(rows if remedy else rows[:1])
@@ -123,15 +157,15 @@ class Doctor:
 
 def check_server(run: Doctor, chosen: Globals, client: Client, namespaces: Sequence[str], scratch: str) -> None:
     """Checks a running server as its client. ``scratch``: the namespace or topic of which a change is checked; empty: none is."""
-    run.check("address", "connections are accepted", lambda: connected(places_of(chosen.server)))
-    run.check("server.service", "the service answers", lambda: _service(client, chosen))
-    run.check("server.readiness", "the server is ready: its change log can be reached", lambda: _ready(chosen))
+    run.check("address", lambda: connected(places_of(chosen.server)))
+    run.check("server.service", lambda: _service(client, chosen))
+    run.check("server.readiness", lambda: _ready(chosen))
     for namespace in namespaces:
-        run.check("server.namespace", f"{namespace} can be read", lambda name: _documents(client, name), namespace)
+        run.check("server.namespace", lambda name: _documents(client, name), namespace)
     if scratch:
         of_namespace = "://" not in scratch and scratch.count("/") == 1
         topic = f"persistent://{scratch}/topicpolicies-doctor" if of_namespace else full_topic(scratch)
-        run.check("scratch.change", f"a change of {topic} would be made (a dry run)", lambda: _dry_run(client, topic))
+        run.check("scratch.change", lambda: _dry_run(client, topic))
 
 
 def connected(places: Sequence[Place]) -> str:
@@ -148,7 +182,7 @@ def _service(client: Client, chosen: Globals) -> str:
     try:
         info = client.server_info(timeout=_SECONDS)
     except TopicPoliciesError as error:
-        raise Problem(message_of(error, chosen)) from None
+        raise Problem(message_of(error, chosen), remedy=_CREDENTIALS if error.reason.startswith("CREDENTIALS_") else "") from None
     return f"version {info.version}"
 
 
@@ -166,7 +200,7 @@ def _documents(client: Client, namespace: str) -> str:
 
 def _dry_run(client: Client, topic: str) -> str:
     client.update(topic, max_producer_per_topic=1_000_000, validate_only=True, timeout=_SECONDS)
-    return ""
+    return topic
 
 
 def check_brokers(run: Doctor, config: PulsarLogConfig, get: Callable[..., Any], namespaces: Sequence[str]) -> None:
@@ -179,13 +213,13 @@ def check_brokers(run: Doctor, config: PulsarLogConfig, get: Callable[..., Any],
     scheme, _, hosts = config.service_url.partition("://")
     first = urlsplit(f"//{hosts.split(',')[0]}")
     place = Place(first.hostname or "", first.port or (6651 if scheme == "pulsar+ssl" else 6650))
-    run.check("broker.service", "the brokers accept connections", lambda: connected([place]))
-    run.check("broker.admin", "their admin API answers", lambda: _version(get))
-    run.check("token.accepted", "the brokers accept the server's token", lambda: ", ".join(get("clusters") or ()))
-    run.check("broker.policies", "topic policies are on at the brokers, and read from change logs", lambda: _reads_change_logs(get))
+    run.check("broker.service", lambda: connected([place]))
+    run.check("broker.admin", lambda: _version(get))
+    run.check("token.accepted", lambda: ", ".join(get("clusters") or ()))
+    run.check("broker.policies", lambda: _reads_change_logs(get))
     for namespace in namespaces:
-        run.check("broker.namespace", f"{namespace} exists, and the server's role may see it", lambda name: _exists(get, name), namespace)
-        run.check("broker.rates", f"no rate of {namespace} slows its change log down", lambda name: _rates(get, name), namespace)
+        run.check("broker.namespace", lambda name: _exists(get, name), namespace)
+        run.check("broker.rates", lambda name: _rates(get, name), namespace)
 
 
 def _version(get: Callable[..., Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from topicpolicies import (
+    CHANGE_OUTCOME_SKIPPED,
     CHANGE_OUTCOME_UNCHANGED,
     ChangeOutcome,
     ChangeResult,
@@ -27,16 +28,15 @@ from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import EffectivePolicy, PolicySource
 from topicpolicies.values import enum_name
 
-from ..declared.rendering import between, compact, lines, plain, policies_of, printable_path, scope_name
+from ..declared.values import between, compact, lines, plain, policies_of, printable_path, scope_name
 from ..escaping import printable
-from . import forms
 from .assignments import parse
 from .calls import calling
 from .exits import ExitCode
 from .fields import complete
 from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of
 from .history import parse_moment, read_at
-from .rendering import show_columns, show_differences
+from .rendering import of_documents, show_columns, show_differences, yaml
 
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
@@ -77,7 +77,7 @@ def get(
         documents = [read_at(client, topic, each, moment) for each in scopes_of(scope)]
         there = [document for document in documents if document.HasField("policies")]
         elsewhere = not there and scope == "local" and moment is None and _has_global(client, documents[0])
-    told = forms.of_documents(documents) if scope == "both" else documents[0]
+    told = of_documents(documents) if scope == "both" else documents[0]
     if not chosen.shown(told, [each.topic for each in there]):
         for document in documents:
             show(document)
@@ -252,7 +252,7 @@ def list_(
     with calling(chosen) as client:
         pages = list(client.list_pages(namespace, scopes=scopes_of(scope), page_size=1_000))
     documents = [document for page in pages for document in page.documents]
-    told = forms.of_documents(documents) | {"resume_token": pages[0].resume_token}
+    told = of_documents(documents) | {"resume_token": pages[0].resume_token}
     if not chosen.shown(told, [each.topic for each in documents]):
         rows = [(printable(each.topic), scope_name(each), each.version, compact(each.policies)) for each in documents]
         show_columns(rows)
@@ -293,7 +293,7 @@ def _edited(document: PolicyDocument, file: FilePath) -> tuple[TopicPolicies, li
 
     head = _HEAD.format(topic=document.topic, scope=scope_name(document), version=document.version)
     policies = plain(document.policies, units=True)
-    before = text = head + (forms.yaml(policies, begin=False) + "\n" if policies else "")
+    before = text = head + (yaml(policies, begin=False) + "\n" if policies else "")
     while True:
         file.write_text(text, encoding="utf-8")
         _run_editor(file)
@@ -314,8 +314,13 @@ def _edited(document: PolicyDocument, file: FilePath) -> tuple[TopicPolicies, li
 
 def _run_editor(file: FilePath) -> None:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    if ended := subprocess.run([*shlex.split(editor), str(file)], check=False).returncode:  # noqa: S603 - the user's own
-        raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {ended}")
+    try:
+        subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - the user's own
+    except OSError as error:
+        told = f"{error.strerror}. Set EDITOR to an editor of this machine: EDITOR=nano topicpolicies edit ..."
+        raise OSError(error.errno, told, f"The editor {editor} can't be run") from None
+    except subprocess.CalledProcessError as error:
+        raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {error.returncode}") from None
 
 
 def options_of_change(chosen: Globals, scope: str, if_version: str, request_id: str = "", *, validate_only: bool) -> ChangeOptions:
@@ -351,7 +356,8 @@ def show_change(chosen: Globals, topic: str, result: ChangeResult) -> None:
     if not chosen.shown(result, [document.topic or topic]):
         outcome = enum_name(ChangeOutcome.DESCRIPTOR, result.outcome).lower().replace("_", " ").capitalize()
         again = ", as the first time" if result.replayed else ""
-        deleted = "" if document.HasField("policies") else "deleted "
+        gone = "there was no document " if result.outcome in (CHANGE_OUTCOME_UNCHANGED, CHANGE_OUTCOME_SKIPPED) else "deleted "
+        deleted = "" if document.HasField("policies") else gone
         where = f"{printable(document.topic)}  {scope_name(document)}  {deleted}" if document.topic else ""
         typer.echo(f"{outcome}{again}: {where}(version {result.version}, before {result.previous_version})")
         if document.topic and not result.replayed:  # then the document before is not known

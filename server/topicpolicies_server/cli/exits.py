@@ -147,7 +147,9 @@ def message_of(error: TopicPoliciesError, chosen: Globals) -> str:
 
     message, server = error.message, chosen.server
     if isinstance(error, OutcomeUnknown):
-        return f"{message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
+        again = f"repeat it with --request-id {error.request_id}"
+        told = message.replace("repeat the request with the same id", again)  # what a server says
+        return told if again in told else f"{message.rstrip('.')}. To learn what happened, {again}."
     if error.reason == "CREDENTIALS_MISSING":
         return f"{message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
     if error.reason:

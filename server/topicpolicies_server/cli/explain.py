@@ -10,9 +10,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from topicpolicies import TopicPolicies, Violation
 from topicpolicies.errors import invalid
 from topicpolicies.masks import format_path
-from topicpolicies.values import ValueProblem, kind_name, map_value
+from topicpolicies.values import ValueProblem, enum_name, kind_name, map_value
 
-from ..declared.values import comment_of, find, unit_of
+from ..declared.values import comment_of, find, is_number, unit_of
 from .app import COMMANDS
 from .fields import FIELDS, Row, complete, meant, paths
 from .globals import Globals
@@ -87,10 +87,27 @@ def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
     if message is not None:
         above = path if entries is None else f"{path}.KEY"
         found["fields"] = {f"{above}.{name}": comment_of(f"{message.name}.{name}") for name in paths(message)}
-    example = f"{path.partition('.')[0]}{row.example}"
+    example = _example(path, field)
     found["example"] = "topicpolicies update TOPIC " + (f"'{example}'" if "`" in example else example)  # for a shell
     found["pulsar-admin"] = pulsar_admin(row)
     return {name: value for name, value in found.items() if value}
+
+
+def _example(path: str, field: FieldDescriptor) -> str:
+    """Returns an assignment: that of the table, if it sets the path or a part of it, else one by the type and the unit."""
+    name = path.partition(".")[0]
+    of_table = f"{name}{FIELDS[name].example}"
+    if path == name or of_table.startswith((f"{path}=", f"{path}.")):
+        return of_table
+    if field.message_type is not None:
+        entry = map_value(field) is not None  # the only such map below a field is one of texts
+        return f"{path}.KEY=VALUE" if entry else _example(f"{path}.{field.message_type.fields[0].name}", field.message_type.fields[0])
+    if field.enum_type is not None:
+        return f"{path}={enum_name(field.enum_type, field.enum_type.values[1].number).lower()}"
+    unit = unit_of(field.name)
+    if is_number(field):
+        return f"{path}={('10M' if 'byte' in unit else '1h') if unit else 10}"
+    return f"{path}={'true' if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL else 'TEXT'}"
 
 
 def pulsar_admin(row: Row) -> str:

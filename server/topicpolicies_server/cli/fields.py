@@ -23,7 +23,7 @@ class Flag(NamedTuple):
     """The value that is sent without the flag; empty: none."""
     required: bool = False
     bare: str = ""
-    """The unit of a number without one; empty: that of the field."""
+    """The unit of a number without one, ``s`` or ``b``; empty: that of the field."""
     switch: str = ""
     """What the flag sets, if it takes no value."""
     values: str = ""
@@ -87,9 +87,9 @@ FIELDS = {
         "=true",
         "delayed-delivery",
         (
-            Flag("-t --time", ".delayed_delivery_tick_time_millis", "1", bare="seconds"),
+            Flag("-t --time", ".delayed_delivery_tick_time_millis", "1", bare="s"),
             *_ENABLE,
-            Flag("-md --maxDelay", ".delayed_delivery_max_delay_in_millis", "0", bare="seconds"),
+            Flag("-md --maxDelay", ".delayed_delivery_max_delay_in_millis", "0", bare="s"),
         ),
         one_of=True,
     ),
@@ -192,8 +192,8 @@ FIELDS = {
         '=\'{"retention_time_in_minutes": "7d", "retention_size_in_mb": "10G"}\'',
         "retention",
         (
-            Flag("-t --time", "retention_time_in_minutes", required=True, bare="seconds"),
-            Flag("-s --size", "retention_size_in_mb", required=True, bare="bytes"),
+            Flag("-t --time", "retention_time_in_minutes", required=True, bare="s"),
+            Flag("-s --size", "retention_size_in_mb", required=True, bare="b"),
         ),
     ),
     "schema_compatibility_strategy": Row(

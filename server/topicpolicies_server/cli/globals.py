@@ -10,7 +10,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -42,10 +41,6 @@ class Output(enum.Enum):
     """The same as YAML: several documents are separated by ``---``."""
     NAME = "name"
     """The names of topics, where a result has some; else as TABLE."""
-
-
-WIDE = ContextVar("WIDE", default=False)
-"""Whether the form of the running command's results is ``Output.WIDE``."""
 
 
 OneScope = Annotated[Literal["local", "global"], typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
@@ -107,7 +102,7 @@ def _option(variable: str, metavar: str | None, told: str, *names: str, **more: 
     return typer.Option(*names, envvar=f"TOPICPOLICIES_{variable}", metavar=metavar, help=told, **more)
 
 
-_FORMS = "Columns for people, wide: not folded; JSON or YAML for programs; name: the topics alone."
+_FORMS = "Columns for people (table, the default; wide: not folded); JSON or YAML for programs; name: the topics alone."
 _TLS = "Use TLS or not; by default only for servers on other machines."
 _ACTOR = "Who makes a change, for the log; by default your login name, if no credentials say."
 _READ_ANEW = "A file with your token; read again when it changes."
@@ -119,11 +114,14 @@ class Globals:
     """The values of the global options: each field but the last is one."""
 
     server: Annotated[
-        str, _option("SERVER", "ADDRESS", "The server's address; port 6680 if it has none.", "--server", "-s", callback=with_port)
+        str,
+        _option(
+            "SERVER", "ADDRESS", "The server; by default localhost:6680; port 6680 if it has none.", "--server", "-s", callback=with_port
+        ),
     ] = "localhost:6680"
     output: Annotated[Output, _option("OUTPUT", None, _FORMS, "--output", "-o", case_sensitive=False)] = Output.TABLE
     timeout_seconds: Annotated[
-        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included.", "--timeout", min=0.001, max=86_400)
+        float, _option("TIMEOUT", "SECONDS", "How long to try, retries included; by default 30.", "--timeout", min=0.001, max=86_400)
     ] = 30.0
     actor: Annotated[str | None, _option("ACTOR", "NAME", _ACTOR, "--actor")] = None
     reason: Annotated[str, _option("REASON", "TEXT", "Why a change is made, for the log.", "--reason")] = ""
@@ -150,11 +148,6 @@ class Globals:
         return Tls(ca_file=self.tls_ca, certificate_file=self.tls_certificate, key_file=self.tls_key, server_name=self.tls_server_name)
 
     @property
-    def has_credentials(self) -> bool:
-        """Whether the server can be told who calls, by a token or a certificate."""
-        return self.token_file is not None or self.tls_certificate is not None
-
-    @property
     def json(self) -> bool:
         """Whether results are printed as JSON."""
         return self.output is Output.JSON
@@ -166,10 +159,10 @@ class Globals:
 
     def show(self, told: Message | dict[str, Any]) -> None:
         """Prints one document for programs."""
-        from . import forms  # noqa: PLC0415
+        from .rendering import dumps, of_message, yaml  # noqa: PLC0415
 
-        document = told if isinstance(told, dict) else forms.of_message(told)
-        typer.echo(forms.yaml(document) if self.output is Output.YAML else forms.dumps(document))
+        document = told if isinstance(told, dict) else of_message(told)
+        typer.echo(yaml(document) if self.output is Output.YAML else dumps(document))
 
     def shown(self, told: Message | dict[str, Any], topics: Iterable[str] = ()) -> bool:
         """Prints a result for programs, or the names of its topics; returns whether it did: people are shown something else."""

@@ -11,13 +11,12 @@ import typer
 from topicpolicies import Client, InvalidArgument, OutOfRange, PolicyDocument, Scope
 from topicpolicies.v1.history_pb2 import HistoryGap
 
-from ..declared.rendering import between, policies_of, scope_name
+from ..declared.values import between, policies_of, scope_name
 from ..escaping import printable
-from . import forms
 from .calls import calling
-from .exits import DetailedExitCode, ExitCode, reporting
+from .exits import ExitCode
 from .globals import Globals, OneScope, Scopes, Topic, scope_of, scopes_of, sort_targets
-from .rendering import entry_line, gap_line, show_differences, show_folded
+from .rendering import entry_line, gap_line, of_message, show_differences, show_folded
 
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or None: now."""
@@ -106,13 +105,13 @@ def history(
             gaps, following = gaps or list(page.gaps), page.following
             for entry in page.entries[: limit - shown]:
                 shown += 1
-                if not chosen.shown({"entry": forms.of_message(entry)}):
+                if not chosen.shown({"entry": of_message(entry)}):
                     show_folded(entry_line(entry))
             if shown == limit:
                 break
     if chosen.for_programs:
         for gap in gaps:
-            chosen.show({"gap": forms.of_message(gap)})
+            chosen.show({"gap": of_message(gap)})
         return
     for gap in gaps:
         typer.echo(gap_line(gap), err=True)
@@ -132,7 +131,6 @@ def diff(
     one: Annotated[str, typer.Argument(metavar="A", help="A time or a version.")],
     other: Annotated[str, typer.Argument(metavar="B", help="Another time or version; by default now.")] = "now",
     scope: OneScope = "local",
-    detailed: DetailedExitCode = False,
 ) -> None:
     """Show the settings in which a topic differs between two moments.
 
@@ -146,19 +144,18 @@ def diff(
       topicpolicies diff public/default/orders 15 16 --output json
     """  # noqa: D301 - "\b" keeps the lines
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with reporting(chosen, detailed=detailed):
-        with calling(chosen) as client:
-            first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
-        found = between(policies_of(first), policies_of(second), raw=chosen.for_programs)
-        appeared = first.HasField("policies") is not second.HasField("policies")
-        told = {"a": forms.of_message(first), "b": forms.of_message(second), "differences": [each.json() for each in found]}
-        if not chosen.shown(told):
-            typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
-            if not found and not appeared:
-                typer.echo("no differences", err=True)
-            show_differences(found)
-        if found or appeared:
-            raise typer.Exit(ExitCode.DIFFERENT)
+    with calling(chosen) as client:
+        first, second = (read_at(client, topic, scope_of(scope), moment) for moment in moments)
+    found = between(policies_of(first), policies_of(second))
+    appeared = first.HasField("policies") is not second.HasField("policies")
+    told = {"a": of_message(first), "b": of_message(second), "differences": [each.json() for each in found]}
+    if not chosen.shown(told):
+        typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
+        if not found and not appeared:
+            typer.echo("no differences", err=True)
+        show_differences(found)
+    if found or appeared:
+        raise typer.Exit(ExitCode.DIFFERENT)
 
 
 def _name(document: PolicyDocument) -> str:

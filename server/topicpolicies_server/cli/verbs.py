@@ -1,13 +1,14 @@
 """The commands of pulsar-admin topicPolicies: ``set-retention``, ``get-retention``, ``remove-retention`` and the others, with its flags.
 
 Each is a row of ``fields.FIELDS`` over ``update``, ``get`` and ``effective``, and prints what pulsar-admin prints: nothing if it changes
-something, and the value that it gets as Java's JSON. A value that does not divide into the field's unit is refused, where pulsar-admin
-cuts it.
+something, and the value that it gets as Java's JSON; for programs the result of the change, and the value, in the form of ``--output``. A
+value that does not divide into the field's unit is refused, where pulsar-admin cuts it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -16,6 +17,8 @@ import typer
 from .fields import FIELDS, Flag, Row
 from .globals import REQUIRED, Globals, OneScope, Topic, WrongUsage, scope_of, with_parameters
 
+_POSITIVE = re.compile("[+]?0*[1-9][0-9]*")
+"""A number without a unit: 0 and -1 need none."""
 _DELAYED = "delayed_delivery_enabled"
 """The field of the only command that sets several fields together: ``endpoints`` has their names."""
 _OFFLOADERS = {"s3": "s3_", "aws-s3": "s3_", "aliyun-oss": "s3_", "google-cloud-storage": "gcs_", "filesystem": "file_system_"}
@@ -42,11 +45,12 @@ def function_of(command: str) -> Callable[..., None]:
         assignments = _assignments(path, row, given) if action == "set" else {}
         with calling(chosen) as client:
             if action == "get":
-                typer.echo(_found(client, topic, scope_of(scope), name, key, applied=given["applied"]), nl=False)
+                value = _value(client, topic, scope_of(scope), name, key, applied=given["applied"])
+                if not chosen.shown({"value": value}):
+                    typer.echo(_printed(name, value), nl=False)
                 return
-            texts = {path: text for path, (text, _) in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
-            units = {path: unit for path, (_, unit) in assignments.items()}
-            values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys(), units).values
+            texts = {path: text for path, text in assignments.items() if text != "UNDEFINED"}  # a strategy that is none
+            values = parse([f"{path}={text}" for path, text in texts.items()], assignments.keys() - texts.keys()).values
             mask = list(ENDPOINTS["delayed_delivery"].members) if name == _DELAYED else [path]  # the whole setting, as pulsar-admin has it
             client.server_info()  # fails if there is no server: nothing was sent then
             result = client.update(topic, values, mask=mask, scope=scope_of(scope), reason=chosen.reason)
@@ -76,7 +80,7 @@ def _option(flag: Flag, told: str) -> Any:
         return Annotated[bool, typer.Option(*flag.names.split(), help=f"{told}: {flag.switch}.")]
     from ..declared.values import unit_of  # noqa: PLC0415
 
-    unit = flag.bare or unit_of(told)
+    unit = {"s": "seconds", "b": "bytes"}.get(flag.bare) or unit_of(told)
     told += f": {flag.values}" if flag.values else f": {unit}, or with a unit" if unit else ""
     note = f"; by default {flag.default}" if flag.default else ""
     kind = str if flag.required else str | None
@@ -92,9 +96,9 @@ def _path(name: str, row: Row, key: str) -> str:
     return f"{name}.{quoted}" if name == "back_log_quota_map" else f"subscription_policies.{quoted}.dispatch_rate"
 
 
-def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns the texts of the values that are set, with the unit of numbers without one, by path."""
-    found: dict[str, tuple[str, str]] = {}
+def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, str]:
+    """Returns the texts of the values that are set, by path."""
+    found: dict[str, str] = {}
     switches = [flag for flag in row.flags if flag.switch and given[_name(flag)]]
     if row.one_of and len(switches) != 1:
         names = " or ".join(flag.names.split()[-1] for flag in row.flags if flag.switch)
@@ -105,14 +109,14 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
         if value is None and flag.default:
             value = flag.default
         if value is not None:
-            found[at] = value, flag.bare
+            found[at] = value + flag.bare if _POSITIVE.fullmatch(value) else value
     if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
         needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:
             raise WrongUsage(f"A quota of this type needs {names}: its {needed.replace('_', ' ')}.")
         found.pop(f"{path}.{other}", None)
     if path == "offload_policies":  # pulsar-admin repeats what all drivers have among the driver's own fields
-        driver = found[f"{path}.managed_ledger_offload_driver"][0].lower()
+        driver = found[f"{path}.managed_ledger_offload_driver"].lower()
         places = {f"{path}.managed_ledger_offload_{each}" for each in ("region", "service_endpoint")}
         if driver in ("s3", "aws-s3") and not places & found.keys():
             raise WrongUsage("The drivers of S3 need --region or --endpoint.")
@@ -123,8 +127,8 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, tuple[
     return found
 
 
-def _found(client: Any, topic: str, scope: int, name: str, key: str, *, applied: bool) -> str:
-    """Returns the lines of a value as pulsar-admin prints it. ``key``: that of the map's entry."""
+def _value(client: Any, topic: str, scope: int, name: str, key: str, *, applied: bool) -> Any:
+    """Returns the JSON of a value as the admin API has it; None: it is not set. ``key``: that of the map's entry."""
     from .endpoints import json_of  # noqa: PLC0415
 
     document = client.effective(topic) if applied else client.get(topic, scope=scope)
@@ -132,16 +136,19 @@ def _found(client: Any, topic: str, scope: int, name: str, key: str, *, applied:
         _check_exists(client, topic)
     family = "subscription_policies" if key else "delayed_delivery" if name == _DELAYED else name
     value = json_of(family, key, document.policies)
+    if name == "dispatcher_pause_on_ack_state_persistent_enabled":
+        return bool(value)
+    if value == []:  # brokers keep an empty list of types
+        return [] if name == "subscription_types_enabled" and document.HasField("policies") else None
+    if name == _DELAYED and value is not None:
+        return {member: 0 if each is None else each for member, each in value.items()} if value["active"] is not None else None
+    return _ordered(name, value) if isinstance(value, dict) and name != "back_log_quota_map" else value
+
+
+def _printed(name: str, value: Any) -> str:
+    """Returns the lines of a value as pulsar-admin prints it."""
     if name == "back_log_quota_map":
         return "".join(f"{kind}    {_quota(quota)}\n" for kind, quota in sorted(value.items()))
-    if name == "dispatcher_pause_on_ack_state_persistent_enabled":
-        value = bool(value)
-    elif value == []:  # brokers keep an empty list of types
-        value = [] if name == "subscription_types_enabled" and document.HasField("policies") else None
-    elif name == _DELAYED and value is not None:
-        value = {member: 0 if each is None else each for member, each in value.items()} if value["active"] is not None else None
-    elif isinstance(value, dict):
-        value = _ordered(name, value)
     return (value if name == "schema_compatibility_strategy" and value is not None else _java(value)) + "\n"
 
 

@@ -15,11 +15,10 @@ import typer
 from topicpolicies import Violation, Watch, WatchMode
 
 from ..declared.files import name_of, read_text, wrong
-from . import forms
 from .calls import calling
 from .exits import deferring
 from .globals import Globals, Scopes, scopes_of, sort_targets
-from .rendering import line, show_folded
+from .rendering import line, of_message, show_folded
 
 
 def watch(
@@ -69,7 +68,7 @@ def watch(
             snapshot = event.namespace not in synced
             content = event.WhichOneof("content")
             if chosen.for_programs:
-                told = forms.of_message(event)
+                told = of_message(event)
                 if content == "change":
                     told["change"]["snapshot"] = snapshot
                 chosen.show(told)

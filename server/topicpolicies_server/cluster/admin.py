@@ -24,8 +24,7 @@ from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin, names_of, segments_of, understood
 from ..logs.pulsar.facts import cluster_name, configuration
 from .cache import Cache
-from .levels import cluster_facts, namespace_level
-from .source import ClusterFacts, NamespaceFacts, TopicFacts
+from .levels import ClusterFacts, NamespaceFacts, TopicFacts, cluster_facts, namespace_level
 
 _LOG = logging.getLogger(__name__)
 _SECONDS = 5.0
@@ -49,7 +48,10 @@ class Lists(NamedTuple):
 
 
 class AdminSource:
-    """A source of facts that asks brokers (``source.ClusterSource``). It is bound to the event loop on which it is first used."""
+    """A source of facts that asks brokers. It is bound to the event loop on which it is first used.
+
+    Every method raises ``LogError`` (UNAVAILABLE) if there is no answer in time.
+    """
 
     def __init__(
         self,
@@ -58,7 +60,6 @@ class AdminSource:
         *,
         missing_topics: bool = False,
         refuses: Callable[[], PolicyError | None] = lambda: None,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Sends no request yet.
 
@@ -73,7 +74,7 @@ class AdminSource:
         self._missing_topics = missing_topics
         self._unanswered: Counter[str] = Counter()
         """How many requests for topics of a namespace have no answer."""
-        self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=now)
+        self._cached_lists = Cache(self._list, fresh_seconds=_FRESH_SECONDS, most=_MOST, now=time.monotonic)
 
     @understood
     async def cluster(self) -> ClusterFacts:
@@ -96,7 +97,11 @@ class AdminSource:
 
     @understood
     async def namespace(self, namespace: str) -> NamespaceFacts:
-        """Returns the facts of a namespace (see ``source.ClusterSource.namespace``)."""
+        """Returns the facts of a namespace.
+
+        Raises:
+            LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
+        """
         if not self.name:
             await self.cluster()
         policies = await self._ask("namespaces", *namespace.split("/"))

@@ -51,9 +51,6 @@ class Cache(Generic[_Key, _Value]):
         self._requests: dict[_Key, asyncio.Task[_Value]] = {}
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self._answers)
-
     def peek(self, key: _Key, within: float | None = None) -> _Value | None:
         """Returns a fresh answer, without waiting; None: there is none. ``within``: for how many seconds it counts as fresh here."""
         known = self._answers.get(key)

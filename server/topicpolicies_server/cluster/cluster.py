@@ -22,14 +22,16 @@ from ..core.policies.facts import Facts, Need
 from ..core.reasons import Reason
 from ..files import Reloader
 from .cache import Cache
-from .levels import Levels
-from .source import PROPERTY, ClusterFacts, ClusterSource, NamespaceFacts, TopicFacts, disabled
+from .levels import PROPERTY, ClusterFacts, Levels, NamespaceFacts, TopicFacts, disabled
 
 if TYPE_CHECKING:
     from ..logs.pulsar.admin import Admin
+    from .admin import AdminSource
+    from .file import FileSource
 
 _HERE = ""
-_MOST_TENANTS = 1_000
+_MOST, _MOST_TENANTS = 100_000, 1_000
+"""How many topics, how many namespaces, and how many tenants facts are kept of."""
 _TOPICS_AT_ONCE = 16
 _POLLS_PER_SECOND = 50
 _CLUSTER_SECONDS, _NAMESPACE_SECONDS, _TOPIC_SECONDS = 60.0, 10.0, 60.0
@@ -59,17 +61,15 @@ class Cluster:
 
     def __init__(
         self,
-        source: ClusterSource,
+        source: AdminSource | FileSource,
         now: Callable[[], float],
         *,
         most_seconds: float = math.inf,
-        most: int = 100_000,
         missing_topics: bool = False,
     ) -> None:
         """Knows nothing yet, and sends no request. Closes ``source`` with itself.
 
-        ``most_seconds``: how long facts are fresh at the most; ``most``: how many topics, and how many namespaces, facts are kept of;
-        ``missing_topics``: whether updates of topics that do not exist are accepted.
+        ``most_seconds``: how long facts are fresh at most. ``missing_topics``: whether updates of topics that do not exist are accepted.
         """
         self.polled = 0
         """How many selections of watches are polled for what is disabled of them."""
@@ -81,11 +81,11 @@ class Cluster:
         self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), fresh_seconds=long, most=1, now=now)
         self._clusters: Cache[str, Any] = Cache(lambda _: source.clusters(), fresh_seconds=long, most=1, now=now)
         self._tenants: Cache[str, Any] = Cache(source.tenant, fresh_seconds=long, most=_MOST_TENANTS, now=now)
-        self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=brief, most=most, now=now)
+        self._namespaces: Cache[str, NamespaceFacts] = Cache(source.namespace, fresh_seconds=brief, most=_MOST, now=now)
         self._topics: Cache[str, TopicFacts] = Cache(
             source.topic,
             fresh_seconds=min(_TOPIC_SECONDS, most_seconds),
-            most=most,
+            most=_MOST,
             now=now,
             keep=lambda facts: missing_topics or facts.exists is not False,
         )

@@ -14,8 +14,7 @@ from topicpolicies.names import namespace_of
 
 from .. import files
 from ..files import Reloader
-from .levels import NAMESPACE_POLICIES, SETTINGS, cluster_facts, namespace_level
-from .source import ClusterFacts, NamespaceFacts, TopicFacts
+from .levels import NAMESPACE_POLICIES, SETTINGS, ClusterFacts, NamespaceFacts, TopicFacts, cluster_facts, namespace_level
 
 _TABLES = ("clusters", "tenants", "broker", "namespaces", "topics")
 _OF_TOPICS = frozenset({"partitions", "deleted", "properties"})
@@ -31,7 +30,7 @@ class _Contents(NamedTuple):
 
 
 class FileSource:
-    """A source of facts that reads a file (``source.ClusterSource``)."""
+    """A source of facts that reads a file, with the methods of ``AdminSource``. What the file leaves out is None."""
 
     def __init__(self, path: Path, reloader: Reloader) -> None:
         """Reads the file, and has ``reloader`` read it again when it changes.

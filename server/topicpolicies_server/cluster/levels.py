@@ -1,4 +1,8 @@
-"""The levels below a topic's own policies as documents: what its namespace says, and its broker's defaults; and the broker's maxima.
+"""Facts about a cluster, which come from a broker's admin API (``admin``) or from a file (``file``).
+
+None in place of a fact means that the source does not know it, and never will: rules that need it are not judged.
+
+The levels below a topic's own policies are documents: what its namespace says, and its broker's defaults; and the broker's maxima.
 
 The documents have what is said, as it is: ``core/policies/resolution`` decides what counts as unset. The names on the left of the tables
 are those of ``org.apache.pulsar.common.policies.data.Policies`` and of ``ServiceConfiguration`` (Pulsar 4.2.4).
@@ -17,7 +21,43 @@ from topicpolicies.v1.policies_pb2 import SchemaCompatibilityStrategy, Subscript
 from topicpolicies.values import map_value
 
 from ..core.policies.facts import BrokerFacts
-from .source import ClusterFacts
+
+PROPERTY = "__topic_policies_disabled"
+"""A property of a namespace, or of a partitioned topic's metadata, which takes precedence over its namespace's."""
+
+
+def disabled(properties: Mapping[str, str]) -> bool | None:
+    """Whether properties disable topic policies; None: they do not say, as a value other than ``true`` and ``false`` does not."""
+    return {"true": True, "false": False}.get(properties.get(PROPERTY, ""))
+
+
+class ClusterFacts(NamedTuple):
+    """Facts about the cluster and its brokers."""
+
+    name: str
+    """The local cluster's name; "": not known."""
+    broker: BrokerFacts | None = None
+    topic_policies_enabled: bool = True
+    """``topicLevelPoliciesEnabled`` of the brokers."""
+    refused: str = ""
+    """Why nothing is known of the brokers although they exist; "": it is known, or there are no brokers."""
+
+
+class NamespaceFacts(NamedTuple):
+    """Facts about a namespace."""
+
+    policies: TopicPolicies | None
+    """The namespace's own policies, as a document (``levels``). Must not be changed."""
+    properties: Mapping[str, str]
+
+
+class TopicFacts(NamedTuple):
+    """Facts about a topic."""
+
+    exists: bool | None
+    properties: Mapping[str, str]
+    """The properties of a partitioned topic's metadata."""
+
 
 _FIELDS = {
     "autoSubscriptionCreationOverride": "auto_subscription_creation_override",

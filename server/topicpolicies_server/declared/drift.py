@@ -35,8 +35,8 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import RestartedTask
 from .files import Declared, by_owner, constraints_of
-from .rendering import UNSET, between, policies_of, printable_path
 from .steps import Step, owned_by_others, step_of
+from .values import between, policies_of, printable_path, shown
 
 LOOK_SECONDS = 5.0
 """How often documents are compared."""
@@ -143,7 +143,9 @@ class Drift:
         name, declarer = f"{key.topic} ({key.scope.name})", declared.owner or str(self._path)
         if step is not None:
             found = between(policies_of(step.document), step.values)
-            differences = ", ".join(f"{printable_path(each.path)} is {each.before or UNSET}, not {each.after or UNSET}" for each in found)
+            differences = ", ".join(
+                f"{printable_path(path)} is {shown(path, present)}, not {shown(path, wanted)}" for path, present, wanted in found
+            )
             placed = head.placed if head is not None else None
             last = f"; changed last by {writer_in_words(placed)}" if placed is not None and placed.event is not None else ""
             _LOG.warning("%s is not as %s declares: %s%s", name, declarer, differences, last)

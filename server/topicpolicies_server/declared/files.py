@@ -24,8 +24,7 @@ from ..core.changes.constraints import Constraint, violations
 from ..core.errors import PolicyError
 from ..core.names import full_topic, parse_namespace, parse_topic
 from ..core.policies.documents import split
-from .rendering import lines
-from .values import find, is_number, structured, with_unit
+from .values import find, is_number, leaves, structured, with_unit
 
 VERSION = 1
 STANDARD_INPUT = STANDARD_OUTPUT = FilePath("-")
@@ -281,7 +280,7 @@ class _Parser:
                 unset += [target.path] if clears else []
             except ValueError as problem:  # also half of a character
                 self._wrong(wanted, name, problem.reason if isinstance(problem, ValueProblem) else "WRONG_VALUE", str(problem))
-        return values, (*(path for path, _ in lines(values)), *unset)
+        return values, (*leaves(values), *unset)
 
     def _full_name(self, check: Callable[[str], object], value: object, node: Any, key: str) -> str:
         text = _text(value)

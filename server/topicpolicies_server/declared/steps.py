@@ -27,18 +27,15 @@ from topicpolicies.masks import Path, format_path, parse_path, paths_between
 from topicpolicies.names import namespace_of
 from topicpolicies.requests import ChangeOptions
 from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
-from topicpolicies.values import map_value
 
 from ..core.changes import masks
 from ..escaping import printable
 from .files import Declaration, Declared
-from .rendering import Difference, between, lines, policies_of, scope_name
+from .values import MAPS, Difference, between, leaves, policies_of, scope_name
 
 Key = tuple[str, Scope.ValueType]
 """A topic's full name and a scope."""
-_FIELDS = TopicPolicies.DESCRIPTOR.fields
-_MAPS = frozenset(each.name for each in _FIELDS if map_value(each) is not None)
-_LISTS = tuple(each.name for each in _FIELDS if each.is_repeated and each.name not in _MAPS)
+_LISTS = tuple(each.name for each in TopicPolicies.DESCRIPTOR.fields if each.is_repeated and each.name not in MAPS)
 
 
 @dataclass
@@ -82,11 +79,11 @@ class Step:
     def json(self) -> dict[str, Any]:
         """Returns what the step is to change, for programs."""
         action = {"version": self.document.version, "action": "delete" if self.deletes else "update", "update_mask": list(self.mask)}
-        return self.named | action | {"differences": [each.json() for each in self.differences(raw=True)]}
+        return self.named | action | {"differences": [each.json() for each in self.differences()]}
 
-    def differences(self, *, raw: bool = False) -> list[Difference]:
+    def differences(self) -> list[Difference]:
         """Returns the leaves that the step changes. A secret that is replaced looks the same before and after."""
-        found = between(policies_of(self.document), self.after, raw=raw)
+        found = between(policies_of(self.document), self.after)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.mask]
 
     def request(self, *, validate_only: bool = False, reason: str = "", owner: str = "") -> UpdatePolicyRequest | DeletePolicyRequest:
@@ -140,7 +137,7 @@ def step_of(document: PolicyDocument, declarations: Iterable[Declaration], *, pr
         if not (an_object and masks.is_set(path, present)):  # an object without declared leaves has only to be there
             masks.apply((path,), wanted, values)
     if prune:
-        masks.apply(tuple(_unit(path) for path, _ in lines(present) if not _among(path, declared)), wanted, TopicPolicies())
+        masks.apply(tuple(_unit(path) for path in leaves(present) if not _among(path, declared)), wanted, TopicPolicies())
     for name in _LISTS:  # their order does not matter: brokers read them into sets
         if sorted(getattr(present, name)) == sorted(getattr(wanted, name)):
             getattr(wanted, name)[:] = getattr(present, name)
@@ -150,7 +147,7 @@ def step_of(document: PolicyDocument, declarations: Iterable[Declaration], *, pr
 
 def _unit(path: Path) -> Path:
     """Returns the unit that a later declaration replaces and that is pruned as a whole: a field, or the entry of a map."""
-    return path[:2] if path[0] in _MAPS else path[:1]
+    return path[:2] if path[0] in MAPS else path[:1]
 
 
 def _among(path: Path, others: Iterable[Path]) -> bool:

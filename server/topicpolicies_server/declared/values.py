@@ -1,4 +1,6 @@
-"""Values as people write them, on the command line and in YAML: by the type and the unit of the field that a path names.
+"""Values as people write and read them, on the command line and in YAML: by the type and the unit of the field that a path names.
+
+Also documents and their differences in these words, without secrets.
 
 docs/command-line.md has the forms of values. A field's unit comes from its name, and whether it may be -1 from the comment in its
 definition: the comments are in ``fields.json``, which ``proto/generate.py`` writes.
@@ -13,23 +15,22 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
-from topicpolicies import TopicPolicies
-from topicpolicies.masks import Path, PathError, format_path, parse_path
-from topicpolicies.values import Target, ValueProblem, kind_name, locate, map_value
+from topicpolicies import PolicyDocument, Scope, TopicPolicies
+from topicpolicies.masks import Path, PathError, format_path, parse_path, paths_between
+from topicpolicies.secrets import REDACTED, is_secret
+from topicpolicies.values import Target, ValueProblem, enum_name, kind_name, locate, map_value
+
+from ..escaping import printable
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,29}")
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([a-z]+)")
 _FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
-_INTEGERS = (
-    FieldDescriptor.CPPTYPE_INT32,
-    FieldDescriptor.CPPTYPE_INT64,
-    FieldDescriptor.CPPTYPE_UINT32,
-    FieldDescriptor.CPPTYPE_UINT64,
-)
+_NO_NUMBERS = (FieldDescriptor.CPPTYPE_BOOL, FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_ENUM, FieldDescriptor.CPPTYPE_MESSAGE)
 _SECOND, _MEGABYTE = 1_000, 1 << 20
 _SIZES = {letter: 1 << 10 * power for power, letter in enumerate(("b", "k", "m", "g", "t", "p"))}
 _TIMES = {
@@ -69,11 +70,6 @@ def comment_of(full_name: str) -> str:
     return _comments().get(full_name, "")
 
 
-def _may_be_infinite(field: FieldDescriptor) -> bool:
-    """Whether -1 means something in a field, which is that there is no limit."""
-    return bool(_MINUS_ONE.search(comment_of(f"{getattr(field.containing_type, 'name', '')}.{field.name}")))
-
-
 def _fields(holder: Descriptor) -> Iterator[FieldDescriptor]:
     for each in holder.fields:
         yield each
@@ -83,7 +79,7 @@ def _fields(holder: Descriptor) -> Iterator[FieldDescriptor]:
 
 _NAMES = {name: each.name for each in _fields(TopicPolicies.DESCRIPTOR) for name in (each.json_name, each.camelcase_name)}
 """The fields of documents and their objects, by the names of their JSON form."""
-_MAPS = frozenset(each.name for each in _fields(TopicPolicies.DESCRIPTOR) if map_value(each) is not None)
+MAPS = frozenset(each.name for each in _fields(TopicPolicies.DESCRIPTOR) if map_value(each) is not None)
 
 
 def canonical(text: str) -> str:
@@ -94,7 +90,7 @@ def canonical(text: str) -> str:
         return text
     found: list[str] = []
     for segment in path:
-        is_key = bool(found) and found[-1] in _MAPS
+        is_key = bool(found) and found[-1] in MAPS
         found.append(segment if is_key else _NAMES.get(segment, segment))
     return format_path(found) if tuple(found) != path else text
 
@@ -144,17 +140,16 @@ def _has_parts(value: Any) -> bool:
 
 def is_number(kind: FieldDescriptor) -> bool:
     """Whether a field holds numbers."""
-    return kind.cpp_type in (*_INTEGERS, *_FLOATS)
+    return kind.cpp_type not in _NO_NUMBERS
 
 
-def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | float:
+def number(kind: FieldDescriptor, text: str, at: str) -> int | float:
     """Returns the number that a text stands for, in the unit of its field.
 
     Args:
         kind: the field.
         text: a number, perhaps with a unit of time or size, or ``infinite``.
         at: the path, for errors.
-        bare: the unit of a number without one; empty: the field's own.
 
     Raises:
         ValueProblem: the text is no number, or no whole number of the field's unit.
@@ -168,24 +163,21 @@ def number(kind: FieldDescriptor, text: str, at: str, bare: str = "") -> int | f
         if math.isfinite(value):
             return value
     elif text.strip().lower() == "infinite":
-        if _may_be_infinite(kind):
+        if _MINUS_ONE.search(comment_of(f"{getattr(kind.containing_type, 'name', '')}.{kind.name}")):
             return -1
         raise ValueProblem("WRONG_VALUE", f"{at} can't be infinite.")
-    elif _INTEGER.fullmatch(text) and (not bare or int(text) <= 0):
+    elif _INTEGER.fullmatch(text):
         return int(text)
     elif unit:
         _, own, units = _UNITS[unit]
         found = _QUANTITY.fullmatch(text.strip().lower())
-        if found is None and bare and _INTEGER.fullmatch(text):
-            amount = Fraction(int(text) * _UNITS[bare][1], own)
-        else:
-            factor = units.get(found[2] if units is _TIMES else found[2].removesuffix("b").removesuffix("i") or "b") if found else None
-            if found is None or factor is None:
-                raise ValueProblem("WRONG_TYPE", f'{at} takes a whole number of {unit}, or one of {", ".join(units)}, not "{text}".')
-            amount = Fraction(found[1]) * factor / own
+        factor = units.get(found[2] if units is _TIMES else found[2].removesuffix("b").removesuffix("i") or "b") if found else None
+        if found is None or factor is None:
+            raise ValueProblem("WRONG_TYPE", f'{at} takes a whole number of {unit}, or one of {", ".join(units)}, not "{text}".')
+        amount = Fraction(found[1]) * factor / own
         if amount.denominator == 1:
             return amount.numerator
-        raise ValueProblem("WRONG_VALUE", f"{at}: {text}{'' if found else f' {bare}'} is not a whole number of {unit}.")
+        raise ValueProblem("WRONG_VALUE", f"{at}: {text} is not a whole number of {unit}.")
     raise ValueProblem("WRONG_TYPE", f'{at} takes {kind_name(kind)}, not "{text}".')
 
 
@@ -199,3 +191,129 @@ def with_unit(value: int, name: str) -> str:
     if value <= 0 or not whole:
         return str(value)
     return f"{value * own // units[whole[-1]]}{whole[-1].upper() if units is _SIZES else whole[-1]}"
+
+
+UNSET = "unset"
+"""The text in place of the value of a field that is not set."""
+
+
+def scope_name(document: PolicyDocument) -> str:
+    """Returns the scope of a document: ``LOCAL`` or ``GLOBAL``."""
+    return enum_name(Scope.DESCRIPTOR, document.scope)
+
+
+def policies_of(document: PolicyDocument) -> TopicPolicies | None:
+    """Returns the policies of a document; None: there is no document."""
+    return document.policies if document.HasField("policies") else None
+
+
+def printable_path(path: Path) -> str:
+    """Returns a path for people: the keys of maps in it are names that others have chosen."""
+    return printable(format_path(path))
+
+
+def plain(message: Message, *, units: bool = False) -> dict[str, Any]:
+    """Returns the fields that are set in a message as a file declares them, in the order of their names.
+
+    ``units``: whether times and sizes have the unit that suits them; else they are numbers in the field's unit, for programs.
+    """
+    found: dict[str, Any] = {}
+    for field, value in sorted(message.ListFields(), key=lambda item: item[0].name):
+        entries = map_value(field)
+        if entries is not None:
+            found[field.name] = {key: _plain(entries, value[key], units=units) for key in sorted(value)}
+        elif field.is_repeated:
+            found[field.name] = [_plain(field, each, units=units) for each in value]
+        else:
+            found[field.name] = _plain(field, value, units=units)
+    return found
+
+
+def _plain(field: FieldDescriptor, value: Any, *, units: bool) -> Any:
+    if field.message_type is not None:
+        return plain(value, units=units)
+    if field.enum_type is not None:
+        name = enum_name(field.enum_type, value)
+        return int(name) if name.isdigit() else name.lower()
+    return with_unit(value, field.name) if units and type(value) is int and unit_of(field.name) and value > 0 else value
+
+
+def leaves(message: Message | None) -> dict[Path, Any]:
+    """Returns the values of the leaves that are set in a message, as ``plain``. An object without leaves is one; None has none.
+
+    Of offload policies, values that are or may be secret are replaced by ``REDACTED``.
+    """
+    return {} if message is None else dict(_leaves(plain(message), ()))
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and (value or not path):
+        for name, part in value.items():
+            yield from _leaves(part, (*path, name))
+    else:
+        yield path, REDACTED if is_secret(path) else value
+
+
+def lines(message: Message) -> Iterator[tuple[Path, str]]:
+    """Yields the leaves that are set in a message, in the order of their names, with their values for people."""
+    return ((path, shown(path, value)) for path, value in leaves(message).items())
+
+
+def shown(path: Path, value: Any) -> str:
+    """Returns the value of a leaf for people; None: it is not set."""
+    if value is None:
+        return UNSET
+    if isinstance(value, list):
+        return ", ".join(shown(path, each) for each in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and unit_of(path[-1]):
+        return with_unit(value, path[-1])
+    return f"{value:g}" if isinstance(value, float) else printable(str(value))
+
+
+def compact(policies: TopicPolicies) -> str:
+    """Returns a document in one line."""
+    return ", ".join(f"{printable_path(path)}={value}" for path, value in lines(policies)) or "no settings"
+
+
+class Difference(NamedTuple):
+    """One leaf in which two documents differ."""
+
+    path: Path
+    before: Any
+    """The value as of ``leaves``; None: the leaf is not set."""
+    after: Any
+
+    @property
+    def sign(self) -> str:
+        """``+`` added, ``-`` removed, ``~`` changed."""
+        if self.before is None:
+            return "+"
+        return "-" if self.after is None else "~"
+
+    @property
+    def change(self) -> str:
+        """The values for people: ``5 -> 6``."""
+        return f"{shown(self.path, self.before)} -> {shown(self.path, self.after)}"
+
+    def json(self) -> dict[str, Any]:
+        """Returns the difference for programs."""
+        return {"path": format_path(self.path), "before": self.before, "after": self.after}
+
+
+def between(before: TopicPolicies | None, after: TopicPolicies | None) -> list[Difference]:
+    """Returns the leaves in which two documents differ, in the order of their paths. An absent document has no leaves.
+
+    Secrets that differ are included, and look the same before and after.
+    """
+    was, is_ = leaves(before), leaves(after)
+    found: set[Path] = set()
+    for path in map(parse_path, paths_between(before or TopicPolicies(), after or TopicPolicies())):
+        found.update(leaf for leaf in {**was, **is_} if leaf[: len(path)] == path and (was.get(leaf) != is_.get(leaf) or leaf == path))
+    return [Difference(leaf, was.get(leaf), is_.get(leaf)) for leaf in sorted(found)]
+
+
+def one_line(before: TopicPolicies | None, after: TopicPolicies) -> str:
+    """Returns what a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
+    return ", ".join(f"{printable_path(each.path)}: {each.change}" for each in between(before, after)) or "no settings changed"

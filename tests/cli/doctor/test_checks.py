@@ -29,8 +29,8 @@ def raising(error: Exception) -> Callable[[], str]:
 )
 def test_a_check_that_raises_fails_and_the_others_are_run(error: Exception, told: str) -> None:
     doctor = Doctor(silent=True)
-    doctor.check("address", "it holds", raising(error))
-    doctor.check("broker.admin", "it holds", lambda: "well")
+    doctor.check("address", raising(error))
+    doctor.check("broker.admin", lambda: "well")
     assert [(each["level"], each["told"], each["remedy"]) for each in doctor.findings] == [
         ("failed", told, doctor.findings[0]["remedy"]),
         ("ok", "well", ""),
@@ -40,11 +40,11 @@ def test_a_check_that_raises_fails_and_the_others_are_run(error: Exception, told
 
 def test_a_check_that_needs_a_failed_or_skipped_one_is_skipped_and_names_it() -> None:
     doctor = Doctor(silent=True)
-    doctor.check("address", "it holds", raising(Problem("no")))
-    doctor.check("server.service", "it holds", lambda: "")
-    doctor.check("server.readiness", "it holds", lambda: "")
-    doctor.check("broker.admin", "it holds", raising(Problem("soon", level="warning")))
-    doctor.check("token.accepted", "it holds", lambda: "")
+    doctor.check("address", raising(Problem("no")))
+    doctor.check("server.service", lambda: "")
+    doctor.check("server.readiness", lambda: "")
+    doctor.check("broker.admin", raising(Problem("soon", level="warning")))
+    doctor.check("token.accepted", lambda: "")
     found = doctor.findings
     assert [each["level"] for each in found] == ["failed", "skipped", "skipped", "warning", "ok"]
     assert "address" in found[1]["told"]
@@ -53,7 +53,10 @@ def test_a_check_that_needs_a_failed_or_skipped_one_is_skipped_and_names_it() ->
 
 def test_lines_for_people_and_json_have_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     doctor = Doctor(silent=False)
-    doctor.check("broker.service", "it holds", raising(Problem("no \x1b[1m")))
-    assert capsys.readouterr().out.splitlines() == ["failed   it holds: no \\x1b[1m", f"         remedy: {doctor.findings[0]['remedy']}"]
-    expected = {"check": "broker.service", "level": "failed", "holds": "it holds", "told": "no \x1b[1m"}
+    doctor.check("broker.service", raising(Problem("no \x1b[1m")))
+    assert capsys.readouterr().out.splitlines() == [
+        "failed   the brokers accept connections: no \\x1b[1m",
+        f"         remedy: {doctor.findings[0]['remedy']}",
+    ]
+    expected = {"check": "broker.service", "level": "failed", "holds": "the brokers accept connections", "told": "no \x1b[1m"}
     assert json.loads(json.dumps(doctor.findings)) == [expected | {"remedy": doctor.findings[0]["remedy"]}]
