@@ -145,7 +145,7 @@ class OutOfRange(Exception):
 
 
 class Lagged(Exception):
-    """A watcher is behind: it must resume from its ``place``, or begin anew.
+    """A watcher is behind: it must resume from where it stands (``Watcher.resume_from``), or begin anew.
 
     EVERY: changes that it is owed have left the ring, or may be gone as the view was replaced. LATEST: deletions that it is owed are
     forgotten, or a head was corrected under a version that readers do not take for newer (``WatchHub.publish``).

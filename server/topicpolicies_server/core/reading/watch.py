@@ -101,8 +101,8 @@ class WatchHub:
         """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
         self._by_topic: dict[str, dict[Watcher, None]] = {}
-        self._waiting: dict[frozenset[Scope], dict[Watcher, None]] = {}
-        """The watchers of the whole namespace that have taken everything, by the scopes that they want."""
+        self.waiting: dict[Watcher, None] = {}
+        """The watchers of the whole namespace that have taken everything."""
         self._runs: OrderedDict[tuple[int, int, Selection, bool], Run] = OrderedDict()
         """Runs of the ring that were taken since the last change."""
         self._pages: OrderedDict[tuple[frozenset[Scope], PolicyKey | None, int, Token | None], Page] = OrderedDict()
@@ -132,13 +132,9 @@ class WatchHub:
             for watcher in self._watchers:
                 if watcher.mode is Mode.LATEST and watcher.selection.includes(key) and watcher.is_behind(head):
                     watcher.end(Lagged)
-        for scopes, waiting in self._waiting.items():
-            if waiting and key.scope in scopes:
-                for watcher in waiting:
-                    watcher.published(head)
-                waiting.clear()
-        for watcher in self._by_topic.get(key.topic, ()):
-            watcher.published(head)
+        for watcher in (*self.waiting, *self._by_topic.get(key.topic, ())):
+            if watcher.has_all and key.scope in watcher.selection.scopes:
+                watcher.published(head)
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> Watcher:
         """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
@@ -150,7 +146,12 @@ class WatchHub:
         """
         if token is not None:
             token = Token(token.log, token.widened(len(self.token.positions)).positions)
-            self._check(token, mode)
+            if token.log != self.token.log:
+                raise OutOfRange("the token belongs to another log")
+            if self.is_beyond(token):
+                raise OutOfRange("the token is ahead of the log")
+            if not (self.knows_since(token) if mode is Mode.LATEST else self.has_since(token)):
+                raise OutOfRange("the token is older than what is still known here", older=True)
         watcher = Watcher(self, selection, mode, token, notify)
         for topic in selection.topics or ():
             self._by_topic.setdefault(topic, {})[watcher] = None
@@ -178,13 +179,9 @@ class WatchHub:
 
     # --- called by watchers ----------------------------------------------------------------------------------------
 
-    def wait(self, watcher: Watcher) -> None:
-        """Has a watcher of the whole namespace, which has taken everything, notified of the next change that it wants."""
-        self._waiting.setdefault(watcher.selection.scopes, {})[watcher] = None
-
     def release(self, watcher: Watcher) -> None:
         """Notes that a watcher needs no pages, nor to be notified. No page is kept when no watcher needs it."""
-        self._waiting.get(watcher.selection.scopes, {}).pop(watcher, None)
+        self.waiting.pop(watcher, None)
         self.reading.discard(watcher)
         if not self.reading:
             self._pages.clear()
@@ -303,14 +300,6 @@ class WatchHub:
         ends = self.token.positions
         return {partition for partition, at in enumerate(token.widened(len(ends)).positions) if at < ends[partition]}
 
-    def _check(self, token: Token, mode: Mode) -> None:
-        if token.log != self.token.log:
-            raise OutOfRange("the token belongs to another log")
-        if self.is_beyond(token):
-            raise OutOfRange("the token is ahead of the log")
-        if not (self.knows_since(token) if mode is Mode.LATEST else self.has_since(token)):
-            raise OutOfRange("the token is older than what is still known here", older=True)
-
     def knows_since(self, token: Token) -> bool:
         """Returns whether every key that has changed after a place of this log has a head. Deletions may have been forgotten."""
         positions = token.widened(len(self.token.positions)).positions
@@ -393,13 +382,10 @@ class Watcher:
             self.notify()
 
     def published(self, head: Head) -> None:
-        """Notifies the stream of the newest change of the ring, if everything before it was taken.
-
-        The hub's token is still that of before the change.
-        """
-        if self.has_all and head.key.scope in self.selection.scopes:
-            self._base, self.has_all, self._next = self.resume_from, False, head.number
-            self.notify()
+        """Notifies the stream of a change that is wanted; everything before it was taken. The hub's token is still that of before it."""
+        self._base, self.has_all, self._next = self.resume_from, False, head.number
+        self._hub.waiting.pop(self, None)
+        self.notify()
 
     def take(self, most: int) -> Taken:
         """Returns the next changes, at most ``most``.
@@ -435,7 +421,7 @@ class Watcher:
         if self.since is not None and hub.token.reaches(self.since):
             self.since = None
         if self.selection.topics is None:
-            hub.wait(self)
+            hub.waiting[self] = None
         return Taken(heads, False, made, self.resume_from)
 
     def _take_owed(self, most: int) -> Sequence[Head]:
