@@ -87,11 +87,10 @@ class PolicyPart(Part):
     # --- called by the stream -----------------------------------------------------------------------------------
 
     def _take_changes(self) -> list[bytes]:
-        watcher, namespace = self._watcher, self._namespace
-        if watcher is None or namespace is None:
+        if self._watcher is None:
             return []
         try:
-            taken = watcher.take(CHANGES_A_TURN)
+            taken = self._watcher.take(CHANGES_A_TURN)
         except (Lagged, Replaced):
             self._over.set()
             return []
@@ -118,7 +117,8 @@ class PolicyPart(Part):
         Raises:
             PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
         """
-        topics = self._selection.topics
+        self._over.clear()
+        self._rests, topics = "", self._selection.topics
         if self._cluster is not None:
             self._disabled = await self._cluster.disabled_of(self.name, topics)
         if self._disabled.all_of(topics):
@@ -131,7 +131,6 @@ class PolicyPart(Part):
         self._failure = None
         if self._resume_from is not None and self._resume_from.left_out != self._disabled.digest:
             self._reset_switched()
-        self._over.clear()
         self._watcher = watcher = await self._watcher_of(namespace)
         self._taken_ms = namespace.complete_as_of_ms
         self._notify()
@@ -156,15 +155,11 @@ class PolicyPart(Part):
         """Sends that everything is disabled. Returns when the policies of some watched topic have been enabled."""
         self._reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         self._rests = f"The topic policies of the watched topics of {self.name} are disabled."
-        try:
-            for key in self._selection.keys() or ():
-                self._add_event(disabled_record(self.name, key))
-            self._synced, self._resume_from = True, tokens.NOTHING_READ
-            self._add_event(self._bookmark(tokens.write(tokens.NOTHING_READ), synced=True))
-            self._over.clear()
-            await self._until_over()
-        finally:
-            self._rests = ""
+        for key in self._selection.keys() or ():
+            self._add_event(disabled_record(self.name, key))
+        self._synced, self._resume_from = True, tokens.NOTHING_READ
+        self._add_event(self._bookmark(tokens.write(tokens.NOTHING_READ), synced=True))
+        await self._until_over()
         self._reset_switched()
 
     async def _watcher_of(self, namespace: Namespace) -> Watcher:
