@@ -94,10 +94,10 @@ class Reader:
             self.sent.append(change)
         token = self.watcher.token
         assert token is None or stood is None or token.reaches(stood), "a token never goes back"
-        return batch.synced
+        return not batch.more
 
     def take_all(self) -> None:
-        while self.take(3) or not self.watcher.has_all:
+        while not self.take(3):
             pass
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import pytest
 
@@ -64,24 +63,14 @@ class Bench:
         return watcher
 
 
-class Drained(NamedTuple):
-    """Everything that a watcher was owed."""
-
-    heads: list[Head]
-    synced: bool
-
-
-def drained(watcher: Watcher, most: int = 100) -> Drained:
+def drained(watcher: Watcher, most: int = 100) -> list[Head]:
     """Takes everything that a watcher is owed."""
     heads: list[Head] = []
-    synced = 0
     while True:
         batch = watcher.take(most)
         heads += batch.heads
-        synced += batch.synced
         if not batch.more:
-            assert synced <= 1
-            return Drained(heads, synced == 1)
+            return heads
 
 
 def versions(changes: Iterable[object]) -> list[tuple[str, str]]:
@@ -97,21 +86,21 @@ def bench() -> Bench:
 # Beginning
 
 
-def test_a_watcher_gets_a_snapshot_then_exactly_one_synced_then_changes(bench: Bench) -> None:
+def test_a_watcher_gets_a_snapshot_then_changes(bench: Bench) -> None:
     bench.change(A, B)
     watcher = bench.watch()
     first = watcher.take(1)
-    assert versions(first.heads) == [("a", "0001")] and not first.synced and first.more and first.token is None
+    assert versions(first.heads) == [("a", "0001")] and first.more and first.token is None
     second = watcher.take(10)
-    assert versions(second.heads) == [("b", "0002")] and second.synced and second.token == Token(LOG, ("0002",))
+    assert versions(second.heads) == [("b", "0002")] and not second.more and second.token == Token(LOG, ("0002",))
     bench.change(C)
     third = watcher.take(10)
-    assert versions(third.heads) == [("c", "0003")] and not third.synced
+    assert versions(third.heads) == [("c", "0003")]
 
 
 def test_an_empty_snapshot_is_synced_at_once(bench: Bench) -> None:
     batch = bench.watch().take(10)
-    assert not batch.heads and batch.synced and not batch.more
+    assert not batch.heads and not batch.more
 
 
 def test_a_snapshot_of_selected_topics_has_absent_and_deleted_documents(bench: Bench) -> None:
@@ -132,9 +121,7 @@ def test_changes_made_while_a_snapshot_is_taken_are_sent_once_before_it_is_synce
     watcher = bench.watch(mode=mode)
     watcher.take(1)
     bench.change(A, B)
-    batch = drained(watcher)
-    assert batch.synced
-    assert versions(batch.heads) == [("b", "0004"), ("a", "0003")], "the second page had the newer head"
+    assert versions(drained(watcher)) == [("b", "0004"), ("a", "0003")], "the second page had the newer head"
 
 
 # What watchers are owed
@@ -147,14 +134,14 @@ def test_a_watcher_of_the_latest_state_gets_each_key_once_however_slow_it_is() -
     for _ in range(50):
         bench.change(A, B)
     bench.change(C)
-    assert versions(drained(watcher).heads) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
+    assert versions(drained(watcher)) == [("a", "0099"), ("b", "0100"), ("c", "0101")]
 
 
 def test_a_watcher_of_every_change_gets_all_changes_in_order(bench: Bench) -> None:
     watcher = bench.watch(mode=Mode.EVERY)
     drained(watcher)
     bench.change(A, A, B, A)
-    assert versions(drained(watcher).heads) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
+    assert versions(drained(watcher)) == [("a", "0001"), ("a", "0002"), ("b", "0003"), ("a", "0004")]
 
 
 def test_a_watcher_of_every_change_has_lagged_if_it_is_owed_more_than_the_ring_holds() -> None:
@@ -163,7 +150,7 @@ def test_a_watcher_of_every_change_has_lagged_if_it_is_owed_more_than_the_ring_h
     bench.change(A)
     drained(watcher)
     bench.change(A, A, A)
-    assert len(drained(watcher).heads) == 3
+    assert len(drained(watcher)) == 3
     bench.change(A, A, A, A)
     with pytest.raises(Lagged):
         watcher.take(1)
@@ -179,7 +166,7 @@ def test_only_changes_of_selected_keys_are_delivered_and_wake_a_watcher(bench: B
     assert bench.wakings == []
     bench.change(B)
     assert bench.wakings == [watcher]
-    assert versions(drained(watcher).heads) == [("b", "0004")]
+    assert versions(drained(watcher)) == [("b", "0004")]
 
 
 # Waking
@@ -201,8 +188,8 @@ def test_a_stuck_watcher_delays_no_other_watcher() -> None:
     drained(lively)
     for _ in range(100):
         bench.change(A, B)
-        assert len(drained(lively).heads) == 2
-    assert versions(drained(stuck).heads) == [("a", "0199"), ("b", "0200")]
+        assert len(drained(lively)) == 2
+    assert versions(drained(stuck)) == [("a", "0199"), ("b", "0200")]
 
 
 def test_a_watcher_that_has_left_is_not_woken(bench: Bench) -> None:
@@ -234,8 +221,7 @@ def test_a_watch_that_resumes_gets_each_later_change_and_none_again(bench: Bench
     token = watcher.token
     bench.change(C, A)
     resumed = drained(bench.watch(mode=mode, token=token))
-    assert resumed.synced
-    assert versions(resumed.heads) == [("c", "0003"), ("a", "0004")]
+    assert versions(resumed) == [("c", "0003"), ("a", "0004")]
 
 
 @pytest.mark.parametrize(
@@ -254,20 +240,20 @@ def test_a_watch_of_every_change_cannot_resume_from_a_token_that_is_older_than_t
     bench.change(A, B, C)
     with pytest.raises(OutOfRange):
         bench.watch(mode=Mode.EVERY, token=Token(LOG, ("",)))
-    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0001",)))).heads) == [("b", "0002"), ("c", "0003")]
-    assert len(drained(bench.watch(token=Token(LOG, ("",)))).heads) == 3
+    assert versions(drained(bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0001",))))) == [("b", "0002"), ("c", "0003")]
+    assert len(drained(bench.watch(token=Token(LOG, ("",))))) == 3
 
 
 def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_after_it() -> None:
     bench = Bench(sole_writer=False)
     bench.change(A)
     watcher = bench.watch(token=Token(LOG, ("0003",)))
-    assert drained(watcher) == Drained([], synced=True)
+    assert drained(watcher) == []
     assert watcher.token == Token(LOG, ("0003",))
     bench.change(B, C)
-    assert drained(watcher).heads == []
+    assert drained(watcher) == []
     bench.change(A)
-    assert versions(drained(watcher).heads) == [("a", "0004")]
+    assert versions(drained(watcher)) == [("a", "0004")]
 
 
 def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,7 +330,7 @@ def test_a_watcher_has_lagged_if_a_document_it_was_sent_is_corrected_under_the_s
         watcher.take(10)
     with pytest.raises(OutOfRange):
         bench.watch(token=stood)
-    again = drained(bench.watch()).heads
+    again = drained(bench.watch())
     assert [(head.key, head.document) for head in again] == [(A, document(2)), (B, document(1))]
     assert other.take(10).heads == [] and other.token == bench.hub.token, "the correction does not concern it"
 
@@ -381,7 +367,7 @@ def test_a_watch_cannot_resume_from_before_a_forgotten_deletion() -> None:
     bench.forget(A, B)
     with pytest.raises(OutOfRange):
         bench.watch(token=before)
-    assert versions(drained(bench.watch(token=behind)).heads) == [("b", bench.hub.token.positions[0])]
+    assert versions(drained(bench.watch(token=behind))) == [("b", bench.hub.token.positions[0])]
 
 
 def test_a_deletion_is_sent_to_a_watcher_that_is_owed_it_although_it_is_forgotten() -> None:
@@ -391,7 +377,7 @@ def test_a_deletion_is_sent_to_a_watcher_that_is_owed_it_although_it_is_forgotte
     drained(watcher)
     bench.delete(A)
     bench.forget(A, B)
-    assert [(change.key, change.document is None) for change in drained(watcher).heads] == [(A, True), (B, False)]
+    assert [(change.key, change.document is None) for change in drained(watcher)] == [(A, True), (B, False)]
 
 
 def many(bench: Bench, keys: int) -> list[PolicyKey]:
@@ -409,12 +395,11 @@ def test_a_watcher_of_the_latest_state_that_has_fallen_out_of_the_ring_gets_each
     keys = many(bench, 50)
     many(bench, 20)
     assert watcher.token == Token(LOG, ("0001",))
-    watcher.take(5)  # it has seen that it is behind
     first = watcher.take(5)
     bench.change(keys[40], keys[3])
     rest = drained(watcher)
     assert [change.key for change in first.heads] == keys[20:25], "those that were changed longest ago first"
-    assert {change.key: change.version for change in (*first.heads, *rest.heads)} == {key: bench.view.version(key) for key in keys}
+    assert {change.key: change.version for change in (*first.heads, *rest)} == {key: bench.view.version(key) for key in keys}
     assert watcher.token == bench.hub.token
 
 
@@ -440,8 +425,7 @@ def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sen
     drained(watcher)
     bench.change(B)
     bench.delete(A)
-    watcher.take(1)  # it has seen that it is behind
     assert versions(watcher.take(1).heads) == [("b", "0002")]
     bench.forget(A, C)
-    rest = drained(watcher).heads
+    rest = drained(watcher)
     assert [(change.key, change.document is None) for change in rest] == [(A, True), (C, False)]

@@ -19,7 +19,7 @@ def test_after_the_log_is_replaced_the_old_state_is_dropped_and_watches_begin_ag
             await bench.set(value, key=OTHER)
         old = await bench.set(1)
         watcher = await bench.namespace.watch(Selection(None), mode, None, lambda: None)
-        assert watcher.take(100).synced
+        assert not watcher.take(100).more
         bench.storage.recreate(NAMESPACE)
         bench.elsewhere(7)
         await asyncio.sleep(30)

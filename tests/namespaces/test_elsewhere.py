@@ -190,7 +190,7 @@ class Reader:
             self._apply(change)
         if self.token is not None and self._watcher.token is not None:
             self.token = self._watcher.token
-        if batch.synced:
+        if not batch.more:
             self._synced()
         return batch.more
 

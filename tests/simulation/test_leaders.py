@@ -269,7 +269,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
         assert await refusal(other, setting(topic, 2)) == ("NOT_LEADER", former.name)
     log, watched = former.led_log(NAMESPACE), former.registry.get(NAMESPACE)
     assert log is not None
-    watched.observe(world)
+    watched.observe(world, lambda: None)
     await asyncio.sleep(10.0)
     assert watched.complete_as_of_ms > loop_ms() - 6_000, "bookmarks have this time"
     cut_at = loop_ms()

@@ -28,7 +28,7 @@ from topicpolicies_server.core.policies.events import ABSENT, Event, Placed, Pos
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
-from topicpolicies_server.core.reading.watch import Page, Watcher, WatchHub
+from topicpolicies_server.core.reading.watch import Page, WatchHub
 from topicpolicies_server.logs.pulsar.reader import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
@@ -219,7 +219,7 @@ def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
 
     def planted(self: PolicyPart) -> list[bytes]:
         if self._synced and self._watcher is not None and not self._watcher.has_all:
-            self._synced = self._watcher._synced = False
+            self._synced = False
         return original(self)
 
     patch.setattr(PolicyPart, "_take_changes", planted)
@@ -244,7 +244,6 @@ def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
     """Snapshots are empty."""
     patch.setattr(WatchHub, "page", lambda *_: Page([], None, {}))
-    patch.setattr(Watcher, "_look_up", lambda *_: None)
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 from .. import sqlite_file
 from ..core.names import PolicyKey, Scope
@@ -56,6 +56,7 @@ BEGINNING = Token("", ())
 """The place before every log."""
 _ROWS = 64
 """How many entries one statement adds: each statement releases the GIL once, and waits to get it back."""
+_T = TypeVar("_T")
 _Values: TypeAlias = Sequence[int | str | bytes | None]
 
 _COLUMNS = {
@@ -248,7 +249,6 @@ class HistoryFile:
 
         Raises:
             sqlite3.Error: the file can't be written now.
-            UnicodeEncodeError: an event has a text that no file can hold.
         """
         with transaction(self.connection):
             self._add_events(noted)
@@ -279,7 +279,11 @@ class HistoryFile:
         numbered = sorted(enumerate(noted, self._last_id("entries") + 1), key=_topic_of)
         for start in range(0, len(numbered), _ROWS):
             some = numbered[start : start + _ROWS]
-            self._insert("entries", [entry_of(each, number, *ids[each.stream], wires) for number, each in some])
+            entries = [entry_of(each, number, *ids[each.stream], wires) for number, each in some]
+            try:
+                self._insert("entries", entries)
+            except UnicodeEncodeError:
+                self._insert("entries", [Entry._make(map(_encodable, entry)) for entry in entries])
         for stream, each in last.items():
             self._change("streams", ids[stream][0], position=each.placed.position, at=each.at)
 
@@ -565,6 +569,11 @@ class HistoryFile:
 def _topic_of(numbered: tuple[int, Noted]) -> str:
     event = numbered[1].placed.event
     return "" if event is None else event.key.topic
+
+
+def _encodable(value: _T) -> _T | str:
+    """Returns a value with a question mark in place of what can't be encoded: another writer's text may have lone surrogates."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def _at(token: Token, positions: Mapping[int, Position]) -> Token:

@@ -139,32 +139,18 @@ class HistoryWriter:
         return question(self.file, [Gap(namespace, min(since), now, GapReason.OVERRUN)] if since else [])
 
     def write(self) -> bool:
-        """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written.
-
-        An event with a text that can't be encoded is found by halving its batch, and a gap is recorded in its place.
-        """
-        began, most = time.monotonic(), BATCH
+        """Writes what waits now. Returns whether all of it is in the file; otherwise the file can't be written."""
+        began = time.monotonic()
         with self._lock:
             left = len(self._waiting)
         while True:
             with self._lock:
-                batch = self._batch(min(left, most))
+                batch = self._batch(min(left, BATCH))
                 gaps, followed = dict(self._gaps), dict(self._followed) if len(batch) == left else {}
             if not (batch or gaps or followed):
                 break
             try:
                 new = self.file.write(batch, gaps.values(), followed)
-            except UnicodeEncodeError as error:
-                if len(batch) > 1:
-                    most = len(batch) // 2
-                    continue
-                if not batch:
-                    raise
-                _log.error("an event can't be written to the history %s: %s", self._path, error)
-                self._done(batch, {}, {})
-                self.tell(batch[0].as_gap)
-                left, most = left - 1, BATCH
-                continue
             except ERRORS as error:
                 if not self._failing:
                     _log.error("the history %s can't be written, and is tried again: %s", self._path, error)

@@ -100,8 +100,8 @@ class Namespace:
         self.updates = Updates(name, common, repairs, chance)
         """The requests that have no answer yet."""
         self._progress = self.updates.progress
-        self._watching: dict[object, Callable[[], None] | None] = {}
-        """Watchers and observers, with what notifies those that follow the state of the namespace."""
+        self._watching: dict[object, Callable[[], None]] = {}
+        """Watchers and observers, with what notifies them that the phase may have changed."""
         self._holders: set[object] = set()
         """Parts of the server that keep the namespace loaded."""
         self._failed = False
@@ -191,10 +191,15 @@ class Namespace:
         return topics
 
     async def watch(self, selection: Selection, mode: Mode, token: Token | None, notify: Callable[[], None]) -> Watcher:
-        """Adds a watcher, until ``unwatch``. Raises PolicyError (the log can't be read), OutOfRange (the token can't be resumed from)."""
+        """Adds a watcher, until ``unwatch``. ``notify``: called when there is something to take, and when the phase may have changed.
+
+        Raises:
+            PolicyError: the log can't be read.
+            OutOfRange: the watcher can't resume from the token.
+        """
         _, hub = await self._until_ready()
         watcher = hub.subscribe(selection, mode, token, notify)
-        self.observe(watcher)
+        self.observe(watcher, notify)
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -203,7 +208,7 @@ class Namespace:
         if self.hub is not None:
             self.hub.unsubscribe(watcher)
 
-    def observe(self, observer: object, notify: Callable[[], None] | None = None) -> None:
+    def observe(self, observer: object, notify: Callable[[], None]) -> None:
         """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``notify``: called when the phase may change."""
         self._watching[observer] = notify
         self._progress.watched()
@@ -322,8 +327,6 @@ class Namespace:
                 self.served.let_go()
             self.served = self._task = None  # without reference cycles
             self.updates.close(error)
-            if self.hub is not None:
-                self.hub.notify_all()
 
     async def save(self, events: float, seconds: float) -> None:
         """Writes a checkpoint if so many events came since the last one (``Follower.save``)."""
@@ -533,7 +536,6 @@ class Namespace:
             older.let_go()
         self._notify()
         self._end_waits()
-        self.hub.notify_all()
         self._progress.serve(log, follower.positions, opened_at)
         if self._watching:
             self._progress.watched()
@@ -587,7 +589,7 @@ class Namespace:
         self.phase, self.error = Phase.LOADING, error
         self._common.activity.losses[error.reason] += 1
         self.updates.pause()
-        self._wake()
+        self._notify()
 
     def _attempt_failed(self, error: LogError) -> None:
         """Answers the waiting requests with the error of an attempt to load that has failed."""
@@ -597,7 +599,7 @@ class Namespace:
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self.updates.abandon(error)
         self.updates.turn_away(error)
-        self._wake()
+        self._notify()
 
     def _end_opening(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
         """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
@@ -623,14 +625,9 @@ class Namespace:
             self._closings.begin(close_quietly(self.name, follower.log), "closing the change log")
 
     def _notify(self) -> None:
-        """Notifies the observers that follow the state of the namespace: it may have changed."""
-        for notify in filter(None, self._watching.values()):
+        """Notifies watchers and observers: the phase may have changed."""
+        for notify in self._watching.values():
             notify()
-
-    def _wake(self) -> None:
-        self._notify()
-        if self.hub is not None:
-            self.hub.notify_all()
 
     def _end_waits(self, error: PolicyError | None = None) -> None:
         """Ends the wait of the callers that wait for the view to answer; with an error if there is one."""

@@ -54,14 +54,11 @@ class Token(NamedTuple):
         return self._replace(positions=tuple(max(pair) for pair in pairs))
 
     def moved(self, heads: Iterable[Head]) -> Token:
-        """Returns the place after some changes."""
-        positions = list(self.positions)
-        for head in heads:
-            placed = head.placed
-            if placed is not None:
-                positions += [""] * (placed.partition + 1 - len(positions))
-                positions[placed.partition] = max(positions[placed.partition], placed.position)
-        return self._replace(positions=tuple(positions))
+        """Returns the place after some changes, which are in the order of the log."""
+        token = self
+        for head in {head.partition: head for head in heads if head.placed is not None}.values():
+            token = token.at(head.partition, head.position)
+        return token
 
     def at(self, partition: int, position: Position) -> Token:
         """Returns the place after an event of a partition."""
@@ -148,7 +145,7 @@ class OutOfRange(Exception):
 
 
 class Lagged(Exception):
-    """A watcher is behind: it must resume from its ``place``, or begin anew.
+    """A watcher is behind: it must resume from where it stands (``Watcher.resume_from``), or begin anew.
 
     EVERY: changes that it is owed have left the ring, or may be gone as the view was replaced. LATEST: deletions that it is owed are
     forgotten, or a head was corrected under a version that readers do not take for newer (``WatchHub.publish``).

@@ -6,7 +6,7 @@ The namespace is kept loaded meanwhile, so that its history goes on. A failure, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
@@ -104,7 +104,11 @@ class HistoryPart(Part):
             if self._failure is not None:
                 self._failure = None
                 self._notify()
-            self._add_all(stretch, gaps)
+            for piece in stretch.pieces:
+                if isinstance(piece, Recorded):
+                    self._add_entry(piece.entry, piece.token)
+                elif piece not in gaps:
+                    self._add(self._event(None, gap=histories.gap_message(piece)))
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.token
             if not stretch.more:
@@ -136,14 +140,6 @@ class HistoryPart(Part):
             if division.full:
                 self._add(self._bookmark(self._position, synced=False))
         return Stretch([], place, more=len(divisions) == _BOOKMARKS, whole=True)
-
-    def _add_all(self, stretch: Stretch, sent: Container[Gap]) -> None:
-        """Adds what a stretch has. ``sent``: gaps that were sent before."""
-        for piece in stretch.pieces:
-            if isinstance(piece, Recorded):
-                self._add_entry(piece.entry, piece.token)
-            elif piece not in sent:
-                self._add(self._event(None, gap=histories.gap_message(piece)))
 
     def _add_entry(self, entry: Entry, token: Token) -> None:
         self._position = tokens.write_position(entry.id, token)

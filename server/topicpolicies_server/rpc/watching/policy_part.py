@@ -38,7 +38,7 @@ from ...core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection
 from ...core.reading.watch import Taken, Watcher
 from ...core.reasons import Reason
 from ...history.file import Recorded, UnknownLog
-from ...namespaces.namespace import Namespace, Phase
+from ...namespaces.namespace import Namespace
 from ...namespaces.registry import Registry
 from .. import histories
 from ..answers import Wire, document, origin, tag_of
@@ -74,10 +74,9 @@ class PolicyPart(Part):
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._disabled = Disabled()
-        self._begin_anew = asyncio.Event()
         self._watcher: Watcher | None = None
-        self._replaced = False
-        """Whether the watcher ended because the namespace has another log now."""
+        self._over = asyncio.Event()
+        """Set when the watcher can't go on."""
         self._resume_from = watch.resume.get(name)
         """Where the part goes on while it has no watcher; None: from the beginning."""
         self._counts = self._resume_from is not None
@@ -88,18 +87,14 @@ class PolicyPart(Part):
     # --- called by the stream -----------------------------------------------------------------------------------
 
     def _take_changes(self) -> list[bytes]:
-        watcher, namespace = self._watcher, self._namespace
-        if watcher is None or namespace is None or self._begin_anew.is_set():
+        if self._watcher is None:
             return []
         try:
-            taken = watcher.take(CHANGES_A_TURN) if namespace.phase is not Phase.CLOSED else None
-        except (Lagged, Replaced) as ended:
-            taken, self._replaced = None, isinstance(ended, Replaced)
-        if taken is None:
-            self._begin_anew.set()
+            taken = self._watcher.take(CHANGES_A_TURN)
+        except (Lagged, Replaced):
+            self._over.set()
             return []
-        token = self._marked(taken.token) if self._disabled else taken.token
-        synced = taken.synced and not self._synced
+        token, synced = self._marked(taken.token), not (taken.more or self._synced)
         records: list[bytes] = []
         if self._disabled and not self._synced:
             records += [disabled_record(self.name, each.key) for each in taken.heads if each.key.topic in self._disabled]
@@ -114,12 +109,6 @@ class PolicyPart(Part):
         self.more = taken.more
         return records
 
-    async def close(self) -> None:
-        """Stops the task, and gives back the watcher."""
-        self._leave()
-        await super().close()
-        self._leave()  # gives back a watcher that the task took while it was being stopped
-
     # --- the task -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
@@ -128,7 +117,8 @@ class PolicyPart(Part):
         Raises:
             PolicyError: it can't be found out whether policies are disabled, or the namespace or the history can't be read.
         """
-        topics = self._selection.topics
+        self._over.clear()
+        self._rests, topics = "", self._selection.topics
         if self._cluster is not None:
             self._disabled = await self._cluster.disabled_of(self.name, topics)
         if self._disabled.all_of(topics):
@@ -141,15 +131,14 @@ class PolicyPart(Part):
         self._failure = None
         if self._resume_from is not None and self._resume_from.left_out != self._disabled.digest:
             self._reset_switched()
-        watcher = await self._watcher_of(namespace)
-        self._watcher, self._replaced, self._taken_ms = watcher, False, namespace.complete_as_of_ms
-        self._begin_anew.clear()
+        self._watcher = watcher = await self._watcher_of(namespace)
+        self._taken_ms = namespace.complete_as_of_ms
         self._notify()
         try:
-            switched = await self._ended()
+            switched = await self._until_over()
         finally:
-            self._leave()
-        if self._replaced:
+            self._leave(namespace, watcher)
+        if watcher.ended is Replaced:
             self._reset(Reason.LOG_REPLACED, f"The change log of {self.name} was replaced by another one.")
         elif switched:
             self._reset_switched()
@@ -158,7 +147,6 @@ class PolicyPart(Part):
             self._reset(Reason.TOKEN_OUT_OF_RANGE, anew)
 
     def _failed(self, error: BaseException) -> None:
-        self._leave()
         super()._failed(error)
         if self._failure is not None and self._resume_from is None:  # the snapshot was not sent completely
             self._reset(self._failure.reason, self._failure.message)
@@ -167,15 +155,11 @@ class PolicyPart(Part):
         """Sends that everything is disabled. Returns when the policies of some watched topic have been enabled."""
         self._reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         self._rests = f"The topic policies of the watched topics of {self.name} are disabled."
-        try:
-            for key in self._selection.keys() or ():
-                self._add_event(disabled_record(self.name, key))
-            self._synced, self._resume_from = True, tokens.NOTHING_READ
-            self._add_event(self._bookmark(tokens.write(tokens.NOTHING_READ), synced=True))
-            self._begin_anew.clear()
-            await self._ended()
-        finally:
-            self._rests = ""
+        for key in self._selection.keys() or ():
+            self._add_event(disabled_record(self.name, key))
+        self._synced, self._resume_from = True, tokens.NOTHING_READ
+        self._add_event(self._bookmark(tokens.write(tokens.NOTHING_READ), synced=True))
+        await self._until_over()
         self._reset_switched()
 
     async def _watcher_of(self, namespace: Namespace) -> Watcher:
@@ -225,18 +209,18 @@ class PolicyPart(Part):
             change = histories.change_message(entry, with_before=self._watch.include_previous)
             self._add_event(_event_record(_namespace_record(self.name) + record(_CHANGE, change), piece.token))
 
-    async def _ended(self) -> bool:
+    async def _until_over(self) -> bool:
         """Returns when the watcher can't go on, or topics were disabled or enabled: whether they were. Pulsar notifies nobody of that."""
         cluster = self._cluster
         if cluster is None:
-            await self._begin_anew.wait()
+            await self._over.wait()
             return False
         cluster.polled += 1
         try:
-            while not self._begin_anew.is_set():
+            while not self._over.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(cluster.poll_seconds):
-                        await self._begin_anew.wait()
+                        await self._over.wait()
                 with contextlib.suppress(PolicyError):
                     if await cluster.disabled_of(self.name, self._selection.topics, stale=True) != self._disabled:
                         return True
@@ -244,12 +228,11 @@ class PolicyPart(Part):
         finally:
             cluster.polled -= 1
 
-    def _leave(self) -> None:
-        """Gives back the watcher, if there is one, and notes where it stood."""
-        if self._watcher is not None and self._namespace is not None:
-            self._taken_ms, self._resume_from = self._complete_as_of_ms(), self._marked(self._watcher.resume_from)
-            watcher, self._watcher = self._watcher, None
-            self._namespace.unwatch(watcher)
+    def _leave(self, namespace: Namespace, watcher: Watcher) -> None:
+        """Gives back the watcher, and notes where it stood."""
+        self._taken_ms, self._resume_from = self._complete_as_of_ms(), self._marked(watcher.resume_from)
+        self._watcher = None
+        namespace.unwatch(watcher)
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
@@ -354,7 +337,6 @@ def disabled_record(namespace: str, key: PolicyKey) -> bytes:
     return record(_EVENTS, _namespace_record(namespace) + record(_CHANGE, absence))
 
 
-@lru_cache(16)
 def _event_record(event: bytes, token: Token | None) -> bytes:
     """Returns a serialized ``WatchEvent`` as a record with a resume token, if there is one and it is not too long."""
     text = tokens.write(token) if token is not None else ""
