@@ -38,7 +38,7 @@ class World:
         self.row = 0
 
     def _view(self) -> View:
-        return View(FoldContext(W, sole_writer=False), (), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
+        return View(FoldContext(W, sole_writer=False), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
 
     @property
     def token(self) -> Token:

@@ -135,7 +135,7 @@ def without_texts(placed: Placed) -> tuple[object, ...]:
 
 
 def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
-    view = View(FoldContext(sole_writer=True, joining=True), [upto])
+    view = View(FoldContext(sole_writer=True, joining=True, complete=[upto]))
     for placed in read:
         view.fold(placed)
     view.loaded()

@@ -92,7 +92,7 @@ class Sidecar:
     def open(self) -> None:
         """Opens the log, for the first time or again."""
         log, hub = self.log, self.hub
-        view = View(CONTEXT, (), absences=self.absences)
+        view = View(CONTEXT, absences=self.absences)
         left = [log.left(partition) for partition in range(PARTITIONS)]
         while any(left):  # each partition is read at its own pace
             view.fold(self.chance.choice([events for events in left if events]).pop(0))

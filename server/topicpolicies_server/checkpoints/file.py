@@ -67,8 +67,6 @@ class Checkpoint(NamedTuple):
     place: Place
     context: FoldContext
     """What the fold knew besides the log."""
-    complete: tuple[Position | None, ...]
-    """By partition: the position behind which nothing had been compacted away when the view was begun."""
     size: int
     """The size of the documents in bytes."""
     unreadable: int
@@ -157,7 +155,6 @@ def dump(checkpoint: Checkpoint, file: BinaryIO) -> None:
         "made_by": maker(),
         "place": checkpoint.place,
         "context": checkpoint.context._asdict(),
-        "complete": checkpoint.complete,
         "size": checkpoint.size,
         "unreadable": checkpoint.unreadable,
         "number": view.number,
@@ -199,7 +196,7 @@ def load(file: BinaryIO, namespace: str, context: FoldContext) -> Restored:
             raise Refused("it is not of the length that was written")
         requests = list(zip(names[keys:], values[keys:], strict=True))
         (identity, positions, anchors, in_place), events = header["place"]
-        view = View(FoldContext(**header["context"])._replace(joining=False), tuple(header["complete"]))
+        view = View(FoldContext(**header["context"])._replace(joining=False))
         forgotten, times = ({int(partition): value for partition, value in header[name].items()} for name in ("forgotten", "times"))
         view.restore(Copy(names[:keys], values[:keys], header["number"], forgotten, times, requests))
         place = Place(Start(identity, tuple(positions), tuple(anchors), in_place), tuple(events))

@@ -138,7 +138,7 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete, in_use=self._common.in_use)
+            self.view = View(self._context._replace(complete=complete), in_use=self._common.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         if self.counted != (len(self.view), self.size):
             self._count()
@@ -192,7 +192,7 @@ class Follower:
             self._early.append((self.read, events))
             return
         if not (self._caught_up or self.continues or self._restored is not None) and self.log is not None:
-            self.view.complete = _complete_after(self.log)
+            self.view.context = self.view.context._replace(complete=_complete_after(self.log))
         try:
             if taken := self.readback.read(events):
                 self._take(taken)
@@ -273,7 +273,7 @@ class Follower:
         place, view = self.place, self.view
         if place is None or not self.trusted:
             return None
-        return Checkpoint(self._namespace, place, view.context, tuple(view.complete), self.size, self.unreadable, view.copy())
+        return Checkpoint(self._namespace, place, view.context, self.size, self.unreadable, view.copy())
 
     @property
     def unsaved(self) -> int:

@@ -42,10 +42,11 @@ this one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..policies.documents import Document, differing
-from ..policies.events import Action, Event, Placed, Stamp, StampKind
+from ..policies.events import Action, Event, Placed, Position, Stamp, StampKind
 from .inference import Inference, compares, infer
 from .joining import (
     believe,
@@ -77,6 +78,9 @@ class FoldContext(NamedTuple):
     joined_at: int | None = None
     """When the log was opened, in milliseconds since 1970 by the log's clock, if it may have been compacted before: then no key's history
     is taken to begin with the first event that is seen (``core/fold/joining``). None: every key's is, unless ``joining`` is set."""
+    complete: Sequence[Position | None] = ()
+    """By partition, the position behind which nothing was compacted away ("": nothing ever was); None: it is not known. Without
+    partitions: it is known of none. Where it is known, it has the last word on what ``joining`` and ``joined_at`` say."""
 
 
 _SHARED = FoldContext()
@@ -93,6 +97,7 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     stamp = event.stamp
     first = False
     if state.newest_event is None:
+        context = _of_a_first_event(context, placed)
         first = (context.joining and (stamp is not None or event.action is not Action.NONE)) or (
             context.joined_at is not None and _goes_on(stamp)
         )
@@ -109,6 +114,16 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     if not context.sole_writer:
         state.upto = placed.position
     return folded
+
+
+def _of_a_first_event(context: FoldContext, placed: Placed) -> FoldContext:
+    """Returns the context for the first event seen of a key: what stands behind ``FoldContext.complete`` was seen from its beginning."""
+    complete = context.complete[placed.partition] if context.complete else None
+    if complete is None or placed.position <= complete:
+        return context
+    if complete == "":
+        return context._replace(joining=False, joined_at=None)
+    return context._replace(joining=False)  # the event's base was not compacted away: if it was not seen, there is none
 
 
 def _goes_on(stamp: Stamp | None) -> bool:

@@ -168,20 +168,16 @@ class View:
     def __init__(
         self,
         context: FoldContext,
-        complete: Sequence[Position | None] = (),
         absences: int | None = None,
         in_use: CellsInUse | None = None,
     ) -> None:
         """An empty view.
 
-        ``complete``: by partition, the position after which nothing was compacted away; None where that is unknown. ``absences``:
-        how many keys without a document are kept; None: ``ABSENCES``. ``in_use``: the cells in use of all views of the server; None: those
-        of this view only.
+        ``absences``: how many keys without a document are kept; None: ``ABSENCES``. ``in_use``: the cells in use of all views of the
+        server; None: those of this view only.
         """
         self.context = context
-        """What the fold must know besides state and event."""
-        self.complete = complete
-        """By partition, the position after which nothing was compacted away; None where that is unknown. Set while the log is loaded."""
+        """What the fold must know besides state and event. Whoever loads the log sets what it learns meanwhile."""
         self.number = 0
         """The number of the last change."""
         self._absences = ABSENCES if absences is None else absences
@@ -291,14 +287,7 @@ class View:
             self._active[cell.partition].remove(name)
             cell.partition = placed.partition
         state = cell.state
-        context = self.context
-        if self.complete and (complete := self.complete[placed.partition]) is not None and placed.position > complete:
-            if complete == "":  # nothing was ever compacted away
-                if context.joining or context.joined_at is not None:
-                    context = context._replace(joining=False, joined_at=None)
-            elif context.joining:  # the event's base was not compacted away: if it was not seen, there is none
-                context = context._replace(joining=False)
-        folded = fold(state, placed, context)
+        folded = fold(state, placed, self.context)
         cell.touched_at = placed.published_at
         active = self._active[placed.partition]
         for idle in active.touch(name, placed.published_at):
