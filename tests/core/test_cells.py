@@ -13,7 +13,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.cell import Before, Head, Header, key_of, name_of
+from topicpolicies_server.core.reading.cell import Head, Header, key_of, name_of
 from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection, Token
 from topicpolicies_server.core.reading.view import ActiveKeys, CellsInUse, View
 from topicpolicies_server.core.reading.watch import WatchHub
@@ -84,12 +84,10 @@ class Pair:
         assert event is not None
 
         def taken(view: View, hub: WatchHub) -> object:
-            before = view.head(event.key)
-            folded, change, *_ = view.fold(placed)
+            folded, change, before, state = view.fold(placed)
             if change is not None:
-                change.before = Before(before.document if before is not None else None) if change.previous else None
-                hub.publish(change)
-            return folded, change, view.state(event.key)
+                hub.publish(change, before)
+            return folded, change, state
 
         self.both(taken)
         self.positions[placed.partition] = placed.position
@@ -116,7 +114,7 @@ class Pair:
             lambda view, _: view.page(ALL, after, 2),
             lambda view, _: view.page(ALL, None, 9, 4),
             lambda view, _: [view.restatement(key, "e") for key in KEYS],
-            lambda view, _: (len(view), view.number, view.forgotten),
+            lambda view, _: (view.head_count, view.number, view.forgotten),
         ):
             self.both(what)
         self.both(lambda view, _: view.check_all_seen(now))

@@ -140,7 +140,7 @@ def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
         view.fold(placed)
     view.loaded()
     return {
-        key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest_event)
+        key: (state.document, state.version, state.head_event, state.remembered, state.repair_due, state.newest_event)
         for key, state in states_of(view)
     }
 

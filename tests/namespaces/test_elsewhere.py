@@ -118,9 +118,9 @@ class Sidecar:
     def _read(self, partition: int, most: int) -> None:
         assert self.hub is not None
         for placed in [p for p in self.log.entries[partition] if p.position > self.positions[partition]][:most]:
-            change = self.hub.view.fold(placed).head
+            _, change, before, _ = self.hub.view.fold(placed)
             if change is not None:
-                self.hub.publish(change)
+                self.hub.publish(change, before)
             self.positions[partition] = placed.position
             self.hub.token = Token(LOG, tuple(self.positions))
 

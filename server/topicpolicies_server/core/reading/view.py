@@ -72,6 +72,8 @@ class Copy(NamedTuple):
     """The time of each partition by its events, in milliseconds since 1970 (``ActiveKeys``)."""
     requests: Sequence[Texts]
     """The requests applied lately, the oldest first."""
+    document_bytes: int
+    """The size of the documents in bytes."""
 
 
 class ViewStep(NamedTuple):
@@ -186,7 +188,10 @@ class View:
         self._cells: OrderedDict[str, Kept] = OrderedDict()
         self._active: defaultdict[int, ActiveKeys] = defaultdict(lambda: ActiveKeys(context.window_ms))
         """The keys that had events lately, by partition, but for those at rest with a document and nothing to be dropped."""
-        self._heads = 0
+        self.head_count = 0
+        """How many keys have a head, absent documents included."""
+        self.document_bytes = 0
+        """The size of the documents in bytes."""
         self._absent: OrderedDict[str, None] = OrderedDict()
         self.forgotten: dict[int, Position] = {}
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
@@ -197,9 +202,6 @@ class View:
         """Limits the cells in use together with those of other views. To be called before a cell is used."""
         self._in_use = in_use
         self._me = ref(self, in_use.leave)
-
-    def __len__(self) -> int:
-        return self._heads
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``fold``: it may be another object."""
@@ -270,7 +272,7 @@ class View:
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
         state = self.state(key)
-        return restatement(key, state, event_id) if state is not None and state.due else None
+        return restatement(key, state, event_id) if state is not None and state.repair_due else None
 
     def fold(self, placed: Placed) -> ViewStep:
         """Folds the next event of the log."""
@@ -325,7 +327,7 @@ class View:
         names, cells = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
         times = {partition: active.now for partition, active in self._active.items() if active.now is not None}
         resting = [kept if isinstance(kept, bytes) else to_bytes(kept) for kept in cells]
-        return Copy(names, resting, self.number, dict(self.forgotten), times, list(self._requests.items()))
+        return Copy(names, resting, self.number, dict(self.forgotten), times, list(self._requests.items()), self.document_bytes)
 
     def restore(self, copy: Copy) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
@@ -333,7 +335,7 @@ class View:
         Raises:
             ValueError, TypeError: this is not what ``copy`` returns.
         """
-        self.number, self.forgotten = copy.number, dict(copy.forgotten)
+        self.number, self.forgotten, self.document_bytes = copy.number, dict(copy.forgotten), copy.document_bytes
         there: list[str] = []
         active: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         idle_before = {partition: now - WINDOWS * self.context.window_ms for partition, now in copy.times.items()}
@@ -342,7 +344,7 @@ class View:
         for at in sorted(range(len(headers)), key=numbers.__getitem__):
             name, header = copy.names[at], headers[at]
             partition, touched_at = header.partition, header.touched_at
-            self._heads += header.number > 0
+            self.head_count += header.number > 0
             if header.has_document:
                 there.append(name)
             else:
@@ -396,9 +398,9 @@ class View:
 
     def _put(self, cell: Cell, document: Document | None, version: Position, previous: Position, placed: Placed) -> Head:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        size = documents.size(document) if document is not None else 0
+        before, size = cell.head, documents.size(document) if document is not None else 0
         head = Head(cell.key, document, version, previous, placed, self.number + 1, placed.partition, size)
-        there, was_there = head.document is not None, cell.head is not None and cell.head.document is not None
+        there, was_there = document is not None, before is not None and before.document is not None
         if there is not was_there:
             if there:
                 self._present.add(cell.name)
@@ -408,8 +410,11 @@ class View:
                 self._absent[cell.name] = None
         elif not there:
             self._absent.move_to_end(cell.name)
-        if cell.head is None:
-            self._heads += 1
+        if before is None:
+            self.head_count += 1
+            self.document_bytes += size
+        else:
+            self.document_bytes += size - before.size
         cell.head = head
         self._cells.move_to_end(cell.name)
         self.number = head.number
@@ -452,7 +457,7 @@ class View:
             head = _head_of(name, kept)
             del self._cells[name], self._absent[name]
             if head is not None:
-                self._heads -= 1
+                self.head_count -= 1
                 self.forgotten[head.partition] = max(self.forgotten.get(head.partition, ""), head.position)
             if len(self._absent) <= self._absences:
                 return
