@@ -82,7 +82,7 @@ def load(topics: int, remembered: int) -> float:
         view.fold(placed)
     view.loaded()
     gc.collect()
-    assert len(view) == topics
+    assert view.head_count == topics
     return (_resident() - before) / topics
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .core.errors import PolicyError
 from .core.reasons import LogState
-from .logs.change_log import ChangeLog, LogError
+from .logs.change_log import ChangeLogs, LogError
 from .tasks import RestartedTask
 
 _LOG = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Report(NamedTuple):
 class Readiness:
     """Asks a log, from time to time, whether it can be reached. It belongs to one event loop; other threads may read it."""
 
-    def __init__(self, patience_seconds: float, log: ChangeLog | None = None, *, known: bool = False) -> None:
+    def __init__(self, patience_seconds: float, log: ChangeLogs | None = None, *, known: bool = False) -> None:
         """Asks nothing yet.
 
         Args:

@@ -15,7 +15,7 @@ from tests.core.views import heads_of
 from topicpolicies_server.checkpoints import Pace
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.reading.cell import name_of
-from topicpolicies_server.core.reading.readback import ReadBack
+from topicpolicies_server.core.reading.log_order import LogOrder
 from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.namespaces.registry import Registry
@@ -126,7 +126,7 @@ async def test_what_the_logs_reader_has_not_confirmed_is_in_no_checkpoint(tmp_pa
     found = server.file.read_bytes()
     async with server.running() as registry:
         await server.set(registry, a_key(1), 7)
-        monkeypatch.setattr(ReadBack, "is_read", lambda self, positions: False)
+        monkeypatch.setattr(LogOrder, "is_read", lambda self, positions: False)
     assert server.file.read_bytes() == found
 
 

@@ -49,7 +49,7 @@ def of_another_namespace(path: Path) -> None:
     data = path.read_bytes()
     restored = file.load(io.BytesIO(data), NAMESPACE, FoldContext(sole_writer=True))
     view = restored.view
-    other = file.Checkpoint("acme/others", restored.place, view.context, tuple(view.complete), restored.size, 0, view.copy())
+    other = file.Checkpoint("acme/others", restored.place, view.context, 0, view.copy())
     with path.open("wb") as written:
         file.dump(other, written)
 
@@ -212,7 +212,7 @@ folder, pattern = Path(sys.argv[1]), Path(sys.argv[2])
 restored = file.read(pattern, "acme/orders", FoldContext(sole_writer=True))
 view = restored.view
 while True:
-    written = file.Checkpoint("acme/orders", restored.place, view.context, tuple(view.complete), os.getpid(), 0, view.copy())
+    written = file.Checkpoint("acme/orders", restored.place, view.context, os.getpid(), view.copy())
     file.write(folder, written)
 """
 """A program that writes the checkpoint of a namespace again and again."""
@@ -221,7 +221,7 @@ while True:
 def written_by(writers: Sequence[subprocess.Popen[bytes]], there: Path) -> bool:
     """Whether one of these programs wrote the checkpoint that is there."""
     try:
-        return file.read(there, NAMESPACE, FoldContext(sole_writer=True)).size in [each.pid for each in writers]
+        return file.read(there, NAMESPACE, FoldContext(sole_writer=True)).unreadable in [each.pid for each in writers]
     except FileNotFoundError:
         return False
 

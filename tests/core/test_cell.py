@@ -66,7 +66,7 @@ def states(draw: st.DrawFn) -> KeyState:
     state.head_event = draw(st.sampled_from([state.version, state.newest_event or "", ""]) | IDS)
     state.remembered = draw(requests())
     state.since, state.upto = draw(POSITIONS), draw(st.sampled_from([state.version, ""]) | POSITIONS)
-    state.due, state.contradictions = draw(st.booleans()), draw(st.integers(0, 5))
+    state.repair_due, state.contradictions = draw(st.booleans()), draw(st.integers(0, 5))
     raws = st.sampled_from([None, state.document, state.raw]) | DOCUMENTS
     superseded = st.builds(Superseded, raws, TIMES, IDS)
     state.older = draw(st.none() | st.lists(superseded, min_size=1, max_size=4))

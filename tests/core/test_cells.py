@@ -13,7 +13,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.cell import Before, Head, Header, key_of, name_of
+from topicpolicies_server.core.reading.cell import Head, Header, key_of, name_of
 from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection, Token
 from topicpolicies_server.core.reading.view import ActiveKeys, CellsInUse, View
 from topicpolicies_server.core.reading.watch import WatchHub
@@ -63,15 +63,15 @@ def event_of(chance: random.Random, key: PolicyKey, row: int, sole: bool) -> Eve
 class Pair:
     """Two views: does the same with both, and compares the results."""
 
-    def __init__(self, context: FoldContext, complete: tuple[str | None, ...]) -> None:
-        self.context, self.complete = context, complete
+    def __init__(self, context: FoldContext) -> None:
+        self.context = context
         self.views = self.make()
         self.hubs = [WatchHub(view, Token(LOG, ("",) * PARTITIONS), ring=5) for view in self.views]
         self.positions = [""] * PARTITIONS
         self.log: list[Placed] = []
 
     def make(self) -> list[View]:
-        return [View(self.context, self.complete, in_use=CellsInUse(most)) for most in (10_000, 0)]
+        return [View(self.context, in_use=CellsInUse(most)) for most in (10_000, 0)]
 
     def both(self, what: Callable[[View, WatchHub], Any]) -> Any:
         found = [what(view, hub) for view, hub in zip(self.views, self.hubs, strict=True)]
@@ -84,12 +84,10 @@ class Pair:
         assert event is not None
 
         def taken(view: View, hub: WatchHub) -> object:
-            before = view.head(event.key)
-            folded, change, *_ = view.fold(placed)
+            folded, change, before, state = view.fold(placed)
             if change is not None:
-                change.before = Before(before.document if before is not None else None) if change.previous else None
-                hub.publish(change)
-            return folded, change, view.state(event.key)
+                hub.publish(change, before)
+            return folded, change, state
 
         self.both(taken)
         self.positions[placed.partition] = placed.position
@@ -116,7 +114,7 @@ class Pair:
             lambda view, _: view.page(ALL, after, 2),
             lambda view, _: view.page(ALL, None, 9, 4),
             lambda view, _: [view.restatement(key, "e") for key in KEYS],
-            lambda view, _: (len(view), view.number, view.forgotten),
+            lambda view, _: (view.head_count, view.number, view.forgotten),
         ):
             self.both(what)
         self.both(lambda view, _: view.check_all_seen(now))
@@ -167,10 +165,9 @@ def one_history(kind: str, seed: int) -> int:
     """Runs one random history. Returns for how many events the cell was at rest."""
     chance = random.Random(f"{kind} {seed}")
     joined_at = None if kind in ("sole", "shared") else 50
-    context = FoldContext(
-        W, joining=kind in ("sole", "joining"), sole_writer=kind == "sole", in_place=kind == "in place", joined_at=joined_at
-    )
-    pair = Pair(context, chance.choice([("", ""), ("0003", "0003"), (None, None)]))
+    sole, joining, in_place = kind == "sole", kind in ("sole", "joining"), kind == "in place"
+    complete = chance.choice([("", ""), ("0003", "0003"), (None, None)])
+    pair = Pair(FoldContext(W, joining, sole, in_place, joined_at, complete))
     now = woken = 0
     for step in chance.choices(["take", "look", "rest", "watch", "reopen", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
         if step == "take":

@@ -53,7 +53,7 @@ def test_a_module_that_the_core_shares_with_the_client_is_pure(name: str) -> Non
         ("import threading, re", "imports threading"),
         ("def late():\n    from asyncio import sleep", "imports asyncio.sleep"),
         ("from topicpolicies import client", "imports topicpolicies.client"),
-        ("from ..logs.change_log import ChangeLog", "imports topicpolicies_server.logs.change_log.ChangeLog"),
+        ("from ..logs.change_log import ChangeLogs", "imports topicpolicies_server.logs.change_log.ChangeLogs"),
         ("from .. import config", "imports topicpolicies_server.config"),
         ("import google.rpc.status_pb2", "imports google.rpc.status_pb2"),
         ("log = open('log')", "calls open"),

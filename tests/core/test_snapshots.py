@@ -38,7 +38,7 @@ class World:
         self.row = 0
 
     def _view(self) -> View:
-        return View(FoldContext(W, sole_writer=False), (), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
+        return View(FoldContext(W, sole_writer=False), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
 
     @property
     def token(self) -> Token:
@@ -55,9 +55,9 @@ class World:
         placed = update(key, self.row, self.row % 100, partition=partition)._replace(published_at=self.row * self.chance.choice([1, 1, W]))
         if self.chance.random() < 0.3:
             placed = placed._replace(event=Event(key, Action.DELETE, None))
-        change = self.view.fold(placed).head
+        _, change, before, _ = self.view.fold(placed)
         if change is not None:
-            self.hub.publish(change)
+            self.hub.publish(change, before)
         self.positions[partition] = placed.position
         self.hub.token = self.token
 

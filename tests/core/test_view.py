@@ -32,7 +32,7 @@ def deletion(key: PolicyKey, row: int) -> Placed:
 
 
 def view_of(*events: Placed, context: FoldContext | None = None, complete: tuple[str | None, ...] = ("", "")) -> View:
-    view = View(context or FoldContext(joining=True, sole_writer=True), complete)
+    view = View((context or FoldContext(joining=True, sole_writer=True))._replace(complete=complete))
     for placed in events:
         view.fold(placed)
     view.loaded()
@@ -84,7 +84,7 @@ def test_pages_are_in_the_order_of_keys_and_leave_out_absent_documents() -> None
     ("complete", "expected"), [("0004", {SETTING}), ("0005", {SETTING, "compaction_threshold"}), (None, {SETTING, "compaction_threshold"})]
 )
 def test_an_event_is_trusted_about_an_unseen_base_only_where_the_log_was_compacted(complete: str | None, expected: set[str]) -> None:
-    view = View(FoldContext(joining=True, sole_writer=True), (complete,))
+    view = View(FoldContext(joining=True, sole_writer=True, complete=(complete,)))
     event = update(A, 5, 1, base="an event that we have not seen").event
     assert event is not None
     view.fold(Placed(0, "0005", event._replace(document={**document(1), "compaction_threshold": b"\x18\x01"}), 5))
@@ -94,7 +94,7 @@ def test_an_event_is_trusted_about_an_unseen_base_only_where_the_log_was_compact
 
 
 def test_in_a_shared_log_documents_may_be_unseen_until_the_window_has_passed() -> None:
-    view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (None,))
+    view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000, complete=(None,)))
     view.fold(Placed(0, "0005", update(A, 5, 1, base="unseen").event, 999_500))
     view.fold(Placed(0, "0006", update(B, 6, 1, base="unseen").event, 999_700))
     view.loaded()
@@ -105,7 +105,7 @@ def test_in_a_shared_log_documents_may_be_unseen_until_the_window_has_passed() -
 
 @pytest.mark.parametrize(("complete", "since"), [("", ""), ("0004", "0005"), (None, "0005")])
 def test_a_history_is_seen_from_its_beginning_only_in_a_log_that_was_never_compacted(complete: str | None, since: str) -> None:
-    view = View(FoldContext(joining=True, joined_at=1_000_000), (complete,))
+    view = View(FoldContext(joining=True, joined_at=1_000_000, complete=(complete,)))
     view.fold(update(A, 5, 1))
     state = view.state(A)
     assert state is not None and state.since == since
@@ -113,7 +113,7 @@ def test_a_history_is_seen_from_its_beginning_only_in_a_log_that_was_never_compa
 
 @pytest.mark.parametrize(("complete", "missing"), [("", False), ("0004", True), (None, True)])
 def test_in_a_log_that_was_never_compacted_no_document_is_unseen(complete: str | None, missing: bool) -> None:
-    view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000), (complete,))
+    view = View(FoldContext(joining=True, joined_at=1_000_000, window_ms=1_000, complete=(complete,)))
     view.fold(Placed(0, "0005", Event(A, Action.UPDATE, document(1), None), 999_900))
     view.fold(Placed(0, "0006", Event(A, Action.UPDATE, document(2), None), 999_950))
     view.loaded()
@@ -179,7 +179,7 @@ def test_the_keys_deleted_longest_ago_are_forgotten_and_keys_with_documents_are_
         row.delete(topic(number))
     idle_after = 3 * 30 // 3  # seconds, and three events each
     assert len(states_of(view)) <= 1 + 10 + idle_after + 2
-    assert len(view) == len(heads_of(view))
+    assert view.head_count == len(heads_of(view))
     assert view.head(topic(0)) is None and view.version(topic(0)) == ABSENT and view.state(topic(0)) is None
     assert view.head(topic(499)) is not None
     head = view.head(A)

@@ -17,7 +17,7 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed, Sta
 from topicpolicies_server.core.reading import view as viewing
 from topicpolicies_server.core.reading.view import CellsInUse, Copy, View
 
-CONTEXT = FoldContext(sole_writer=True)
+CONTEXT = FoldContext(sole_writer=True, complete=("",))
 BOTH = frozenset(Scope)
 
 
@@ -34,7 +34,7 @@ def changed(changes: Sequence[tuple[int, bool, bool]], view: View, after: int = 
 
 def restored(view: View) -> View:
     """Returns another view, restored from a copy of this one."""
-    other = View(CONTEXT, ("",))
+    other = View(CONTEXT)
     other.restore(view.copy())
     return other
 
@@ -45,7 +45,8 @@ def all_of(view: View) -> object:
         [seen_in(head) for head in heads_of(view)],
         [head.key for head in page],
         more,
-        len(view),
+        view.head_count,
+        view.document_bytes,
         list(view._absent),
         view.number,
         view.copy().requests,
@@ -68,7 +69,7 @@ def test_a_restored_view_has_the_same_keys_in_the_same_orders_and_goes_on_as_the
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(viewing, "_RUN", 16 << run)
-        view = changed(changes, View(CONTEXT, ("",), in_use=CellsInUse(most)))
+        view = changed(changes, View(CONTEXT, in_use=CellsInUse(most)))
         other = restored(view)
         assert all_of(other) == all_of(view)
         assert content(other.copy()) == content(view.copy()) == content(restored(other).copy())
@@ -76,9 +77,9 @@ def test_a_restored_view_has_the_same_keys_in_the_same_orders_and_goes_on_as_the
 
 
 def test_a_copy_does_not_change_with_its_view() -> None:
-    view = changed([(1, False, False), (2, False, False)], View(CONTEXT, ("",)))
+    view = changed([(1, False, False), (2, False, False)], View(CONTEXT))
     copy, before = view.copy(), all_of(view)
     changed([(1, False, True), (3, False, False)], view, 2)
-    other = View(CONTEXT, ("",))
+    other = View(CONTEXT)
     other.restore(copy)
     assert all_of(other) == before

@@ -11,7 +11,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading import watch as watch_module
-from topicpolicies_server.core.reading.cell import Before, Head
+from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Watcher, WatchHub
@@ -35,9 +35,9 @@ class Bench:
 
     def take(self, *events: Placed) -> None:
         for placed in events:
-            change = self.view.fold(placed).head
+            _, change, before, _ = self.view.fold(placed)
             if change is not None:
-                self.hub.publish(change)
+                self.hub.publish(change, before)
             self.positions[placed.partition] = placed.position
             self.hub.token = Token(LOG, tuple(self.positions))
 
@@ -281,8 +281,6 @@ def test_what_is_taken_at_once_is_bounded_in_bytes_documents_before_and_paths_in
     assert [len(watcher.take(100).heads) for _ in range(2)] == [2, 1], "three bytes each, and a path"
     monkeypatch.setattr(watch_module, "TAKEN_BYTES", 3 + 3 + len("max_producer_per_topic"))
     bench.change(A, B, C)
-    for head in bench.hub.ring:
-        head.before = Before(document(1), 3)
     taken = [watcher.take(100) for _ in range(3)]
     assert [len(each.heads) for each in taken] == [1, 1, 1]
     assert [each.token for each in taken] == [Token(LOG, (f"000{row}",)) for row in (4, 5, 6)]
@@ -324,7 +322,7 @@ def test_a_watcher_has_lagged_if_a_document_it_was_sent_is_corrected_under_the_s
     watcher.take(most)
     drained(other)
     stood = bench.hub.token
-    bench.hub.publish(change)
+    bench.hub.publish(change, None)
     bench.hub.token = Token(LOG, ("0009",))
     with pytest.raises(Lagged):
         watcher.take(10)
@@ -341,8 +339,7 @@ def test_an_absence_that_is_restated_with_an_older_version_is_sent_as_a_change(b
     drained(watcher)
     bench.view.number += 1
     older = Head(B, None, "0001", "0003", Placed(0, "0004", None, 4), bench.view.number)
-    older.before = Before(None)
-    bench.hub.publish(older)
+    bench.hub.publish(older, None)
     assert watcher.take(10).heads == [older]
 
 

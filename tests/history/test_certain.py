@@ -72,7 +72,7 @@ class World:
             return
         complete = position(self.compacted) if self.compacted else ""
         self.reader = await reader_of(self.history, Log(complete=complete))
-        self.reader.view = View(FoldContext(joining=True, joined_at=self.now), [complete])
+        self.reader.view = View(FoldContext(joining=True, joined_at=self.now, complete=[complete]))
         killed = self.chance.random() < 0.2
         self.reader.read(*self.log[: self.chance.randrange(len(self.log) + 1) if killed else None])
         if killed:

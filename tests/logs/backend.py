@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.change_log import ChangeLog, NamespaceLog
+from topicpolicies_server.logs.change_log import ChangeLogs, NamespaceLog
 
 
 class Backend(ABC):
@@ -23,7 +23,7 @@ class Backend(ABC):
     proves_neighbours: bool = True
     """Whether ``follows`` is expected to be True for events that one writer appended one after the other."""
     exclusive: bool = False
-    """Whether only one ``ChangeLog`` may be started on the storage at a time."""
+    """Whether only one ``ChangeLogs`` may be started on the storage at a time."""
     large: int = 1_000_000
     """Size in bytes of a large document that the log must accept."""
 
@@ -32,8 +32,8 @@ class Backend(ABC):
         """Returns ``tenant/namespace`` of a namespace that has no log yet, and that exists if the kind requires it."""
 
     @abstractmethod
-    async def start(self, *, in_flight_limit: int | None = None) -> ChangeLog:
-        """Returns a ``ChangeLog`` of this storage, as a starting process would create it. The test closes it."""
+    async def start(self, *, in_flight_limit: int | None = None) -> ChangeLogs:
+        """Returns a ``ChangeLogs`` of this storage, as a starting process would create it. The test closes it."""
 
     async def stored(self, namespace: str) -> bool:
         """Returns whether anything was created for a namespace."""

@@ -21,7 +21,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp
-from topicpolicies_server.logs.change_log import ChangeLog, LogError, NamespaceLog, Start, anchor_of
+from topicpolicies_server.logs.change_log import ChangeLogs, LogError, NamespaceLog, Start, anchor_of
 
 
 @dataclass
@@ -29,15 +29,15 @@ class Bench:
     """Opens logs of a backend; at the end, closes them and checks that no sink has complaints."""
 
     backend: Backend
-    changes: list[ChangeLog] = field(default_factory=list)
+    changes: list[ChangeLogs] = field(default_factory=list)
     recorders: list[Recorder] = field(default_factory=list)
 
-    async def start(self, *, in_flight_limit: int | None = None) -> ChangeLog:
+    async def start(self, *, in_flight_limit: int | None = None) -> ChangeLogs:
         change_log = await self.backend.start(in_flight_limit=in_flight_limit)
         self.changes.append(change_log)
         return change_log
 
-    async def open(self, namespace: str, change_log: ChangeLog | None = None, start: Start | None = None) -> tuple[NamespaceLog, Recorder]:
+    async def open(self, namespace: str, change_log: ChangeLogs | None = None, start: Start | None = None) -> tuple[NamespaceLog, Recorder]:
         """Opens a log, which may still be reading what it holds."""
         if change_log is None:
             change_log = self.changes[-1] if self.changes else await self.start()
@@ -45,7 +45,7 @@ class Bench:
         self.recorders.append(recorder)
         return await change_log.open(namespace, recorder, start), recorder
 
-    async def ready(self, namespace: str, change_log: ChangeLog | None = None) -> tuple[NamespaceLog, Recorder]:
+    async def ready(self, namespace: str, change_log: ChangeLogs | None = None) -> tuple[NamespaceLog, Recorder]:
         """Opens a log and waits until it has caught up."""
         log, recorder = await self.open(namespace, change_log)
         await recorder.until_caught_up()

@@ -135,12 +135,12 @@ def without_texts(placed: Placed) -> tuple[object, ...]:
 
 
 def state_of(read: list[Placed], upto: Position) -> dict[object, object]:
-    view = View(FoldContext(sole_writer=True, joining=True), [upto])
+    view = View(FoldContext(sole_writer=True, joining=True, complete=[upto]))
     for placed in read:
         view.fold(placed)
     view.loaded()
     return {
-        key: (state.document, state.version, state.head_event, state.remembered, state.due, state.newest_event)
+        key: (state.document, state.version, state.head_event, state.remembered, state.repair_due, state.newest_event)
         for key, state in states_of(view)
     }
 

@@ -306,7 +306,7 @@ class MemoryNamespaceLog:
 
 
 class MemoryLog:
-    """The change logs of a storage, as one process accesses them (``change_log.ChangeLog``)."""
+    """The change logs of a storage, as one process accesses them (``change_log.ChangeLogs``)."""
 
     def __init__(
         self,
@@ -334,7 +334,7 @@ class MemoryLog:
         self._open: dict[str, MemoryNamespaceLog] = {}
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
-        """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
+        """Opens a namespace's log (see ``change_log.ChangeLogs.open``). Every namespace exists."""
         if namespace in self._open:
             raise already_open(namespace)
         log = self._opening(self.storage.namespace(namespace), sink, start)

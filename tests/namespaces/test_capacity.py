@@ -200,7 +200,7 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
     finally:
         tracemalloc.stop()
     size = sum(documents.size(head.document or {}) for head in heads_of(view))
-    assert len(view) == keys and size > 0
+    assert view.head_count == keys and view.document_bytes == size > 0
     estimate = keys * KEY_BYTES + size * DOCUMENT_BYTES
     assert taken / 2 < estimate < 2 * taken, (taken, estimate)
 

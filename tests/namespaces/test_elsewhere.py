@@ -92,7 +92,7 @@ class Sidecar:
     def open(self) -> None:
         """Opens the log, for the first time or again."""
         log, hub = self.log, self.hub
-        view = View(CONTEXT, (), absences=self.absences)
+        view = View(CONTEXT, absences=self.absences)
         left = [log.left(partition) for partition in range(PARTITIONS)]
         while any(left):  # each partition is read at its own pace
             view.fold(self.chance.choice([events for events in left if events]).pop(0))
@@ -118,9 +118,9 @@ class Sidecar:
     def _read(self, partition: int, most: int) -> None:
         assert self.hub is not None
         for placed in [p for p in self.log.entries[partition] if p.position > self.positions[partition]][:most]:
-            change = self.hub.view.fold(placed).head
+            _, change, before, _ = self.hub.view.fold(placed)
             if change is not None:
-                self.hub.publish(change)
+                self.hub.publish(change, before)
             self.positions[partition] = placed.position
             self.hub.token = Token(LOG, tuple(self.positions))
 

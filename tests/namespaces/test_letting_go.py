@@ -38,7 +38,7 @@ class Kept:
 
     def _all(self) -> list[object]:
         kinds = (Namespace, View, WatchHub)
-        return [each for each in gc.get_objects() if isinstance(each, kinds) and (not isinstance(each, View) or len(each))]
+        return [each for each in gc.get_objects() if isinstance(each, kinds) and (not isinstance(each, View) or each.head_count)]
 
 
 async def test_a_server_that_loads_and_closes_a_namespace_repeatedly_keeps_nothing_of_it(tmp_path: Path) -> None:

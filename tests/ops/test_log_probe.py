@@ -11,7 +11,7 @@ import pytest
 
 from tests.eventually import eventually
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.logs.change_log import ChangeLog, LogError
+from topicpolicies_server.logs.change_log import ChangeLogs, LogError
 from topicpolicies_server.readiness import STUCK_SECONDS, Readiness, State
 
 GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
@@ -40,7 +40,7 @@ class FakeLog:
 
 
 def probe(log: object, patience: float = 0.2) -> Readiness:
-    return Readiness(patience, cast("ChangeLog", log))
+    return Readiness(patience, cast("ChangeLogs", log))
 
 
 async def test_an_outage_of_the_log_and_its_end_are_each_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:

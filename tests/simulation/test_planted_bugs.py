@@ -25,7 +25,7 @@ from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Document, differing, family
 from topicpolicies_server.core.policies.events import ABSENT, Event, Placed, Position, Stamp
-from topicpolicies_server.core.reading import readback, view
+from topicpolicies_server.core.reading import log_order, view
 from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.core.reading.watch import Page, WatchHub
@@ -61,13 +61,13 @@ def whole_documents(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledgements_in_any_order(patch: pytest.MonkeyPatch) -> None:
     """The view takes an acknowledged event at once, even if events before it in the log were not read."""
-    original = readback.ReadBack.__init__
+    original = log_order.LogOrder.__init__
 
-    def planted(self: readback.ReadBack, partitions: int, follows: object, start: Iterable[Position] = ()) -> None:
+    def planted(self: log_order.LogOrder, partitions: int, follows: object, start: Iterable[Position] = ()) -> None:
         del follows
         original(self, partitions, lambda earlier, later: True, tuple(start))
 
-    patch.setattr(readback.ReadBack, "__init__", planted)
+    patch.setattr(log_order.LogOrder, "__init__", planted)
 
 
 def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
@@ -229,9 +229,9 @@ def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
     """The hub drops every fifth change."""
     original = WatchHub.publish
 
-    def planted(self: WatchHub, change: Head) -> None:
+    def planted(self: WatchHub, change: Head, before: Head | None) -> None:
         if change.number % 5:
-            original(self, change)
+            original(self, change, before)
 
     patch.setattr(WatchHub, "publish", planted)
 
@@ -250,9 +250,9 @@ def deaf_watchers(patch: pytest.MonkeyPatch) -> None:
     """After about a dozen changes the hub sends no changes and no progress to watchers any more."""
     published = WatchHub.publish
 
-    def plant_publish(self: WatchHub, change: Head) -> None:
+    def plant_publish(self: WatchHub, change: Head, before: Head | None) -> None:
         if self.view.number < 12:
-            published(self, change)
+            published(self, change, before)
 
     def plant_moved(self: WatchHub, token: Token) -> None:
         if "moved" not in vars(self) or self.view.number < 12:
@@ -344,7 +344,7 @@ def repairs_are_changes(patch: pytest.MonkeyPatch) -> None:
     def planted(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, _: bool) -> Folded:
         folded = operation.apply(state, placed, stamp, event.document)
         state.advance(event.document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer)
-        state.due = False
+        state.repair_due = False
         return folded
 
     patch.setattr(fold, "_restated", planted)

@@ -59,7 +59,7 @@ class Journal:
     @property
     def repair_due(self) -> bool:
         """Whether a reader that sees only the newest event of some key would take something else than its head."""
-        return any(state.due for state in self._states.values())
+        return any(state.repair_due for state in self._states.values())
 
     def has_had(self, key: PolicyKey) -> bool:
         """Whether the log ever had an event of a key."""
@@ -96,8 +96,8 @@ class Journal:
                 self.counts["keys that everybody had forgotten"] += 1
         state = self._states.setdefault(event.key, KeyState())
         folded = fold(state, placed, self._context)
-        self._due.setdefault(event.key, []).append((placed.published_at, state.due))
-        if state.due:
+        self._due.setdefault(event.key, []).append((placed.published_at, state.repair_due))
+        if state.repair_due:
             self.misleading.add((placed.partition, placed.position))
         elif state.document is not None:  # another deletion tells of no request
             self._remembered.discard(event.key)
@@ -107,7 +107,7 @@ class Journal:
         counts["events unexplained"] += folded.unexplained
         counts["events ambiguous"] += folded.ambiguous
         if folded.changed:
-            if state.due and state.document is not None:
+            if state.repair_due and state.document is not None:
                 # A leader that began to read the log after such a deletion does not know its request. Another sidecar restates it.
                 if event.key in self._remembered and state.document == event.document:
                     counts["allowed by a documented limit: its request is not told of by what follows"] += 1

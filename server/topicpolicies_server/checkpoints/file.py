@@ -67,10 +67,6 @@ class Checkpoint(NamedTuple):
     place: Place
     context: FoldContext
     """What the fold knew besides the log."""
-    complete: tuple[Position | None, ...]
-    """By partition: the position behind which nothing had been compacted away when the view was begun."""
-    size: int
-    """The size of the documents in bytes."""
     unreadable: int
     """How many entries of the log could not be read."""
     view: Copy
@@ -81,8 +77,6 @@ class Restored(NamedTuple):
 
     place: Place
     view: View
-    size: int
-    """The size of the documents in bytes."""
     unreadable: int
     """How many entries of the log could not be read."""
 
@@ -157,9 +151,8 @@ def dump(checkpoint: Checkpoint, file: BinaryIO) -> None:
         "made_by": maker(),
         "place": checkpoint.place,
         "context": checkpoint.context._asdict(),
-        "complete": checkpoint.complete,
-        "size": checkpoint.size,
         "unreadable": checkpoint.unreadable,
+        "document_bytes": view.document_bytes,
         "number": view.number,
         "forgotten": view.forgotten,
         "times": view.times,
@@ -199,11 +192,11 @@ def load(file: BinaryIO, namespace: str, context: FoldContext) -> Restored:
             raise Refused("it is not of the length that was written")
         requests = list(zip(names[keys:], values[keys:], strict=True))
         (identity, positions, anchors, in_place), events = header["place"]
-        view = View(FoldContext(**header["context"])._replace(joining=False), tuple(header["complete"]))
+        view = View(FoldContext(**header["context"])._replace(joining=False))
         forgotten, times = ({int(partition): value for partition, value in header[name].items()} for name in ("forgotten", "times"))
-        view.restore(Copy(names[:keys], values[:keys], header["number"], forgotten, times, requests))
+        view.restore(Copy(names[:keys], values[:keys], header["number"], forgotten, times, requests, header["document_bytes"]))
         place = Place(Start(identity, tuple(positions), tuple(anchors), in_place), tuple(events))
-        return Restored(place, view, header["size"], header["unreadable"])
+        return Restored(place, view, header["unreadable"])
     except (ValueError, TypeError, LookupError, AttributeError, StopIteration, EOFError) as error:
         raise Refused(f"it is damaged ({type(error).__name__}: {error})") from error
 

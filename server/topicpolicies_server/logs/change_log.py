@@ -236,7 +236,7 @@ class Connections(NamedTuple):
     """The number of open logs whose readers are all connected."""
 
 
-class ChangeLog(Protocol):
+class ChangeLogs(Protocol):
     """The change logs of all namespaces."""
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> NamespaceLog:

@@ -13,7 +13,7 @@ from ..core.fold.fold import FoldContext
 from ..core.reading.view import CellsInUse
 from ..core.reasons import LogState, Reason
 from ..history import History
-from ..logs.change_log import ChangeLog, LogError, NamespaceLog, beyond
+from ..logs.change_log import ChangeLogs, LogError, NamespaceLog, beyond
 from ..readiness import Readiness
 from .activity import Activity
 
@@ -36,7 +36,7 @@ class Common:
     more may be kept than allowed.
     """
 
-    log: ChangeLog
+    log: ChangeLogs
     limits: Limits
     context: FoldContext
     slots: asyncio.Semaphore
@@ -83,11 +83,13 @@ class Common:
 
         After an attempt in vain, the next one comes when a thousandth more is kept: it looks at many namespaces.
         """
-        if not self.over_capacity:
+        most = self.limits.max_loaded_document_bytes
+        if self.bytes <= most:
             self.in_vain_upto = 0
-        elif self.bytes > self.in_vain_upto and not self.has_room(spared):
-            self.in_vain_upto = self.bytes + self.limits.max_loaded_document_bytes // 1_000
-        return not self.over_capacity
+            return True
+        if self.bytes > self.in_vain_upto and not self.has_room(spared):
+            self.in_vain_upto = self.bytes + most // 1_000
+        return self.bytes <= most
 
     def no_room(self, what: str) -> LogError:
         """Makes the RESOURCE_EXHAUSTED error: there is no room for ``what``."""

@@ -17,8 +17,7 @@ from ..checkpoints import Checkpoint, Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.cell import Before
-from ..core.reading.readback import Disagreement, ReadBack
+from ..core.reading.log_order import Disagreement, LogOrder
 from ..core.reading.tokens import Lagged, Replaced, Token
 from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
@@ -65,12 +64,10 @@ class Follower:
         self.hub: WatchHub | None = None
         """The watchers of the view; None: it does not answer yet, nor continues one that did."""
         self.unreadable = 0
-        self.readback: ReadBack | None = None
+        self.order: LogOrder | None = None
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
         self.counted: tuple[int, int] | None = 0, 0
         """The keys of this view, and the bytes of their documents, as ``Common`` counts them; None: it does not any more."""
-        self.size = 0
-        """Bytes of the view's documents."""
         self._came = self._saved = 0
         """How many events came, and how many of them are in the last checkpoint of the view."""
         self._last: dict[int, Placed] = {}
@@ -104,7 +101,7 @@ class Follower:
     @property
     def positions(self) -> Sequence[Position]:
         """Where the view stands, by partition; empty before the log is open."""
-        return self.readback.positions if self.readback is not None else ()
+        return self.order.positions if self.order is not None else ()
 
     @property
     def place(self) -> Place | None:
@@ -138,9 +135,9 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete, in_use=self._common.in_use)
-            self.readback = ReadBack(log.partitions, log.follows)
-        if self.counted != (len(self.view), self.size):
+            self.view = View(self._context._replace(complete=complete), in_use=self._common.in_use)
+            self.order = LogOrder(log.partitions, log.follows)
+        if self.counted != (self.view.head_count, self.view.document_bytes):
             self._count()
         if self._recorder is not None:
             self._record(self._recorder.opened, log)
@@ -179,7 +176,7 @@ class Follower:
         self.retire()
         self.forget()
         self.view = View(self._context, in_use=self._common.in_use)
-        self.log = self.readback = self.hub = self._restored = None
+        self.log = self.order = self.hub = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
@@ -188,13 +185,13 @@ class Follower:
         """Takes events that the log's reader delivered."""
         if self._retired:
             return
-        if self.readback is None:
+        if self.order is None:
             self._early.append((self.read, events))
             return
         if not (self._caught_up or self.continues or self._restored is not None) and self.log is not None:
-            self.view.complete = _complete_after(self.log)
+            self.view.context = self.view.context._replace(complete=_complete_after(self.log))
         try:
-            if taken := self.readback.read(events):
+            if taken := self.order.read(events):
                 self._take(taken)
         except Exception as error:  # noqa: BLE001 (the log is read anew)
             self.fail(error)
@@ -203,11 +200,11 @@ class Follower:
         """Takes events of ours that the log acknowledged."""
         if self._retired:
             return
-        if self.readback is None:
+        if self.order is None:
             self._early.append((self.acknowledged, events))
             return
         try:
-            if taken := self.readback.acknowledged(events):
+            if taken := self.order.acknowledged(events):
                 self._take(taken)
         except Exception as error:  # noqa: BLE001 (the log is read anew)
             self.fail(error)
@@ -215,12 +212,12 @@ class Follower:
     def caught_up(self) -> None:
         """Notes that everything that was in the log at its opening has been read."""
         self._caught_up = True
-        if self.readback is None or self._retired:
+        if self.order is None or self._retired:
             return
         log = self.log
         assert log is not None, "open"
         try:
-            self.readback.passed([end or "" for end in _complete_after(log)])
+            self.order.passed([end or "" for end in _complete_after(log)])
             self.view.loaded()
             if self._recorder is not None:
                 self._record(self._recorder.caught_up)
@@ -273,7 +270,7 @@ class Follower:
         place, view = self.place, self.view
         if place is None or not self.trusted:
             return None
-        return Checkpoint(self._namespace, place, view.context, tuple(view.complete), self.size, self.unreadable, view.copy())
+        return Checkpoint(self._namespace, place, view.context, self.unreadable, view.copy())
 
     @property
     def unsaved(self) -> int:
@@ -286,7 +283,7 @@ class Follower:
         loop, events, checkpoint = asyncio.get_running_loop(), self._came, self.checkpoint()
         until = loop.time() + seconds
         while checkpoints is not None and checkpoint is not None and self.trusted:
-            if self.readback is not None and self.readback.is_read(checkpoint.place.start.positions):
+            if self.order is not None and self.order.is_read(checkpoint.place.start.positions):
                 if await checkpoints.write(checkpoint):
                     self._saved = max(self._saved, events)
                 return
@@ -302,9 +299,8 @@ class Follower:
 
     def _continue(self, older: Follower, log: NamespaceLog) -> None:
         self.continues, self.view, self.hub = True, older.view, older.hub
-        self.readback = ReadBack(log.partitions, log.follows, older.positions)
-        older.readback = None  # its places are not those of the view any more
-        self.size = older.size
+        self.order = LogOrder(log.partitions, log.follows, older.positions)
+        older.order = None  # its places are not those of the view any more
         self.counted, older.counted = older.counted, (0, 0)
         self._came, self._saved = older._came, older._saved
         self._last, self._anchors, self._events = older._last, older._anchors, older._events
@@ -313,8 +309,8 @@ class Follower:
         self.view = restored.view
         self.view.share(self._common.in_use)
         start, events = restored.place
-        self.readback = ReadBack(log.partitions, log.follows, start.positions)
-        self.size, self.unreadable = restored.size, restored.unreadable
+        self.order = LogOrder(log.partitions, log.follows, start.positions)
+        self.unreadable = restored.unreadable
         self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
         self._events = dict(enumerate(events))
 
@@ -332,11 +328,11 @@ class Follower:
                 if placed.event is not None or placed.problem:
                     self._events[placed.partition] = placed.position
         if self.hub is not None:
-            assert self.log is not None and self.readback is not None, "open"
-            positions = self.readback.positions
+            assert self.log is not None and self.order is not None, "open"
+            positions = self.order.positions
             self.hub.token = Token(self.log.identity, tuple(positions))
             self._updates.progress.moved(positions)
-        if self.counted != (len(self.view), self.size):
+        if self.counted != (self.view.head_count, self.view.document_bytes):
             self._count()
 
     def _fold(self, placed: Placed) -> None:
@@ -356,31 +352,21 @@ class Follower:
                 self._logged.add(placed.problem)
                 skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
                 _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
-        if head is not None:
-            self.size += head.size - (before.size if before is not None else 0)
-        after = head if head is not None else before
         if self._recorder is not None:
-            self._folded.append((placed, before, folded, after))
-        if event is None or folded is None or state is None:
-            return
-        hub, old = self.hub, before.document if before is not None else None
-        if not self._serves:
-            if head is not None and hub is not None:
-                hub.publish(head)
-            return
-        self._common.activity.folded(placed, folded, old, after.document if after is not None else None)
-        if head is not None:
-            assert hub is not None, "it serves"
-            head.before = Before(old, before.size if before is not None else 0) if head.previous else None
-            hub.publish(head)
-        self._updates.folded(placed, event, folded, old, state)
+            self._folded.append((placed, before, folded, head or before))
+        if head is not None and self.hub is not None:
+            self.hub.publish(head, before)
+        if self._serves and event is not None and folded is not None and state is not None:
+            old = before.document if before is not None else None
+            self._common.activity.folded(placed, folded, old, state.document)
+            self._updates.folded(placed, event, folded, old, state)
 
     def _count(self) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""
         if self.counted is None:
             return
         common, (keys, size) = self._common, self.counted
-        self.counted = len(self.view), self.size
+        self.counted = self.view.head_count, self.view.document_bytes
         common.count(self.counted[0] - keys, self.counted[1] - size)
         if not common.relieved(self._namespace) and self._is_first and not self._caught_up:
             self.lost(common.no_room(self._namespace))
@@ -410,10 +396,10 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
     The former one's watchers then resume from where they stand, if they can (``WatchHub.replace``).
     """
     log = follower.log
-    assert log is not None and follower.readback is not None, "open"
+    assert log is not None and follower.order is not None, "open"
     same_log = hub is not None and hub.token.log == log.identity and len(hub.token.positions) <= log.partitions
     if hub is not None and same_log:
-        follower.readback.passed(hub.token.widened(log.partitions).positions)
+        follower.order.passed(hub.token.widened(log.partitions).positions)
     token = Token(log.identity, tuple(follower.positions))
     if hub is not None and follower.continues:
         hub.token = token

@@ -253,7 +253,7 @@ class Namespace:
     @property
     def documents(self) -> int:
         """How many policy keys the view has, absent documents included."""
-        return len(self.view) if self.view is not None else 0
+        return self.view.head_count if self.view is not None else 0
 
     @property
     def repairs_due(self) -> int:
@@ -275,14 +275,14 @@ class Namespace:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
         sequencer, served = self.updates.sequencer, self.served
         serves = self.phase is Phase.READY
-        readback = served.readback if serves and served is not None else None
+        order = served.order if serves and served is not None else None
         return Figures(
             serves,
             len(sequencer.chains),
             sequencer.depth,
             len(self.updates.arrivals) + sequencer.waiting,
-            readback.unread if readback is not None else 0,
-            readback.waiting if readback is not None else 0,
+            order.unread if order is not None else 0,
+            order.waiting if order is not None else 0,
             self.complete_as_of_ms if self._watching else 0,
         )
 

@@ -15,7 +15,7 @@ from ..config import Limits
 from ..core.errors import PolicyError, stopping, too_much
 from ..core.fold.fold import FoldContext
 from ..history import History
-from ..logs.change_log import ChangeLog
+from ..logs.change_log import ChangeLogs
 from ..readiness import Readiness
 from ..tasks import RestartedTask, TaskSet
 from .common import Common
@@ -37,7 +37,7 @@ class Registry:
 
     def __init__(  # noqa: PLR0913 - what a server is configured with
         self,
-        log: ChangeLog,
+        log: ChangeLogs,
         limits: Limits,
         context: FoldContext,
         *,

@@ -128,7 +128,7 @@ class Repairs:
         if state is None:
             return
         known = self.due.get(key) if self.due else None
-        if not state.due:
+        if not state.repair_due:
             if known is not None:
                 self.due.pop(key).stop()
                 self._common.activity.repairs["cancelled"] += 1

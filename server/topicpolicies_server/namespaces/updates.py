@@ -161,7 +161,7 @@ class Updates:
         self.sequencer.folded(event, folded, before, state)
         if self.sequencer.effects:
             self._perform()
-        if state.due or self.repairs.due:
+        if state.repair_due or self.repairs.due:
             self.repairs.consider(event.key, state, placed)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:

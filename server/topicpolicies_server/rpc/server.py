@@ -31,7 +31,7 @@ from ..core.errors import stopping
 from ..core.fold.fold import FoldContext
 from ..files import Reloader
 from ..history import Bounds, check_history, open_history
-from ..logs.change_log import ChangeLog
+from ..logs.change_log import ChangeLogs
 from ..namespaces.registry import Registry
 from ..ops.http import Endpoint
 from ..ops.metrics import CallCounts, ServerCollector, ServerSources
@@ -348,7 +348,7 @@ async def _stop_calls(server: grpc.aio.Server, calls: Calls, watches: WatchStrea
         await watches.closed()
 
 
-async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
+async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLogs:
     """Opens the change log that a configuration names.
 
     ``advertised`` returns the address at which clients reach this server; it is called only once the server listens. None: the server

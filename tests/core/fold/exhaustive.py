@@ -143,7 +143,7 @@ class Search:
             yield node._replace(log=log, sidecar_sent=node.sidecar_sent[1:])
         if node.sidecar_read < len(node.log):
             yield node._replace(sidecar_read=node.sidecar_read + 1)
-        elif not node.sidecar_sent and head.due:
+        elif not node.sidecar_sent and head.repair_due:
             number = self._number(("repair", node.log, node.late), Sent(rules.restatement(KEY, head, f"r{len(node.log)}"), None, None))
             yield node._replace(sidecar_sent=(number,))
         waiting = self.chained and (node.broker_sent or any(self._is_brokers(number) for number in node.log[node.broker_read :]))
@@ -179,7 +179,7 @@ class Search:
             yield node._replace(log=log, joiner_sent=node.joiner_sent[1:])
         if node.joiner_read < length:
             yield node._replace(joiner_read=node.joiner_read + 1)
-        elif not node.joiner_sent and (guess := self._guess(node)).due:
+        elif not node.joiner_sent and (guess := self._guess(node)).repair_due:
             event = rules.restatement(KEY, guess, f"j{length}")
             number = self._number(("guess", node.log, node.late, node.joined), Sent(event, None, None))
             yield node._replace(joiner_sent=(number,))
@@ -268,7 +268,7 @@ class Search:
         same = alone.document == state.document and (state.document is None or alone.version == state.version)
         if same and state.document is not None and sent.event.stamp is not None:  # a broker's event remembers nothing
             same = {request.request_id for request in state.remembered} <= {request.request_id for request in alone.remembered}
-        if state.due == (same and alone.raw == state.raw and (state.document is not None or state.raw is None)):
+        if state.repair_due == (same and alone.raw == state.raw and (state.document is not None or state.raw is None)):
             self._report(log, "a repair is due exactly if the newest event alone says something else")
         if (state.document or {}) == (truth or {}):
             return
@@ -284,7 +284,7 @@ class Search:
     def _at_rest(self, node: Node) -> None:
         self.counts["ends"] += 1
         state = self._head(node.log, node.late).state
-        if state.due or state.raw != state.document or self._shown_after(node.log) != state.document:
+        if state.repair_due or state.raw != state.document or self._shown_after(node.log) != state.document:
             self._report(node.log, "in the end brokers show the head")
         if node.joined is not None:
             self.counts["joined"] += 1
@@ -297,7 +297,7 @@ class Search:
         """Returns whether the second sidecar saw a stale document that compaction had left, and its repair more than 2 W later."""
         assert node.joined is not None, "it has started"
         horizon = node.joined[1]
-        if not 0 < horizon < node.late or not self._head(node.log[:horizon], node.late).state.due:
+        if not 0 < horizon < node.late or not self._head(node.log[:horizon], node.late).state.repair_due:
             return False
         following = node.log[horizon : node.late - 1]
         repairs = [number for number in node.log[node.late - 1 :] if self._sent[number].intent is None]

@@ -58,7 +58,7 @@ class Script:
 
     def due(self) -> bool:
         """Returns whether a repair is due."""
-        return self.state.due
+        return self.state.repair_due
 
     def seen(self) -> Seen:
         """Returns what a writer has seen that has read everything."""

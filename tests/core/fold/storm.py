@@ -256,11 +256,11 @@ class Storm:
         self.counts["unexplained"] += folded.unexplained
         self.counts["ambiguous"] += folded.ambiguous
         self._guard_events += 1
-        if self._options.guard and self._state.due:  # a repair comes a little after the newest event
+        if self._options.guard and self._state.repair_due:  # a repair comes a little after the newest event
             self._clock.after(self._chance.randint(20, 60), functools.partial(self._repair, self._guard_events))
 
     def _repair(self, read: int) -> None:
-        if read == self._guard_events and self._state.due:
+        if read == self._guard_events and self._state.repair_due:
             self.counts["repairs"] += 1
             self._append(restatement(KEY, self._state, f"guard-{next(self._ids)}"), "guard", self._clock.now)
 

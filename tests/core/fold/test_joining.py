@@ -66,7 +66,7 @@ def test_the_head_that_a_first_event_tells_is_taken(newest: str) -> None:
     for step in steps:
         step(full)
     joined = join(full, last=1)
-    assert agree(joined, full) and joined.state.due is due
+    assert agree(joined, full) and joined.state.repair_due is due
     assert newest != "an update" or joined.state.head_event == full.state.head_event
 
 

@@ -262,7 +262,7 @@ def test_two_sidecars_that_disagree_about_the_version_agree_in_the_end() -> None
     for script in (here, there):
         script.update({TTL: b"1"}, event_id="same")
     there.state.document, there.state.version = {TTL: b"2"}, "000002"
-    there.state.due = True
+    there.state.repair_due = True
     for number in range(20):
         writer = here if here.due() else there
         if not writer.due():

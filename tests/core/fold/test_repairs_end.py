@@ -32,7 +32,7 @@ def sidecar(chance: random.Random, since: Position) -> Script:
     if since and chance.random() < 0.5:
         known.append(Remembered(f"never came {chance.random()}", "digest", "000039", "000038"))
     state.remembered = (*known[1 - REMEMBERED_REQUESTS :], APPLIED[-1])
-    state.due = True
+    state.repair_due = True
     script.log = [placed._replace(position=HEAD) for placed in script.log] * int(HEAD)
     return script
 

@@ -71,7 +71,7 @@ def test_the_table_of_overlap_shows_which_changes_overlapping_documents_make() -
         folded = script.write(document, wait=wait)
         changed = ", ".join(NAMES[name] for name in folded.settings) or "nothing"
         owed = script.state.owed.events if script.state.owed is not None else 0
-        due = "due" if script.state.due else ""
+        due = "due" if script.state.repair_due else ""
         rows.append(
             (str(len(script.log)), f"{script.now - began} ms", shown(document), changed, shown(script.document), str(owed or ""), due)
         )

@@ -97,8 +97,8 @@ class Request:
     """When the request was handed to its namespace, in seconds by the clock that stages are measured with."""
     appended_at: float = 0.0
     """When its event was handed to the log for the first time, by the same clock; 0: it was not."""
-    submitted_version: Position = ""
-    """The key's version when the request came to the sequencer."""
+    checked_version: Position = ""
+    """The key's version when the request was known not to be the repeat of an applied one: while the key has it, it is none."""
     asked_number: int = 0
     """The number of the last request that had come when an answer was found that writes nothing, on a view that may have been behind the
     log; 0: none was."""

@@ -137,7 +137,7 @@ class Sequencer:
         else:
             if chain is None:
                 chain = self.chains[request.key] = Chain(request.key, self)
-            request.number, request.submitted_version = self._added, state.version if state is not None else ABSENT
+            request.number, request.checked_version = self._added, state.version if state is not None else ABSENT
             chain.add(request, state)
 
     def withdraw(self, request: Request) -> bool:
@@ -233,7 +233,7 @@ class Sequencer:
 class Chain:
     """The requests of one policy key that have no answer yet."""
 
-    __slots__ = ("_held", "_in_flight", "_key", "_newest", "_newest_valid", "_queue", "_requests", "_sequencer")
+    __slots__ = ("_expected", "_expected_valid", "_held", "_in_flight", "_key", "_queue", "_requests", "_sequencer")
 
     def __init__(self, key: PolicyKey, sequencer: Sequencer) -> None:
         self._key = key
@@ -246,8 +246,9 @@ class Chain:
         """Whether the first request of the queue has an answer that writes nothing, if the events in flight succeed."""
         self._requests: dict[str, Request] = {}
         """All of them but dry runs, by the request's id."""
-        self._newest: Document | None = None
-        self._newest_valid = False
+        self._expected: Document | None = None
+        """What ``expected`` returns, while ``_expected_valid``."""
+        self._expected_valid = False
 
     # --- requests and queries -----------------------------------------------------------------------------------
 
@@ -284,15 +285,15 @@ class Chain:
 
     def expected(self, head: Document | None) -> Document | None:
         """Returns the head with all events applied to it that are on their way: the document that the next request is computed on."""
-        if not self._newest_valid:
+        if not self._expected_valid:
             document = head
             for link in self._in_flight.values():
                 change = link.request.change
                 if link.state is not AppendState.OVERTAKEN:
                     with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
                         document = change.apply(document) if change is not None else None
-            self._newest, self._newest_valid = document, True
-        return self._newest
+            self._expected, self._expected_valid = document, True
+        return self._expected
 
     # --- reports --------------------------------------------------------------------------------------------------
 
@@ -305,10 +306,10 @@ class Chain:
         if link is None:
             if not result.changed:
                 return
-            self._newest_valid = False  # another writer's change: the next request is computed on it
+            self._expected_valid = False  # another writer's change: the next request is computed on it
         else:
             if result.status is not Status.APPLIED:
-                self._newest_valid = False
+                self._expected_valid = False
             self._conclude(link, result, before, state)
         self.advance(state)
 
@@ -317,7 +318,7 @@ class Chain:
         link = self._in_flight.get(event_id)
         if link is None:
             return
-        self._newest_valid = False
+        self._expected_valid = False
         state = link.on(EventReport.NOT_ACKNOWLEDGED if outcome_unknown else EventReport.NOT_THERE)
         if state is not AppendState.DOUBTFUL:
             del self._in_flight[event_id]
@@ -330,7 +331,7 @@ class Chain:
 
     def reopened(self) -> None:
         """See ``Sequencer.reopened``."""
-        self._newest_valid = False
+        self._expected_valid = False
         state = self._sequencer.state(self._key)
         lost: list[Request] = []
         for link in list(self._in_flight.values()):
@@ -389,7 +390,7 @@ class Chain:
         """Settles a request or appends its event. Returns False if it has to wait instead, since its answer writes nothing."""
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        if version != request.submitted_version and (remembered := self._sequencer.applied_before(request, state)) is not None:
+        if version != request.checked_version and (remembered := self._sequencer.applied_before(request, state)) is not None:
             self._settle(request, repeated(request, state, remembered))  # the same request went through another sidecar, which was faster
             return True
         if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
@@ -405,7 +406,7 @@ class Chain:
         event_id = self._sequencer.new_id()
         event = event_of(request, event_id, state, before, computed, self._in_flight)
         self._in_flight[event_id] = Link(request, event, event_id, Remembered(request.request_id, request.digest, "", ""))
-        self._newest, self._newest_valid = computed.document, True
+        self._expected, self._expected_valid = computed.document, True
         self._sequencer.effects.append(Append(event, request))
         if request.batch is not None:
             request.batch[request.key] = request.number
@@ -454,7 +455,7 @@ class Chain:
     def _settle_overtaken(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
         for link in reversed(list(takewhile(lambda link: link is not folded, self._in_flight.values()))):
-            self._newest_valid = self._newest_valid and link.state is AppendState.OVERTAKEN
+            self._expected_valid = self._expected_valid and link.state is AppendState.OVERTAKEN
             if link.on(EventReport.PASSED) is AppendState.LOST:
                 del self._in_flight[link.event_id]
                 self._again(link.request, not_appended(link.request))

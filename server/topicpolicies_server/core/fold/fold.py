@@ -42,10 +42,11 @@ this one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..policies.documents import Document, differing
-from ..policies.events import Action, Event, Placed, Stamp, StampKind
+from ..policies.events import Action, Event, Placed, Position, Stamp, StampKind
 from .inference import Inference, compares, infer
 from .joining import (
     believe,
@@ -77,6 +78,9 @@ class FoldContext(NamedTuple):
     joined_at: int | None = None
     """When the log was opened, in milliseconds since 1970 by the log's clock, if it may have been compacted before: then no key's history
     is taken to begin with the first event that is seen (``core/fold/joining``). None: every key's is, unless ``joining`` is set."""
+    complete: Sequence[Position | None] = ()
+    """By partition, the position behind which nothing was compacted away ("": nothing ever was); None: it is not known. Without
+    partitions: it is known of none. Where it is known, it has the last word on what ``joining`` and ``joined_at`` say."""
 
 
 _SHARED = FoldContext()
@@ -93,6 +97,7 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     stamp = event.stamp
     first = False
     if state.newest_event is None:
+        context = _of_a_first_event(context, placed)
         first = (context.joining and (stamp is not None or event.action is not Action.NONE)) or (
             context.joined_at is not None and _goes_on(stamp)
         )
@@ -109,6 +114,16 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Fol
     if not context.sole_writer:
         state.upto = placed.position
     return folded
+
+
+def _of_a_first_event(context: FoldContext, placed: Placed) -> FoldContext:
+    """Returns the context for the first event seen of a key: what stands behind ``FoldContext.complete`` was seen from its beginning."""
+    complete = context.complete[placed.partition] if context.complete else None
+    if complete is None or placed.position <= complete:
+        return context
+    if complete == "":
+        return context._replace(joining=False, joined_at=None)
+    return context._replace(joining=False)  # the event's base was not compacted away: if it was not seen, there is none
 
 
 def _goes_on(stamp: Stamp | None) -> bool:
@@ -148,11 +163,11 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=knows_before)
     head = state.document
     if head is None:
-        state.due = document is not None
+        state.repair_due = document is not None
     else:
         skipped = stamp.skip_if_absent and not stamp.base  # by a reader that sees only this event
         wrong = not folded.changed or (head is not document and head != document) or skipped
-        state.due = wrong or _misremembers(state, stamp, folded.stale or event.replicated)
+        state.repair_due = wrong or _misremembers(state, stamp, folded.stale or event.replicated)
     return folded
 
 
@@ -208,10 +223,10 @@ def _restated(state: KeyState, placed: Placed, event: Event, stamp: Stamp, conte
         learn_from_restatement(state, claimed, stamp)
     state.advance(document, stamp.event_id, placed.published_at, context.window_ms, context.sole_writer, knows_before=not first)
     if state.document is None:
-        state.due = document is not None
+        state.repair_due = document is not None
     else:
         wrong = state.document != claimed or state.version != stamp.head_version
-        state.due = wrong or _lacks(set(map(REQUEST_ID, state.remembered)), stamp)
+        state.repair_due = wrong or _lacks(set(map(REQUEST_ID, state.remembered)), stamp)
     changed = state.version != version or state.document != head
     return Folded(Status.RESTATED, state.version, version, changed)
 
@@ -220,7 +235,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
     """Folds a broker's event: infers from the document that it carries what the broker changed."""
     document = event.document
     if event.action is Action.NONE:
-        state.due = state.document is not None or state.raw is not None
+        state.repair_due = state.document is not None or state.raw is not None
         return Folded(Status.IGNORED, state.version, state.version)
     if document is None or event.action is Action.DELETE:
         return _gone(state, placed, context)
@@ -228,7 +243,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         note_in_trail(state, TrailEvent(placed, certain=False), context.window_ms)
         folded = move(state, placed, document)._replace(previous="")
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
-        state.due = False
+        state.repair_due = False
         return folded
     if event.action is Action.INSERT:
         changed = [name for name in document if compares(name, event.known)]
@@ -246,7 +261,7 @@ def _broker_event(state: KeyState, placed: Placed, event: Event, context: FoldCo
         folded = move(state, placed, result)._replace(unexplained=inferred.unexplained, ambiguous=inferred.ambiguous)
         state.advance(document, "", placed.published_at, context.window_ms, context.sole_writer)
     note_in_trail(state, TrailEvent(placed, changed, on_absence, sure), context.window_ms)
-    state.due = result != document or result != state.raw
+    state.repair_due = result != document or result != state.raw
     stale = result is not document and any(compares(name, event.known) for name in differing(result, document))
     return folded._replace(settings=tuple(changed), stale=stale)
 
@@ -271,5 +286,5 @@ def _gone(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
         folded = move(state, placed, None)
     note_in_trail(state, TrailEvent(placed), context.window_ms)
     state.advance(None, "", placed.published_at, context.window_ms, context.sole_writer)
-    state.due = False
+    state.repair_due = False
     return folded

@@ -181,7 +181,7 @@ def _insists(state: KeyState, stamp: Stamp) -> bool:
     """Returns whether writers that have seen as much as we have contradicted this version often enough; counts this contradiction."""
     if stamp.history is None or stamp.history.since != state.since or stamp.history.upto < state.upto:
         return False
-    state.contradictions += not state.due  # while a repair is due already this may be a copy, which does not count
+    state.contradictions += not state.repair_due  # while a repair is due already this may be a copy, which does not count
     return state.contradictions >= BELIEVED_AFTER
 
 

@@ -100,7 +100,7 @@ class KeyState:
     """Events still to come whose changes were already carried; None: there are none, or brokers clone what they change."""
     superseded_ids: dict[str, None] | None = None
     """The ids of superseded events, oldest first; None if there are none."""
-    due: bool = False
+    repair_due: bool = False
     """Whether a repair is due: brokers, or readers that see only the newest event, get something else than the head."""
     since: Position = ""
     """The event since which the head rests on all of the key's history; empty: since the history's beginning. This sidecar saw that

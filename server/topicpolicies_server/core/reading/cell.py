@@ -69,7 +69,7 @@ class Head:
     size: int = 0
     """The size of the document's settings in bytes; 0 if there is no document."""
     before: Before | None = None
-    """The document before this one, as long as it may be needed; None: it is not known (any more)."""
+    """The document before this one, while this is in the ring of its hub (``WatchHub.publish``); None: it is not known (any more)."""
     encoded: bytes | None = None
     """The change as watchers are sent it, serialized once for all of them."""
     with_before: bytes | None = None
@@ -175,8 +175,8 @@ class Header(NamedTuple):
 
 
 def is_due(kept: Kept) -> bool:
-    """Returns whether a repair of the key is due (``KeyState.due``)."""
-    return bool(kept[0] & _DUE) if isinstance(kept, bytes) else kept.state.due
+    """Returns whether a repair of the key is due (``KeyState.repair_due``)."""
+    return bool(kept[0] & _DUE) if isinstance(kept, bytes) else kept.state.repair_due
 
 
 # --- to bytes --------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def to_bytes(cell: Cell) -> bytes:
     same = known.setdefault  # ``marshal`` writes one object once
     found: list[Document] = []
     first = _index(state.document, found)
-    flags = state.due * _DUE | (state.owed is not None) * _OWED
+    flags = state.repair_due * _DUE | (state.owed is not None) * _OWED
     number = partition = 0
     position, head_fields = "", None
     if head is not None:
@@ -347,7 +347,7 @@ def from_bytes(name: str, data: bytes) -> Cell:
         state.document, state.raw = _at(found, first), _at(found, live)
         state.version, state.head_event, state.newest_event, state.since, state.upto = version, head_event, newest, since, upto
         state.contradictions = contradictions
-        state.due = bool(header.flags & _DUE)
+        state.repair_due = bool(header.flags & _DUE)
         if requests is not None:
             state.remembered = _remembered(*requests)
         if alone:

@@ -72,6 +72,8 @@ class Copy(NamedTuple):
     """The time of each partition by its events, in milliseconds since 1970 (``ActiveKeys``)."""
     requests: Sequence[Texts]
     """The requests applied lately, the oldest first."""
+    document_bytes: int
+    """The size of the documents in bytes."""
 
 
 class ViewStep(NamedTuple):
@@ -168,20 +170,16 @@ class View:
     def __init__(
         self,
         context: FoldContext,
-        complete: Sequence[Position | None] = (),
         absences: int | None = None,
         in_use: CellsInUse | None = None,
     ) -> None:
         """An empty view.
 
-        ``complete``: by partition, the position after which nothing was compacted away; None where that is unknown. ``absences``:
-        how many keys without a document are kept; None: ``ABSENCES``. ``in_use``: the cells in use of all views of the server; None: those
-        of this view only.
+        ``absences``: how many keys without a document are kept; None: ``ABSENCES``. ``in_use``: the cells in use of all views of the
+        server; None: those of this view only.
         """
         self.context = context
-        """What the fold must know besides state and event."""
-        self.complete = complete
-        """By partition, the position after which nothing was compacted away; None where that is unknown. Set while the log is loaded."""
+        """What the fold must know besides state and event. Whoever loads the log sets what it learns meanwhile."""
         self.number = 0
         """The number of the last change."""
         self._absences = ABSENCES if absences is None else absences
@@ -190,7 +188,10 @@ class View:
         self._cells: OrderedDict[str, Kept] = OrderedDict()
         self._active: defaultdict[int, ActiveKeys] = defaultdict(lambda: ActiveKeys(context.window_ms))
         """The keys that had events lately, by partition, but for those at rest with a document and nothing to be dropped."""
-        self._heads = 0
+        self.head_count = 0
+        """How many keys have a head, absent documents included."""
+        self.document_bytes = 0
+        """The size of the documents in bytes."""
         self._absent: OrderedDict[str, None] = OrderedDict()
         self.forgotten: dict[int, Position] = {}
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
@@ -201,9 +202,6 @@ class View:
         """Limits the cells in use together with those of other views. To be called before a cell is used."""
         self._in_use = in_use
         self._me = ref(self, in_use.leave)
-
-    def __len__(self) -> int:
-        return self._heads
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``fold``: it may be another object."""
@@ -274,7 +272,7 @@ class View:
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
         state = self.state(key)
-        return restatement(key, state, event_id) if state is not None and state.due else None
+        return restatement(key, state, event_id) if state is not None and state.repair_due else None
 
     def fold(self, placed: Placed) -> ViewStep:
         """Folds the next event of the log."""
@@ -291,14 +289,7 @@ class View:
             self._active[cell.partition].remove(name)
             cell.partition = placed.partition
         state = cell.state
-        context = self.context
-        if self.complete and (complete := self.complete[placed.partition]) is not None and placed.position > complete:
-            if complete == "":  # nothing was ever compacted away
-                if context.joining or context.joined_at is not None:
-                    context = context._replace(joining=False, joined_at=None)
-            elif context.joining:  # the event's base was not compacted away: if it was not seen, there is none
-                context = context._replace(joining=False)
-        folded = fold(state, placed, context)
+        folded = fold(state, placed, self.context)
         cell.touched_at = placed.published_at
         active = self._active[placed.partition]
         for idle in active.touch(name, placed.published_at):
@@ -336,7 +327,7 @@ class View:
         names, cells = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
         times = {partition: active.now for partition, active in self._active.items() if active.now is not None}
         resting = [kept if isinstance(kept, bytes) else to_bytes(kept) for kept in cells]
-        return Copy(names, resting, self.number, dict(self.forgotten), times, list(self._requests.items()))
+        return Copy(names, resting, self.number, dict(self.forgotten), times, list(self._requests.items()), self.document_bytes)
 
     def restore(self, copy: Copy) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
@@ -344,7 +335,7 @@ class View:
         Raises:
             ValueError, TypeError: this is not what ``copy`` returns.
         """
-        self.number, self.forgotten = copy.number, dict(copy.forgotten)
+        self.number, self.forgotten, self.document_bytes = copy.number, dict(copy.forgotten), copy.document_bytes
         there: list[str] = []
         active: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         idle_before = {partition: now - WINDOWS * self.context.window_ms for partition, now in copy.times.items()}
@@ -353,7 +344,7 @@ class View:
         for at in sorted(range(len(headers)), key=numbers.__getitem__):
             name, header = copy.names[at], headers[at]
             partition, touched_at = header.partition, header.touched_at
-            self._heads += header.number > 0
+            self.head_count += header.number > 0
             if header.has_document:
                 there.append(name)
             else:
@@ -407,9 +398,9 @@ class View:
 
     def _put(self, cell: Cell, document: Document | None, version: Position, previous: Position, placed: Placed) -> Head:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        size = documents.size(document) if document is not None else 0
+        before, size = cell.head, documents.size(document) if document is not None else 0
         head = Head(cell.key, document, version, previous, placed, self.number + 1, placed.partition, size)
-        there, was_there = head.document is not None, cell.head is not None and cell.head.document is not None
+        there, was_there = document is not None, before is not None and before.document is not None
         if there is not was_there:
             if there:
                 self._present.add(cell.name)
@@ -419,8 +410,11 @@ class View:
                 self._absent[cell.name] = None
         elif not there:
             self._absent.move_to_end(cell.name)
-        if cell.head is None:
-            self._heads += 1
+        if before is None:
+            self.head_count += 1
+            self.document_bytes += size
+        else:
+            self.document_bytes += size - before.size
         cell.head = head
         self._cells.move_to_end(cell.name)
         self.number = head.number
@@ -463,7 +457,7 @@ class View:
             head = _head_of(name, kept)
             del self._cells[name], self._absent[name]
             if head is not None:
-                self._heads -= 1
+                self.head_count -= 1
                 self.forgotten[head.partition] = max(self.forgotten.get(head.partition, ""), head.position)
             if len(self._absent) <= self._absences:
                 return

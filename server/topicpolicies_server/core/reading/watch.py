@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cell import Head, key_of
+from .cell import Before, Head, key_of
 from .tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .view import HeadPlace, View
 
@@ -110,8 +110,10 @@ class WatchHub:
         self.reading: set[Watcher] = set()
         """The watchers that take pages."""
 
-    def publish(self, head: Head) -> None:
+    def publish(self, head: Head, before: Head | None) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``notify``.
+
+        ``before``: the head before it, whose document it has as ``Head.before`` as long as it is in the ring; None: there was none.
 
         A head may correct one that watchers were sent with the same version, or a greater one: a reader that compares versions would ignore
         it. A change from one absence to another corrects nothing.
@@ -119,6 +121,8 @@ class WatchHub:
         ``token`` must still say where the view stood before it.
         """
         key, ring = head.key, self.ring
+        if head.previous:
+            head.before = Before(before.document, before.size) if before is not None else Before(None)
         while ring and (len(ring) >= self._most or self._bytes + head.size > RING_BYTES):
             self._drop()
         ring.append(head)

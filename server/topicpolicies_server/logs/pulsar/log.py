@@ -47,7 +47,7 @@ _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 class PulsarLog:
-    """The change logs of a cluster (``change_log.ChangeLog``). An instance belongs to the event loop and the process that first use it."""
+    """The change logs of a cluster (``change_log.ChangeLogs``). An instance belongs to the event loop and the process that first use it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class PulsarLog:
         self._closed = False
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> PulsarNamespaceLog:
-        """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
+        """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLogs.open``)."""
         self._make_sure_it_is_open()
         self._looking.start()
         if namespace in self._logs:
@@ -109,7 +109,7 @@ class PulsarLog:
         return log
 
     async def reach(self) -> str:
-        """Returns when the cluster has answered (see ``change_log.ChangeLog.reach``), and why brokers do not read all change logs."""
+        """Returns when the cluster has answered (see ``change_log.ChangeLogs.reach``), and why brokers do not read all change logs."""
         self._make_sure_it_is_open()
         answers = await asyncio.gather(self._reach_brokers(), self.admin.reached(_ANSWER_SECONDS), return_exceptions=True)
         for answer in answers:

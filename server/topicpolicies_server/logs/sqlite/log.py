@@ -1,4 +1,4 @@
-"""The embedded change log as its callers use it: the log of a file (``change_log.ChangeLog``), and that of each namespace in it.
+"""The embedded change log as its callers use it: the log of a file (``change_log.ChangeLogs``), and that of each namespace in it.
 
 All of this runs on the event loop; the file itself is read and written on other threads (``file.read``, ``writer``).
 """
@@ -326,7 +326,7 @@ class SqliteLog:
         self._compactor.start()
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> SqliteNamespaceLog:
-        """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""
+        """Opens a namespace's log (see ``change_log.ChangeLogs.open``). A namespace that is not in the file is empty."""
         opened, writer = await self._use()
         identity, base = opened.identity
         if namespace in self._logs:
@@ -357,7 +357,7 @@ class SqliteLog:
             self._namespaces.pop(namespace.name, None)
 
     async def reach(self) -> None:
-        """Returns when the file can be written (see ``change_log.ChangeLog.reach``); opens the file anew after a loss.
+        """Returns when the file can be written (see ``change_log.ChangeLogs.reach``); opens the file anew after a loss.
 
         The last commit's outcome tells; only if that was refused, a small write is tried.
         """

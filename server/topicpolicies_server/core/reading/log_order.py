@@ -1,8 +1,9 @@
-"""Read-back: takes acknowledged events before they are read back, if their positions prove that nothing comes before them.
+"""The order of the log: its reader delivers events, and it acknowledges ours; each is taken once, when all events before it were taken.
 
-An event may be taken into the view once all events before it in its partition are known. Usually the log's reader delivers them, but a
-stock broker wakes its readers every 10 ms (``managedLedgerNewEntriesCheckDelayInMillis``). If positions prove that nothing stands between
-the last event taken and an acknowledged event of ours, that event is taken at once. The reader still delivers it later, and must agree.
+The reader delivers events in order, but a stock broker wakes its readers only every 10 ms (``managedLedgerNewEntriesCheckDelayInMillis``).
+Positions can prove the order sooner: if nothing can stand between the last event that was taken and an acknowledged event of ours, that
+event is taken at once. It still is on its way back to us: the reader delivers it later, and must agree. An acknowledged event that nothing
+proves waits for the reader.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Disagreement(Exception):
     """The reader delivered an event where a proof had said that there was none, or another one."""
 
 
-class ReadBack:
+class LogOrder:
     """Merges the events that the reader delivers and those that the log acknowledges into one order for each partition.
 
     ``acknowledged`` and ``read`` return the events that may now be taken, in order; each event of the log is returned once.
