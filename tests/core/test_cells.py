@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.core.views import heads_of, states_of
-from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext, restatement
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
@@ -113,7 +113,7 @@ class Pair:
             lambda view, _: [*view.due()],
             lambda view, _: view.page(ALL, after, 2),
             lambda view, _: view.page(ALL, None, 9, 4),
-            lambda view, _: [view.restatement(key, "e") for key in KEYS],
+            lambda view, _: [restatement(key, state, "e") for key in KEYS if (state := view.state(key)) is not None],
             lambda view, _: (view.head_count, view.number, view.forgotten),
         ):
             self.both(what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.views import heads_of, states_of
-from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext, restatement
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Document
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Stamp, StampKind
@@ -164,8 +164,9 @@ class Row:
         """Writes a deletion and its tombstone; returns the position of the deletion."""
         for event in (Event(key, Action.UPDATE, {}, Stamp(f"d{self.number}", StampKind.DELETE)), None):
             self.number += 1
-            written = event or self.view.restatement(key, f"t{self.number}")
-            assert written is not None
+            state = self.view.state(key)
+            assert state is not None
+            written = event or restatement(key, state, f"t{self.number}")
             self.view.fold(Placed(0, f"{self.number:09d}", written, self.number * 1_000))
         return f"{self.number - 1:09d}"
 

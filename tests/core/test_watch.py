@@ -306,7 +306,7 @@ def test_when_a_view_is_replaced_its_watchers_keep_their_places_unless_it_may_ha
 def guessed(bench: Bench, partition: int = 0) -> Head:
     """Has the bench show a guess, and returns its correction by a writer that had seen more, under the same version."""
     bench.view = View(FoldContext(joining=True, joined_at=10))
-    bench.hub = WatchHub(bench.view, Token(LOG, ("",)))
+    bench.hub = WatchHub(bench.view, Token(LOG, ("",)), 100)
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
     bench.view.loaded()
     stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", history=Seen("", "0005"))

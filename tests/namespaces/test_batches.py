@@ -1,15 +1,12 @@
-"""Updates that are submitted together: each is answered as if it had been submitted by itself, right after the one before."""
+"""Updates that are submitted in one turn of the event loop: each has an answer of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from topicpolicies_server.core.chains.request import Request, Result
+from topicpolicies_server.core.chains.request import Result
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event
@@ -23,17 +20,6 @@ Answers = list[tuple[str, str, Any]]
 """Each answer, in order: the request's id, the outcome or reason, and its details."""
 REFUSED_VALUE = 7
 """A value that the log refuses to express."""
-OPTIONS = st.fixed_dictionaries(
-    {},
-    optional={
-        "exists": st.sampled_from([None, False, True]),
-        "skip_if_absent": st.booleans(),
-        "validate_only": st.booleans(),
-        "request_id": st.sampled_from(["again", "once more"]),
-        "version": st.sampled_from(["11", "12", "0"]),
-    },
-)
-SUBMISSIONS = st.lists(st.tuples(st.integers(0, REFUSED_VALUE), st.sampled_from([KEY, OTHER]), OPTIONS), min_size=1, max_size=24)
 
 
 def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
@@ -42,16 +28,13 @@ def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
     return answer.outcome.name, (answer.version, answer.previous, answer.replayed, answer.document)
 
 
-def outcomes(
-    submissions: Sequence[Submission], split: Callable[[list[Request]], list[list[Request]]], *, waiting: int = 10_000, **options: Any
-) -> tuple[Answers, list[Any]]:
-    """Submits updates in portions, in one turn of the event loop; returns the answers, and the entries of the log."""
+def outcomes(submissions: Sequence[Submission], **options: Any) -> tuple[Answers, list[Any]]:
+    """Submits updates in one turn of the event loop; returns the answers, and the entries of the log."""
     answers: Answers = []
     logged: list[Any] = []
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
-        bench.namespace.updates.sequencer.most_waiting = waiting
         original = bench.opened.append
 
         def append(event: Event) -> None:
@@ -64,8 +47,8 @@ def outcomes(
         requests = [bench.request(value, key=key, **rest) for value, key, rest in submissions]
         for request in requests:
             request.batch = order
-        for portion in split(requests):
-            bench.namespace.submit(portion, lambda request, answer: answers.append((request.request_id, *in_words(answer))))
+        for each in requests:
+            bench.namespace.submit(each, lambda request, answer: answers.append((request.request_id, *in_words(answer))))
         while len(answers) < len(requests):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         entries = bench.storage.namespace("acme/orders").entries[0]
@@ -78,22 +61,9 @@ def outcomes(
     return answers, logged
 
 
-@given(SUBMISSIONS, st.sampled_from([1, 2, 64]), st.integers(1, 8))
-@settings(deadline=None)
-def test_updates_submitted_together_have_the_same_answers_and_events_as_one_by_one(
-    submissions: list[Submission], depth: int, portion: int
-) -> None:
-    options = {"max_in_flight_per_key": depth, "waiting": 10}
-    alone = outcomes(submissions, lambda requests: [[request] for request in requests], **options)
-    together = outcomes(submissions, lambda requests: [requests], **options)
-    portions = outcomes(submissions, lambda requests: [requests[at : at + portion] for at in range(0, len(requests), portion)], **options)
-    assert together == alone
-    assert portions == alone
-
-
 def test_an_update_that_the_log_can_not_express_fails_alone_in_its_batch() -> None:
     submissions: list[Submission] = [(value, KEY, {}) for value in (1, REFUSED_VALUE, 2)]
-    answers, logged = outcomes(submissions, lambda requests: [requests])
+    answers, logged = outcomes(submissions)
     assert sorted(what for _, what, _ in answers) == ["APPLIED", "APPLIED", "NOT_EXPRESSIBLE"]
     assert len(logged) == 2
     assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "later events do not mention the refused request"
@@ -101,7 +71,7 @@ def test_an_update_that_the_log_can_not_express_fails_alone_in_its_batch() -> No
 
 def test_a_read_only_server_refuses_all_updates_of_a_batch_but_dry_runs() -> None:
     submissions: list[Submission] = [(1, KEY, {}), (2, KEY, {"validate_only": True}), (3, OTHER, {})]
-    answers, logged = outcomes(submissions, lambda requests: [requests], read_only=True)
+    answers, logged = outcomes(submissions, read_only=True)
     assert [what for _, what, _ in answers] == ["READ_ONLY", "WOULD_APPLY", "READ_ONLY"]
     assert logged == []
 
@@ -111,9 +81,8 @@ def test_a_batch_that_arrives_during_a_load_waits_and_is_applied_in_order() -> N
 
     async def scenario(bench: Bench) -> None:
         bench.log.opening_seconds = 0.5
-        bench.namespace.submit(
-            [bench.request(value) for value in range(5)], lambda request, answer: answers.append(f"{request.digest} {in_words(answer)[0]}")
-        )
+        for value in range(5):
+            bench.namespace.submit(bench.request(value), lambda request, answer: answers.append(f"{request.digest} {in_words(answer)[0]}"))
         await asyncio.sleep(0.4)
         assert answers == []
         await asyncio.sleep(0.2)
@@ -130,7 +99,8 @@ def test_each_update_of_a_batch_is_answered_when_its_time_is_over() -> None:
         bench.opened.append = lambda event: None  # type: ignore[method-assign]
         began = bench.loop.time()
         requests = [bench.request(value, validate_only=value == 0) for value in range(4)]
-        bench.namespace.submit(requests, lambda _, answer: answers.append(in_words(answer)[0]))
+        for each in requests:
+            bench.namespace.submit(each, lambda _, answer: answers.append(in_words(answer)[0]))
         bench.namespace.updates.give_up(requests[1])
         while len(answers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

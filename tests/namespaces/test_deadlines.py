@@ -42,14 +42,15 @@ def test_waiting_requests_expire_in_their_time_whatever_happens_to_others() -> N
 
         began = bench.loop.time()
         first, second = bench.request(1), bench.request(2)
-        namespace.submit([first, second], note)
+        namespace.submit(first, note)
+        namespace.submit(second, note)
         namespace.updates.give_up(second)
         await asyncio.sleep(1.0)
         third = bench.request(3, key=KEY)
-        namespace.submit([third], note)
+        namespace.submit(third, note)
         for number in range(10):
             another = bench.request(number, key=OTHER)
-            namespace.submit([another], note)
+            namespace.submit(another, note)
             namespace.updates.give_up(another)
         await asyncio.sleep(SECONDS + 2 * LATE)
         assert list(ended) == [first, third]

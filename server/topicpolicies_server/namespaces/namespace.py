@@ -135,7 +135,7 @@ class Namespace:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = self._loop.create_future()
-        if self.updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+        if self.updates.submit(request, lambda _, settled: None if answer.done() else answer.set_result(settled)):
             self._asked.set()
         try:
             settled = await answer
@@ -146,9 +146,9 @@ class Namespace:
             raise settled
         return settled
 
-    def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order, and reports the answer to each once to ``on_answer`` (``Updates.submit``)."""
-        if self.updates.submit(requests, on_answer):
+    def submit(self, request: Request, on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
+        """Applies an update or a delete, after those of the same key before it, and reports the answer once (``Updates.submit``)."""
+        if self.updates.submit(request, on_answer):
             self._asked.set()
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:

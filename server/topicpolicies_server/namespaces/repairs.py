@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..core.chains.sequencer import Sequencer
 from ..core.errors import Kind
-from ..core.fold.fold import KeyState
+from ..core.fold.fold import KeyState, restatement
 from ..core.fold.operation import restates
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed
@@ -206,12 +206,11 @@ class Repairs:
         view = self._sequencer.view
         assert view is not None, "the log serves"
         known = view.state(key)
-        event = view.restatement(key, self._sequencer.new_id())
-        if event is None or known is None:
+        if known is None or not known.repair_due:
             return False
         published = not self._common.read_only
         if published:
-            log.append(event)
+            log.append(restatement(key, known, self._sequencer.new_id()))
         self._common.activity.repair(Repair(self._name, key, known.version, known.raw, known.document, cause), published=published)
         return published
 

@@ -68,8 +68,8 @@ class Updates:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> bool:
-        """Applies updates and deletes, in this order; reports each answer once, when the event's position in the log is known, or in time.
+    def submit(self, request: Request, on_answer: Callable[[Request, Result | PolicyError], None]) -> bool:
+        """Applies an update or a delete, and reports the answer once: when the event's position in the log is known, or in time.
 
         Besides the sequencer's own errors it reports: UNAVAILABLE when the log can't be reached, or the namespace is closed and nothing was
         sent; DEADLINE_EXCEEDED (OUTCOME_UNKNOWN) when the event's position is not known in time, or not before the namespace is closed;
@@ -77,27 +77,24 @@ class Updates:
         with the leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (READ_ONLY); RESOURCE_EXHAUSTED
         when it would make a key and there is no room for it.
 
-        ``on_answer`` may be called before this returns; it must return soon and must not raise. Returns whether some wait until the
+        ``on_answer`` may be called before this returns; it must return soon and must not raise. Returns whether the request waits until the
         namespace is loaded.
         """
-        now, over_at = perf_counter(), self._loop.time() + self._seconds
-        for request in requests:
-            request.began, request.on_answer = now, on_answer
-            self.open[request] = over_at
-        read_only, readiness = self._common.read_only, self._common.readiness
-        error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
-        for request in requests:
-            if error is not None:
-                self._settle(request, error)
-            elif read_only and not request.validate_only:
-                self._settle(request, nothing_is_written(self._name))
-            elif self.serving.log is not None:
-                self._pass_on(request)
-            else:
-                self.arrivals[request] = None
+        request.began, request.on_answer = perf_counter(), on_answer
+        self.open[request] = self._loop.time() + self._seconds
+        common = self._common
+        error = (common.readiness.refuses_changes() if common.readiness.problem is not None else None) or self._closed
+        if error is not None:
+            self._settle(request, error)
+        elif common.read_only and not request.validate_only:
+            self._settle(request, nothing_is_written(self._name))
+        elif self.serving.log is not None:
+            self._pass_on(request)
+        else:
+            self.arrivals[request] = None
         if self.open and self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
-        return self.serving.log is None and bool(self.arrivals)
+        return self.serving.log is None and request in self.arrivals
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""

@@ -230,7 +230,7 @@ class ChangeBatch:
         led: NotLeader | None = None
         for request, change in list(open_.items()):
             if led is None:
-                self._dependencies.registry.get(name).submit((request,), settle)
+                self._dependencies.registry.get(name).submit(request, settle)
             else:  # it must not be made before an earlier one that is forwarded
                 settle(request, led)
             if isinstance(change.answer, NotLeader):

@@ -87,7 +87,7 @@ Effect: TypeAlias = Append | Confirm | Settled
 class Sequencer:
     """The chains of one namespace."""
 
-    def __init__(self, ids: str, shared: Callable[[], bool], *, most_in_flight: int = 64, most_waiting: int = 10_000) -> None:
+    def __init__(self, ids: str, shared: Callable[[], bool], *, most_in_flight: int, most_waiting: int = 10_000) -> None:
         """Creates a sequencer without chains.
 
         ``ids``: the first 20 of the 32 hexadecimal digits of its events' ids; ``shared``: whether others write the log too, so that

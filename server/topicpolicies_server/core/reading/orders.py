@@ -17,7 +17,7 @@ MOST = 512
 class Order:
     """A sorted set of names, in blocks of some hundred."""
 
-    __slots__ = ("_blocks", "_lasts", "_most", "_size")
+    __slots__ = ("_blocks", "_lasts", "_most")
 
     def __init__(self, most: int = MOST) -> None:
         """``most``: how many names a block has at most."""
@@ -25,14 +25,9 @@ class Order:
         self._blocks: list[list[str]] = []
         """Sorted, non-empty blocks; all names of a block are less than those of the next."""
         self._lasts: list[str] = []
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
 
     def add(self, name: str) -> None:
         """Adds a name, which must not be there."""
-        self._size += 1
         blocks, lasts = self._blocks, self._lasts
         if not blocks:
             blocks.append([name])
@@ -55,7 +50,6 @@ class Order:
         at = bisect_left(self._lasts, name)
         block = self._blocks[at]
         block.pop(bisect_left(block, name))
-        self._size -= 1
         if block:
             self._lasts[at] = block[-1]
         else:

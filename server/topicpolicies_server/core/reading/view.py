@@ -20,13 +20,13 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 from weakref import ref
 
-from ..fold.fold import FoldContext, Folded, KeyState, fold, restatement
+from ..fold.fold import FoldContext, Folded, KeyState, fold
 from ..fold.keystate import ALONE
 from ..fold.operation import Status, conditional
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Document
-from ..policies.events import ABSENT, Event, Placed, Position, Remembered, Stamp
+from ..policies.events import ABSENT, Placed, Position, Remembered, Stamp
 from .cell import Cell, Head, Header, Kept, from_bytes, head_from_bytes, is_due, key_of, name_of, to_bytes
 from .orders import Order, names_of
 
@@ -100,9 +100,6 @@ class CellsInUse:
     """How many there may be before another one is used."""
     cells: OrderedDict[Cell, ref[View]] = field(default_factory=OrderedDict)
     """The cells, the longest unused first, each with its view."""
-
-    def __len__(self) -> int:
-        return len(self.cells)
 
     def leave(self, owner: ref[View]) -> None:
         """Removes the cells of a view that is gone."""
@@ -268,11 +265,6 @@ class View:
     def named(self, after: str, most: int) -> list[str]:
         """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
         return list(islice(self._present.after(after), most))
-
-    def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
-        """Returns the repair or tombstone that is due for a key; None: none is due."""
-        state = self.state(key)
-        return restatement(key, state, event_id) if state is not None and state.repair_due else None
 
     def fold(self, placed: Placed) -> ViewStep:
         """Folds the next event of the log."""

@@ -30,8 +30,6 @@ from .cell import Before, Head, key_of
 from .tokens import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .view import HeadPlace, View
 
-RING = 8192
-"""How many changes a ring keeps, by default."""
 RING_BYTES = 20 << 20
 """How many bytes of documents a ring keeps, about; they take thrice as much memory with those before them, and serialized."""
 KEPT = 16
@@ -77,7 +75,7 @@ class Page(NamedTuple):
 class WatchHub:
     """The watchers of one namespace, and the ring of its recent changes, whose places are the numbers of the changes (``Head.number``)."""
 
-    def __init__(self, view: View, token: Token, ring: int = RING, horizon: tuple[Position, ...] | None = None) -> None:
+    def __init__(self, view: View, token: Token, ring: int, horizon: tuple[Position, ...] | None = None) -> None:
         """A hub without watchers.
 
         ``ring``: how many changes the ring keeps. ``horizon``: the positions after which every key that has changed has a head in the view;

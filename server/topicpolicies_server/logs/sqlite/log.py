@@ -257,7 +257,6 @@ class SqliteLog:
         compaction: Compaction | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         in_flight_limit: int = IN_FLIGHT,
-        in_flight_bytes: int = IN_FLIGHT_BYTES,
         close_seconds: float = CLOSE_SECONDS,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
@@ -265,8 +264,8 @@ class SqliteLog:
 
         ``path``: the file, whose directory exists; None: one in a temporary directory, which is removed by ``close``. Beside the file stand
         ``-wal`` and ``-shm`` (SQLite's), ``-mark`` and ``.lock``. ``now``: milliseconds since 1970; called on the event loop's thread and
-        the writer's. ``in_flight_limit`` and ``in_flight_bytes``: how many appends of one namespace, and bytes of all, may wait for their
-        commit. ``connection``: the class of the connection that writes; tests inject faults with it.
+        the writer's. ``in_flight_limit``: how many appends of one namespace may wait for their commit. ``connection``: the class of the
+        connection that writes; tests inject faults with it.
         """
         self._temporary: TemporaryDirectory[str] | None = None
         if path is None:
@@ -281,7 +280,7 @@ class SqliteLog:
         """Why the last commit was refused; None: it succeeded."""
         self._compaction = compaction or Compaction()
         self._now = now
-        self.in_flight_limit, self.in_flight_bytes = in_flight_limit, in_flight_bytes
+        self.in_flight_limit, self.in_flight_bytes = in_flight_limit, IN_FLIGHT_BYTES
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = DaemonThreads(1, "sqlite-reader")

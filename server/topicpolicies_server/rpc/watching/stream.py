@@ -332,9 +332,6 @@ class WatchStreams:
         self._asking = TaskSet("the permissions of watches")
         self._checking = RestartedTask("checking the permissions of watches", self._check_permits)
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def records(self) -> list[int]:
         """Returns, for each stream, how many records wait in it. Safe to call from any thread."""
         return [sum(part.waiting for part in list(stream.parts)) for stream in list(self._open)]
