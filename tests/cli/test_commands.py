@@ -386,6 +386,7 @@ def test_the_version_is_shown_by_command_and_option_in_both_forms(terminal: Term
     assert set(terminal.json("version")) == {"version"}
     assert terminal.run("--version").stdout == terminal.run("version").stdout
     assert terminal.json("--version") == terminal.json("version")
+    assert terminal.failing("delete", "--version")[0] == 2, "no topic is called so"
 
 
 @pytest.mark.parametrize("command", ["get", "update", "delete", "list", "watch", "info", "health", "serve", "demo"])

@@ -109,15 +109,19 @@ def test_the_last_column_is_folded_to_the_width_of_a_terminal_and_never_without_
     assert all(line.startswith(" " * 6) for line in next(columns(narrow, 80)).splitlines()[1:])
 
 
-def test_a_row_that_is_too_wide_leaves_the_columns_of_the_others_and_a_path_is_folded_at_its_dots() -> None:
+def test_a_row_that_is_too_wide_leaves_the_columns_of_the_others() -> None:
     path = f"subscription_policies.`{'s' * 40}`.dispatch_rate.dispatch_throttling_rate_in_msg"
     rows = [("max_producer_per_topic", "5"), (path, "10"), ("message_ttl_in_seconds", "1h")]
     assert "\n".join(columns(rows, 80)).splitlines() == [
         "max_producer_per_topic  5",
-        path[:-31],
-        f"  {path[-31:]}",
+        path,
         "    10",
         "message_ttl_in_seconds  1h",
+    ]
+    listed = ("persistent://acme-corporation/production-orders/customer-invoices-v2", "LOCAL", "11", "max_producer_per_topic=5")
+    assert list(columns([listed, ("a", "LOCAL", "12", "none")], 80)) == [
+        f"{'  '.join(listed[:3])}\n    {listed[3]}",
+        "a  LOCAL  12  none",
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -174,7 +173,8 @@ def test_the_demo_keeps_serving_until_it_is_interrupted() -> None:
         while " update " not in (line := process.stderr.readline()):
             address = line.split()[2] if line.startswith("Serving on ") else address
         program = Path(sys.executable).parent / "topicpolicies"
-        assert program.exists() and line.split()[0] == os.path.relpath(program)
+        here = Path.cwd()
+        assert program.exists() and line.split()[0] == str(program.relative_to(here) if program.is_relative_to(here) else program)
         process.stderr.readline()
         result = CliRunner().invoke(app, ["get", "public/default/demo", "--server", address])
         assert result.exit_code == 0

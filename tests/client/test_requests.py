@@ -27,7 +27,7 @@ from topicpolicies.requests import (
     update_request,
 )
 from topicpolicies.v1 import policies_pb2, service_pb2
-from topicpolicies.values import enum_name, enum_number
+from topicpolicies.values import assign, enum_name, enum_number, locate
 from topicpolicies.watches import history_progress, policy_progress
 from topicpolicies_server.core.changes.masks import apply, populated, read
 
@@ -371,3 +371,10 @@ def test_the_error_of_another_value_of_a_wrong_type_shows_its_beginning() -> Non
     with pytest.raises(tp.InvalidArgument) as caught:
         request(max_producer_per_topic=nested)
     assert len(str(caught.value)) < 2000
+
+
+def test_a_list_with_an_element_of_a_wrong_type_leaves_the_old_list() -> None:
+    message = tp.TopicPolicies(shadow_topics=["old"])
+    with pytest.raises(ValueError, match="takes a text"):
+        assign(message, locate(tp.TopicPolicies.DESCRIPTOR, "shadow_topics"), ["new", 1])
+    assert list(message.shadow_topics) == ["old"]

@@ -224,6 +224,14 @@ def test_a_watch_that_resumes_gets_each_later_change_and_none_again(bench: Bench
     assert versions(resumed) == [("c", "0003"), ("a", "0004")]
 
 
+def test_a_watch_of_topics_that_resumes_looks_at_their_keys_and_not_at_the_ring(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.change(A, B)
+    token = Token(LOG, ("0002",))
+    bench.change(C, A)
+    monkeypatch.setattr(watch_module.WatchHub, "place_behind", lambda *_: pytest.fail("it has looked at the ring"))
+    assert versions(drained(bench.watch(Selection(frozenset({A.topic})), token=token))) == [("a", "0004")]
+
+
 @pytest.mark.parametrize(
     "token",
     [Token("another log", ("0003",)), Token(LOG, ("0003", "")), Token(LOG, ("0099",))],

@@ -169,6 +169,7 @@ async def test_events_that_do_not_fit_are_a_gap_even_before_a_later_event_fits(
     page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [1]
     assert [(gap.since, gap.reason) for gap in page.gaps] == [(BEGIN + 2_000, GapReason.OVERRUN)]
+    assert history.figures().gaps == {"OVERRUN": 1}
     assert (await uncertain(history, reader, BEGIN + 2_500))["gap_reason"] == "OVERRUN"
     monkeypatch.undo()
     reader.read(update(3, 3))

@@ -55,6 +55,18 @@ def test_two_changes_that_were_applied_to_one_version_are_reported() -> None:
     assert any("applied to version 11" in str(broken) for broken in answers_are_one_chain(history, Timeline(history)))
 
 
+def test_a_gap_between_the_versions_of_answers_is_reported() -> None:
+    history = History(updates=[*GOOD.updates, update("d", _applied("15", "14"), 0)])
+    (broken,) = answers_are_one_chain(history, Timeline(history))
+    assert "version 15 follows 14" in str(broken)
+
+
+def test_a_request_that_was_acknowledged_with_two_versions_is_reported() -> None:
+    history = History(updates=[*GOOD.updates, update("a", _applied("13", "12"), 0)])
+    (broken,) = answers_are_one_chain(history, Timeline(history))
+    assert "acknowledged with two versions" in str(broken)
+
+
 @pytest.mark.parametrize(
     ("informed", "document", "wrong"),
     [(False, {"b": 2}, 0), (True, {"b": 2}, 1), (False, {"a": 1}, 1)],

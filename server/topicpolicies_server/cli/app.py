@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ from typer.core import TyperGroup
 
 from ..process import SERVERS
 from .exits import INTERRUPTED, DetailedExitCode, ExitCode, report, reporting, terminated, writing
-from .globals import Globals, Output, WrongUsage, with_parameters
+from .globals import Globals, Output, WrongUsage, tell, with_parameters
 from .verbs import VERBS, function_of
 
 COMMANDS = {
@@ -101,12 +102,7 @@ class Application(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Returns the command of arguments. ``help COMMAND`` is ``COMMAND --help``."""
-        if args[0] == "help":
-            args = [*args[1:], "--help"]
-            if len(args) == 1:
-                typer.echo(ctx.get_help())
-                ctx.exit()
+        """Returns the command of arguments."""
         if args[0] in _MEANT:
             raise WrongUsage(f'There is no command "{args[0]}". {_MEANT[args[0]]}')
         return super().resolve_command(ctx, args)
@@ -123,8 +119,16 @@ class Application(TyperGroup):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Runs a command and exits. ``--version`` is ``version``."""
-        given = ["version" if each == "--version" else each for each in (sys.argv[1:] if args is None else args)]
+        """Runs a command and exits. ``help COMMAND`` is ``COMMAND --help``, and ``--version`` is ``version``."""
+        given = list(sys.argv[1:] if args is None else args)
+        take_values = {name for each in cast("list[Any]", self.params) if not each.is_flag for name in each.opts}
+        at = 0
+        while at < len(given) and given[at].startswith("-") and given[at] not in ("--", "--version"):
+            at += 2 if given[at] in take_values else 1
+        if given[at : at + 1] == ["help"]:
+            given[at:] = [*given[at + 1 :], "--help"]
+        elif given[at : at + 1] == ["--version"]:
+            given[at] = "version"
         output = output_of(given)
         json = output == "json"
         with writing(json=json, utf_8=json or output == "yaml"):
@@ -152,7 +156,8 @@ class Application(TyperGroup):
                 if json or not hasattr(error, "show"):
                     report({"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}, json=json)
                 else:
-                    error.show()
+                    error.show(shown := io.StringIO())
+                    tell(shown.getvalue().rstrip("\n"))
                 code = ExitCode.USAGE
         sys.exit(code or ExitCode.OK)
 

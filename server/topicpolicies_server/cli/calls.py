@@ -19,7 +19,7 @@ from topicpolicies.addresses import is_local, places_of
 
 from ..escaping import printable
 from .exits import accepts
-from .globals import Globals
+from .globals import Globals, tell
 from .rendering import dumps
 
 SILENT_SECONDS = 3.0
@@ -72,7 +72,10 @@ def _noting(method: Any, chosen: Globals, noted: set[str]) -> Callable[..., Any]
             shown = moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
             told = f"The server has not reached the change log since {shown}: there may be newer changes than these."
             of_programs = {"unconfirmed_since": moment.isoformat(timespec="milliseconds")}
-            typer.echo(dumps(of_programs) if chosen.json else told, err=True)
+            if chosen.json:
+                typer.echo(dumps(of_programs), err=True)
+            else:
+                tell(told)
         return answer
 
     return call
@@ -85,7 +88,7 @@ def _noting_that_it_waits(chosen: Globals, noted: set[str]) -> Iterator[None]:
     def note() -> None:
         if told not in noted:
             noted.add(told)
-            typer.echo(told, err=True)
+            tell(told)
 
     timer = threading.Timer(SILENT_SECONDS, note)
     timer.daemon = True

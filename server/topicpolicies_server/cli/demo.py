@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import shutil
 import signal
@@ -148,6 +147,10 @@ async def _serve_on(address: str) -> None:
 
 
 def _program() -> str:
-    """Returns how this program is called in a terminal in the same folder: by its name if that is on the PATH, else by its path."""
+    """Returns how this program is called in another terminal: by its name if that is on the PATH, else by its path."""
     program, found = Path(sys.executable).with_name("topicpolicies"), shutil.which("topicpolicies")
-    return "topicpolicies" if found == str(program) or not program.exists() else shlex.quote(os.path.relpath(program))
+    return (
+        "topicpolicies"
+        if found == str(program) or not program.exists()
+        else shlex.quote(str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program))
+    )

@@ -66,7 +66,7 @@ CHECKS = {
         "server.service",
     ),
     "server.namespace": Check("{0} can be read", _REFUSED, "server.service"),
-    "scratch.change": Check("a change would be made (a dry run)", _REFUSED, "server.service"),
+    "scratch.change": Check("a change of {of} would be made (a dry run)", _REFUSED, "server.service"),
     "broker.service": Check(
         "the brokers accept connections",
         "Correct --pulsar, and check whether the broker runs and advertises an address that can be reached from here.",
@@ -120,16 +120,17 @@ class Doctor:
         """The findings as JSON. The level is ok, failed, warning, or skipped: another check, which this one needs, did not succeed."""
         self._silent = silent
 
-    def check(self, name: str, run: Callable[..., str], *about: str) -> None:
+    def check(self, name: str, run: Callable[..., str], *about: str, of: str = "") -> None:
         """Runs a check.
 
         Args:
             name: the check's.
             run: returns what was found, in bounded time, or raises what is wrong.
             about: the namespace that the check is about, which ``run`` takes.
+            of: what its sentence names besides.
         """
         check, level, remedy = CHECKS[name], "failed", ""
-        holds = check.holds.format(*about)
+        holds = check.holds.format(*about, of=of)
         sound = {each["check"] for each in self.findings if each["level"] in ("ok", "warning")}
         if check.needs and sound.isdisjoint((check.needs, " ".join((check.needs, *about)))):
             level, told = "skipped", f"it needs {check.needs}"
@@ -165,7 +166,7 @@ def check_server(run: Doctor, chosen: Globals, client: Client, namespaces: Seque
     if scratch:
         of_namespace = "://" not in scratch and scratch.count("/") == 1
         topic = f"persistent://{scratch}/topicpolicies-doctor" if of_namespace else full_topic(scratch)
-        run.check("scratch.change", lambda: _dry_run(client, topic))
+        run.check("scratch.change", lambda: _dry_run(client, topic), of=topic)
 
 
 def connected(places: Sequence[Place]) -> str:
@@ -200,7 +201,7 @@ def _documents(client: Client, namespace: str) -> str:
 
 def _dry_run(client: Client, topic: str) -> str:
     client.update(topic, max_producer_per_topic=1_000_000, validate_only=True, timeout=_SECONDS)
-    return topic
+    return ""
 
 
 def check_brokers(run: Doctor, config: PulsarLogConfig, get: Callable[..., Any], namespaces: Sequence[str]) -> None:

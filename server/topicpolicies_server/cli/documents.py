@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -34,9 +35,9 @@ from .assignments import parse
 from .calls import calling
 from .exits import ExitCode
 from .fields import complete
-from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of
+from .globals import Globals, OneScope, Scopes, Topic, WrongUsage, full_namespace, scope_of, scopes_of, tell
 from .history import parse_moment, read_at
-from .rendering import of_documents, show_columns, show_differences, yaml
+from .rendering import of_documents, show_columns, show_differences, show_folded, yaml
 
 IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", "--dry-run", help="Check everything and write nothing.")]
@@ -82,7 +83,7 @@ def get(
         for document in documents:
             show(document)
         if elsewhere:
-            typer.echo("It has a GLOBAL one, for all clusters: topicpolicies get -g shows it.", err=True)
+            tell("It has a GLOBAL one, for all clusters: topicpolicies get -g shows it.")
     if not there:
         raise typer.Exit(ExitCode.NOT_FOUND)
 
@@ -229,7 +230,11 @@ def delete(
         how = options_of_change(chosen, scope, if_version, request_id, validate_only=validate_only)
         client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
-    show_change(chosen, topic, result)
+        show_change(chosen, topic, result)
+        if scope == "local" and not chosen.for_programs:
+            with suppress(TopicPoliciesError):  # what was deleted is deleted
+                if _has_global(client, result.document):
+                    tell("It has a GLOBAL one, for all clusters: topicpolicies delete -g deletes it.")
 
 
 def list_(
@@ -301,15 +306,26 @@ def _edited(document: PolicyDocument, file: FilePath) -> tuple[TopicPolicies, li
         if text == before or not text.strip():
             return None
         try:
-            values, _ = parse_policies(text, "edit")
+            values, _ = parse_policies(text, str(file))
         except InvalidArgument as error:
             if text == last or not sys.stdin.isatty():
                 raise
-            problems = [f"# {each.field}: {each.description}" for each in error.violations]
-            text = "\n".join([*problems, *(line for line in text.splitlines() if not line.startswith("# edit:"))]) + "\n"
+            text = _with_problems(text, file, error)
             continue
         mask = sorted(paths_between(document.policies, values))
         return (values, mask) if mask else None
+
+
+def _with_problems(text: str, file: FilePath, error: InvalidArgument) -> str:
+    """Returns the text of a file with what is wrong with it on top, by the numbers that its lines have then."""
+    whole = text.splitlines()
+    rest = [line for line in whole if not line.startswith(f"# {file}:")]
+    moved = len(error.violations) - (len(whole) - len(rest))
+    problems = []
+    for each in error.violations:
+        _, _, number = each.field.rpartition(":")
+        problems.append(f"# {file}:{int(number) + moved if number.isdecimal() else 1}: {each.description}")
+    return "\n".join([*problems, *rest]) + "\n"
 
 
 def _run_editor(file: FilePath) -> None:
@@ -317,7 +333,8 @@ def _run_editor(file: FilePath) -> None:
     try:
         subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - the user's own
     except OSError as error:
-        told = f"{error.strerror}. Set EDITOR to an editor of this machine: EDITOR=nano topicpolicies edit ..."
+        variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"
+        told = f"{error.strerror}. Set {variable} to an editor of this machine: {variable}=nano topicpolicies edit ..."
         raise OSError(error.errno, told, f"The editor {editor} can't be run") from None
     except subprocess.CalledProcessError as error:
         raise OSError(0, "nothing was changed.", f"The editor {editor} ended with {error.returncode}") from None
@@ -342,9 +359,9 @@ def show(document: PolicyDocument) -> None:
         typer.echo(f"{topic}  {scope}  version {document.version}")
         show_columns((printable_path(path), value) for path, value in lines(document.policies))
     elif document.disabled:
-        typer.echo(f"{topic} has no {scope} document: its topic policies are disabled.", err=True)
+        tell(f"{topic} has no {scope} document: its topic policies are disabled.")
     else:
-        typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
+        tell(f"{topic} has no {scope} document (version {document.version}).")
 
 
 def show_change(chosen: Globals, topic: str, result: ChangeResult) -> None:
@@ -359,6 +376,6 @@ def show_change(chosen: Globals, topic: str, result: ChangeResult) -> None:
         gone = "there was no document " if result.outcome in (CHANGE_OUTCOME_UNCHANGED, CHANGE_OUTCOME_SKIPPED) else "deleted "
         deleted = "" if document.HasField("policies") else gone
         where = f"{printable(document.topic)}  {scope_name(document)}  {deleted}" if document.topic else ""
-        typer.echo(f"{outcome}{again}: {where}(version {result.version}, before {result.previous_version})")
+        show_folded(f"{outcome}{again}: {where}(version {result.version}, before {result.previous_version})")
         if document.topic and not result.replayed:  # then the document before is not known
             show_differences(between(policies_of(result.previous), policies_of(document)))

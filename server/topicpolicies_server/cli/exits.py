@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 import typer
 
 from ..escaping import printable
-from .globals import Globals
+from .globals import Globals, tell
 
 if TYPE_CHECKING:
     from topicpolicies import TopicPoliciesError
@@ -134,10 +134,10 @@ def report(error: Mapping[str, Any], *, json: bool) -> None:
         return
     violations = error.get("violations", ())
     several = len(violations) > 1
-    typer.echo(printable(f"Error: {f'there are {len(violations)} problems.' if several else error['message']}"), err=True)
+    tell(printable(f"Error: {f'there are {len(violations)} problems.' if several else error['message']}"))
     for each in violations if several else ():
         field, told = each["field"], each["description"]
-        typer.echo(printable(f"  - {field}: {told.removeprefix(f'{field}: ')}" if field else f"  - {told}"), err=True)
+        tell(printable(f"  - {field}: {told.removeprefix(f'{field}: ')}" if field else f"  - {told}"), "    ")
 
 
 def message_of(error: TopicPoliciesError, chosen: Globals) -> str:

@@ -94,10 +94,10 @@ def explanation(path: str, field: FieldDescriptor) -> dict[str, Any]:
 
 
 def _example(path: str, field: FieldDescriptor) -> str:
-    """Returns an assignment: that of the table, if it sets the path or a part of it, else one by the type and the unit."""
+    """Returns an assignment: that of the table, which sets a whole object; of a leaf of ``offload_policies``, one by its type and unit."""
     name = path.partition(".")[0]
     of_table = f"{name}{FIELDS[name].example}"
-    if path == name or of_table.startswith((f"{path}=", f"{path}.")):
+    if name != "offload_policies" or path == name or of_table.startswith(f"{path}="):
         return of_table
     if field.message_type is not None:
         entry = map_value(field) is not None  # the only such map below a field is one of texts

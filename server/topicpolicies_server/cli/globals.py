@@ -9,6 +9,7 @@ import enum
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..core.names import full_topic
-from ..escaping import printable
+from ..escaping import folded, printable, width_of
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -176,7 +177,15 @@ class Globals:
 
     def note(self, text: str) -> None:
         """Prints a note on standard error."""
-        typer.echo(json.dumps({"note": text}, ensure_ascii=False) if self.json else printable(text), err=True)
+        if self.json:
+            typer.echo(json.dumps({"note": text}, ensure_ascii=False), err=True)
+        else:
+            tell(printable(text))
+
+
+def tell(text: str, indent: str = "") -> None:
+    """Prints a text for people on standard error, on a terminal folded to its width. ``indent``: stands before what follows a break."""
+    typer.echo(folded(text, width_of(sys.stderr), indent), err=True)
 
 
 def with_parameters(run: Callable[..., None], parameters: Iterable[tuple[str, Any, Any]]) -> Callable[..., None]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
 import sys
 import textwrap
 import unicodedata
@@ -33,7 +32,7 @@ from topicpolicies.v1.service_pb2 import NamespaceState, PolicyChange
 from topicpolicies.values import enum_name
 
 from ..declared.values import Difference, compact, one_line, plain, policies_of, printable_path, scope_name
-from ..escaping import printable
+from ..escaping import folded, printable, width_of
 
 WIDE = ContextVar("WIDE", default=False)
 """Whether no line is folded in the output of the running command."""
@@ -44,15 +43,14 @@ def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
     """Yields rows as text in which the cells of a column begin alike.
 
     ``room``: the width to which the last cell is folded; below the others, if those take more than half of it. 0: nothing is folded.
-    Rows whose other cells take more than three quarters have no part in the columns: their last cell is below, and a path that is wider
-    than the room is folded at its dots.
+    Rows whose other cells take more than three quarters have no part in the columns: their last cell is below.
     """
     whole = list(rows)
     long = [room and sum(_width(cell) + 2 for cell in row[:-1]) > room * 3 // 4 for row in whole]
     aligned = [row[:-1] for row, is_long in zip(whole, long, strict=True) if not is_long]
     widths = [max(map(_width, cells)) for cells in zip(*aligned, strict=True)] or [0] * len(whole[0][:-1] if whole else ())
     for row, is_long in zip(whole, long, strict=True):
-        first = "".join(cell + " " * (width - _width(cell) + 2) for cell, width in zip(row[:-1], widths, strict=True))
+        first = "".join(cell + " " * (max(width - _width(cell), 0) + 2) for cell, width in zip(row[:-1], widths, strict=True))
         indent = _width(first)
         if not room or (indent + _width(row[-1]) <= room and not is_long):
             yield (first + row[-1]).rstrip()
@@ -60,15 +58,7 @@ def columns(rows: Iterable[Sequence[str]], room: int = 0) -> Iterator[str]:
         below = indent > room // 2
         margin = " " * (4 if below else indent)
         folded = textwrap.wrap(row[-1], max(1, room - len(margin)), break_long_words=False, break_on_hyphens=False)
-        if indent > room:
-            first = _Paths(room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False).fill(first)
         yield f"\n{margin}".join([first.rstrip(), *folded] if below else [(first + "".join(folded[:1])).rstrip(), *folded[1:]])
-
-
-class _Paths(textwrap.TextWrapper):
-    """Folds paths after their dots too."""
-
-    wordsep_simple_re = re.compile(r"(\s+)|(?<=\.)")
 
 
 def show_columns(rows: Iterable[Sequence[str]]) -> None:
@@ -79,13 +69,12 @@ def show_columns(rows: Iterable[Sequence[str]]) -> None:
 
 def show_folded(line: str) -> None:
     """Prints a line, on a terminal folded to its width; the lines below the first are indented."""
-    room = terminal_width()
-    typer.echo(textwrap.fill(line, room, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False) if room else line)
+    typer.echo(folded(line, terminal_width(), " " * 6))
 
 
 def terminal_width() -> int:
     """Returns the width of the terminal to which text is printed; 0: it is none, or nothing is to be folded."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not WIDE.get() else 0
+    return 0 if WIDE.get() else width_of(sys.stdout)
 
 
 def _width(text: str) -> int:

@@ -109,7 +109,7 @@ def _assignments(path: str, row: Row, given: dict[str, Any]) -> dict[str, str]:
         if value is None and flag.default:
             value = flag.default
         if value is not None:
-            found[at] = value + flag.bare if _POSITIVE.fullmatch(value) else value
+            found[at] = value.removeprefix("+") + flag.bare if _POSITIVE.fullmatch(value) else value
     if path.startswith("back_log_quota_map"):  # the other limit is ignored, as pulsar-admin does
         needed, names, other = ("limit_time", "-lt", "limit_size") if "message_age" in path else ("limit_size", "-l", "limit_time")
         if f"{path}.{needed}" not in found:

@@ -35,7 +35,7 @@ RING_BYTES = 20 << 20
 KEPT = 16
 """How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
 LOOKS = 1_024
-"""How many heads are looked at in one turn, at most."""
+"""How many heads are looked at to find out what has changed since a place, at most."""
 TAKEN_BYTES = 60 << 10
 """About how many bytes (``Head.sent_bytes``) are taken at once; a single change may have more."""
 
@@ -199,8 +199,7 @@ class WatchHub:
             heads: list[Head] = []
             ring, first, size = self.ring, self.first, 0
             end = first + len(ring)
-            for place in range(at, end):
-                head = ring[place - first]
+            for place, head in enumerate(islice(ring, at - first, None), at):
                 if selection.includes(head.key) and (every or self.view.is_newest(head)):
                     size += head.sent_bytes
                     if heads and (len(heads) == most or size > TAKEN_BYTES):
@@ -354,7 +353,8 @@ class Watcher:
         """The pages that are owed before the changes in the ring; None: none are."""
         self._scanned: _Scan | None = None
         """The pages that were taken; None: so were the changes behind them."""
-        self._next = hub.place_behind(token) if token is not None and hub.has_since(token) else 0
+        in_ring = token is not None and (selection.topics is None or mode is Mode.EVERY) and hub.has_since(token)
+        self._next = hub.place_behind(token) if token is not None and in_ring else 0
         """The place in the ring from which on changes are owed; one before the ring: what is owed has to be looked for."""
 
     @property
