@@ -240,9 +240,9 @@ def revert(
 ) -> None:
     """Make the policies of one topic what they were at a moment.
 
-    It lets the server check the change, shows the differences, and asks, if you are at a terminal. The change names only what differs, and
-    is made on condition that the document is still as it was read. If there was no document then, the present one is deleted. Secrets stay
-    as they are now. The server needs a history that reaches back to the moment.
+    It lets the server check the change, shows the differences, and asks at a terminal; elsewhere it goes ahead. The change names only what
+    differs, and is made on condition that the document is still as it was read. If there was no document then, the present one is deleted.
+    Secrets stay as they are now. The server needs a history that reaches back to the moment.
 
     \b
     Examples:
