@@ -30,6 +30,7 @@ from topicpolicies_server.core.reading.cell import Head
 from topicpolicies_server.core.reading.tokens import Token
 from topicpolicies_server.core.reading.watch import Page, WatchHub
 from topicpolicies_server.logs.pulsar.reader import PartitionReader
+from topicpolicies_server.namespaces import repairs
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
@@ -144,7 +145,7 @@ def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
         assert event.stamp is not None
         return event._replace(stamp=event.stamp._replace(remembered=())) if event.document is None else event
 
-    for module in (sequencer, view):
+    for module in (sequencer, repairs):
         patch.setattr(module, "restatement", planted)
 
 
