@@ -137,7 +137,7 @@ async def test_what_was_truncated_is_gone_and_can_be_set_again(
         await api.update(topic, later)
 
     await reloaded(None, truncated=True)
-    await within(20, lambda: not any(shown.values()))
+    await within(60, lambda: not any(shown.values()))  # seen when the broker connects again, or at the latest in the check each 30 s
     assert await api.documents(namespace) == []
     assert "truncated" in server.output.read_text()
     assert (await api.update(topics[1], later)).outcome == "APPLIED"

@@ -32,6 +32,8 @@ class Plan:
     topics: int = 20
     partitions: int = 0
     """Partitions of the change log; 0: it is not partitioned."""
+    changes: int = 0
+    """How many changes each kind of writer makes at least: on a slow machine, the load lasts longer."""
 
 
 @dataclass
@@ -98,7 +100,10 @@ class Run:
         attended: held during a compaction or a restart, which must not be interrupted.
     """
 
-    def __init__(self, place: Place, log: RawLog, outcome: Outcome, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, place: Place, log: RawLog, outcome: Outcome, progress: Callable[[str], None], enough: Callable[[], bool] = lambda: True
+    ) -> None:
+        """``enough``: whether so much has changed that the load may end."""
         self.place = place
         self.log = log
         self.outcome = outcome
@@ -107,19 +112,21 @@ class Run:
         self.attended = asyncio.Lock()
         self._restarts: Counter[str] = Counter()
         self._progress = progress
+        self._enough = enough
 
     @property
     def over(self) -> bool:
-        """Whether the time of the load is over."""
-        return time.monotonic() >= self.until
+        """Whether the load is over."""
+        return time.monotonic() >= self.until and self._enough()
 
     async def every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         """Calls ``act`` again and again until the load is over, with a pause of at least half of ``seconds`` after each call."""
         due = time.monotonic() + seconds
-        while due < self.until:
-            await asyncio.sleep(due - time.monotonic())
-            await act()
-            due = max(due + seconds, time.monotonic() + seconds / 2)
+        while not self.over:
+            if time.monotonic() >= due:
+                await act()
+                due = max(due + seconds, time.monotonic() + seconds / 2)
+            await asyncio.sleep(0.1)
 
     async def compact(self) -> None:
         """Compacts the log once."""

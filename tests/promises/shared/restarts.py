@@ -96,7 +96,8 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
     acknowledged = Acknowledged()
     sidecars = [Sidecar(broker, place.namespace, home / f"sidecar-{number}.log") for number in range(2)]
     async with place.log() as log, contextlib.AsyncExitStack() as stack:
-        run = Run(place, log, outcome, progress)
+        writers = ("admin REST", "sidecars")
+        run = Run(place, log, outcome, progress, lambda: min(acknowledged.changes[who] for who in writers) >= plan.changes)
         for each in sidecars:
             stack.push_async_callback(each.end, signal.SIGKILL)
             await each.begin()

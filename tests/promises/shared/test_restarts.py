@@ -15,7 +15,7 @@ from .interrupted import Plan
 from .restarts import restarts
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420)]
-PLAN = Plan(seconds=20.0, restart_every=4.0, compact_every=4.0, quiet=75.0, topics=10)
+PLAN = Plan(seconds=20.0, restart_every=4.0, compact_every=4.0, quiet=75.0, topics=10, changes=101)
 
 
 async def test_restarts_during_compaction_lose_nothing(broker: Broker, tmp_path: Path) -> None:
