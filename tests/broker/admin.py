@@ -9,6 +9,7 @@ from typing import Any, Self
 import httpx
 
 from tests.broker import compacting
+from tests.plain_http import NO_TLS
 
 CHANGE_EVENTS = "__change_events"
 """The local name of a namespace's system topic of policy events."""
@@ -155,7 +156,7 @@ class Admin:
         """The HTTP client of this thread."""
         client: httpx.Client | None = getattr(self._mine, "client", None)
         if client is None:
-            client = httpx.Client(base_url=self._url, headers=self._headers, timeout=30, trust_env=False)
+            client = httpx.Client(base_url=self._url, headers=self._headers, timeout=30, trust_env=False, verify=NO_TLS)
             self._mine.client = client
             self._clients.append(client)
         return client

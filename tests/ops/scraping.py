@@ -13,6 +13,7 @@ import httpx
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.plain_http import NO_TLS
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies_server.config import (
     AccessLogConfig,
@@ -61,7 +62,7 @@ class Shown:
         """Returns the present metrics."""
         address = self.server.metrics_address
         assert address is not None
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE, verify=NO_TLS) as client:
             answer = await client.get(f"http://{address}/metrics")
         assert answer.status_code == 200
         return Scrape(answer.text)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from tests.plain_http import NO_TLS
 from topicpolicies_server.config import parse_address
 from topicpolicies_server.ops import http
 from topicpolicies_server.ops.http import Endpoint
@@ -31,7 +32,7 @@ class Asked:
 
     def ask(self, path: str, method: str = "GET", **rest: float) -> httpx.Response:
         """Sends a request, and returns the answer."""
-        return httpx.request(method, f"http://127.0.0.1:{self.port}{path}", trust_env=False, timeout=10, **rest)  # type: ignore[arg-type]
+        return httpx.request(method, f"http://127.0.0.1:{self.port}{path}", trust_env=False, timeout=10, verify=NO_TLS, **rest)  # type: ignore[arg-type]
 
     def connect(self) -> socket.socket:
         """Opens a connection on which nothing has been sent."""
@@ -81,7 +82,7 @@ def test_other_paths_are_not_found(asked: Asked, path: str) -> None:
 @pytest.mark.parametrize("accept", ["", "*/*", "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"])
 def test_all_metrics_are_exposed_in_the_format_that_is_requested_whatever_the_query(asked: Asked, accept: str) -> None:
     url = f"http://127.0.0.1:{asked.port}/metrics?name[]=none&name[]=%00"
-    answer = httpx.get(url, headers={"accept": accept}, trust_env=False)
+    answer = httpx.get(url, headers={"accept": accept}, trust_env=False, verify=NO_TLS)
     assert answer.status_code == 200 and "one_total 1.0" in answer.text
     assert answer.headers["content-type"].startswith("application/openmetrics-text" if "openmetrics" in accept else "text/plain")
 

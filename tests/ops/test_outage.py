@@ -14,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.broker.fixtures import MakeBroker
 from tests.ops.scraping import Scrape
+from tests.plain_http import NO_TLS
 from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 from tests.rpc.conftest import refused
@@ -68,7 +69,7 @@ class Probes:
 
     async def ask(self, path: str) -> tuple[int, str]:
         """Returns the status and the text of an answer."""
-        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=20, verify=NO_TLS) as client:
             answer = await client.get(self._url + path)
         return answer.status_code, answer.text
 

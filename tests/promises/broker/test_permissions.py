@@ -14,6 +14,7 @@ from tests.broker.admin import Admin
 from tests.broker.configuration import Security
 from tests.broker.credentials import TokenKey
 from tests.broker.pulsar_broker import Broker, OwnBroker
+from tests.plain_http import NO_TLS
 from tests.promises.api import Api, Delete, Refused, Update
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -121,7 +122,7 @@ def there(broker: Broker, caller: str) -> dict[str, bool]:
     found = {}
     names = {"authorization": "Authorization", "topicpolicies-original-principal": "X-Original-Principal"}
     headers = {names[name]: value for name, value in metadata(broker, caller)}
-    with httpx.Client(base_url=f"{broker.admin_url}/admin/v2/", timeout=30, trust_env=False, headers=headers) as http:
+    with httpx.Client(base_url=f"{broker.admin_url}/admin/v2/", timeout=30, trust_env=False, verify=NO_TLS, headers=headers) as http:
         for name, (_, asked) in CALLS.items():
             if asked is not None:
                 method, path, body = asked

@@ -13,6 +13,7 @@ from tests.broker.admin import Admin
 from tests.broker.configuration import Ports
 from tests.broker.pulsar_broker import OwnBroker
 from tests.java_build import plugin_jar
+from tests.plain_http import NO_TLS
 from tests.promises.blocking import BlockingApi
 from tests.promises.server_process import ServerProcess
 
@@ -78,7 +79,7 @@ class Pair:
 
     def metric(self, name: str) -> float:
         """Returns a metric of the plug-in from the broker's metrics page, by its name without prefix."""
-        page = httpx.get(f"{self.broker.admin_url}/metrics/", trust_env=False).raise_for_status().text
+        page = httpx.get(f"{self.broker.admin_url}/metrics/", trust_env=False, verify=NO_TLS).raise_for_status().text
         found = re.search(rf"^topicpolicies_sidecar_{name}(?:{{[^}}]*}})? (\S+)", page, re.MULTILINE)
         assert found is not None, f"there is no figure {name}"
         return float(found[1])

@@ -13,6 +13,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.pulsar_broker import Broker
+from tests.plain_http import NO_TLS
 from tests.ports import free_port
 from tests.promises.api import Api
 from tests.promises.server_process import ServerProcess
@@ -200,7 +201,7 @@ async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[
 
 def scrape(address: str) -> dict[str, float]:
     """Returns the metrics at an address, by name without prefix and label values in the order of the labels' names."""
-    answer = httpx.get(f"http://{address}/metrics", trust_env=False)
+    answer = httpx.get(f"http://{address}/metrics", trust_env=False, verify=NO_TLS)
     return {
         " ".join(
             (sample.name.removeprefix("topicpolicies_").removesuffix("_total"), *(sample.labels[label] for label in sorted(sample.labels)))

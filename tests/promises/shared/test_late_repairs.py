@@ -8,35 +8,76 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.broker.pulsar_broker import Broker, OwnBroker
-from tests.promises.api import Api
+from tests.broker.pulsar_broker import Broker
+from tests.promises.api import Api, Update
 from tests.promises.server_process import ServerProcess
 
-from .clashes import TOGETHER, Field, leave_stale
+from .acknowledged import Acknowledged, Cell
 from .clients import wrongly_answered
 from .heads import Heads
 from .late_repairs import late_repairs
+from .raw_log import RawLog
+from .rest import wrongly_shown
 from .run import Place, sidecar
+from .settings import CLIENTS, REST
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 6
-STALE = 2
-"""How many documents of each log are made stale at least."""
+TOGETHER = CLIENTS[:4]
+"""The settings that each update of the client changes: so one stale document undoes several."""
+ALONE = REST[0]
+"""The setting that a broker changes."""
 LATE_SECONDS = 33.0
 REPAIRED_SECONDS = 75.0
 RECALLS_NOTHING = ("--recalled-entries", "0")
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    """A broker of the module's own: one that has run for long is so quick that clashes leave nothing stale."""
-    with OwnBroker() as own:
-        yield own
+class Field:
+    """A place whose documents become stale, its log, and the acknowledged changes."""
+
+    def __init__(self, place: Place, log: RawLog) -> None:
+        self.place = place
+        self.log = log
+        self.acknowledged = Acknowledged()
+
+    async def undone(self, seconds: float) -> list[str]:
+        """Describes the cells that the broker still shows wrongly after this time."""
+        wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged, seconds)
+        return [f"the broker shows {cell} as {number}, not {self.acknowledged.newest[cell]}" for cell, number in wrong.items()]
+
+    async def leave_stale(self, api: Api) -> None:
+        """Has the newest document of each topic lack the client's last change, as if a broker had not read it when it computed its own.
+
+        These documents are written into the log as a broker writes them: a real one would have to be met within some milliseconds.
+        """
+        for topic in self.place.topics:
+            await self._change(api, topic)
+            known = {cell.owned: number for cell, number in self.acknowledged.newest.items() if cell.topic == topic}
+            await self._change(api, topic)
+            cell, document = Cell(topic, ALONE), dict[str, object]()
+            known[ALONE] = self.acknowledged.next(cell)
+            for owned, number in known.items():
+                document = owned.put(document, number)
+            await asyncio.to_thread(self.log.log.write, topic, document)
+            self.acknowledged.acknowledge(cell, known[ALONE], "broker")
+        async with asyncio.timeout(60):
+            while self.log.wrong_topics != frozenset(self.place.topics):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+    async def _change(self, api: Api, topic: str) -> None:
+        """Has the client change its settings with one update."""
+        numbers = {cell: self.acknowledged.next(cell) for cell in (Cell(topic, owned) for owned in TOGETHER)}
+        update = Update(topic, mask=[cell.owned.path for cell in numbers])
+        for cell, number in numbers.items():
+            update.policies.MergeFrom(cell.owned.policies(number))
+        assert (await api.send(update)).outcome == "APPLIED"
+        for cell, number in numbers.items():
+            self.acknowledged.acknowledge(cell, number, "sidecars")
 
 
 @contextlib.asynccontextmanager
@@ -61,6 +102,12 @@ async def asked(server: ServerProcess, fields: list[Field]) -> list[str]:
         for field, each in wrong
         for cell, number in each.items()
     ]
+
+
+async def leave_stale(fields: list[Field], server: ServerProcess) -> None:
+    """Makes all documents of all fields stale; ``server`` is the client's sidecar, whose repairs must be paused."""
+    async with Api(server.address) as api:
+        await asyncio.gather(*(field.leave_stale(api) for field in fields))
 
 
 async def compact(fields: list[Field]) -> None:
@@ -159,7 +206,7 @@ async def repairs_of_a_restarted_sidecar(broker: Broker, home: Path) -> None:
         async with two_fields(broker) as fields:
             await asked(first, fields)
             first.pause_repairs()
-            await leave_stale(fields, first, STALE)
+            await leave_stale(fields, first)
             first.kill()
             await asyncio.sleep(LATE_SECONDS)
             await first.start()
@@ -179,7 +226,7 @@ async def repairs_after_a_pause(broker: Broker, home: Path) -> None:
         async with two_fields(broker) as fields:
             await asked(first, fields)
             first.pause_repairs()
-            await leave_stale(fields, first, STALE)
+            await leave_stale(fields, first)
             await asyncio.sleep(LATE_SECONDS)
             await repaired_late(first, fields)
             assert await asyncio.to_thread(first.stop) == 0
