@@ -86,7 +86,7 @@ async def storm(
         await overlapping_changes(connect, topics, acknowledged, threads, abreast=abreast)
         if at_rest is not None:
             await at_rest()
-        wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 3.0 if at_rest is not None else 0.5)
+        wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 15.0 if at_rest is not None else 0.5)
         result.rested(wrong, acknowledged.newest, log)
     assert not acknowledged.errors, acknowledged.errors
     result.changes = acknowledged.total

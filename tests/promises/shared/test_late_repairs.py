@@ -45,9 +45,9 @@ class Field:
         self.log = log
         self.acknowledged = Acknowledged()
 
-    async def undone(self, seconds: float) -> list[str]:
-        """Describes the cells that the broker still shows wrongly after this time."""
-        wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged, seconds)
+    async def undone(self) -> list[str]:
+        """Describes the cells that the broker still shows wrongly after a while."""
+        wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged)
         return [f"the broker shows {cell} as {number}, not {self.acknowledged.newest[cell]}" for cell, number in wrong.items()]
 
     async def leave_stale(self, api: Api) -> None:
@@ -122,7 +122,7 @@ async def repaired(fields: list[Field]) -> None:
                 break
             await asyncio.sleep(0.2)
     for field in fields:
-        assert await field.undone(5.0) == [] and not field.acknowledged.errors, "every stale document was repaired"
+        assert await field.undone() == [] and not field.acknowledged.errors, "every stale document was repaired"
 
 
 async def met(fields: list[Field]) -> None:
@@ -169,7 +169,7 @@ async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields:
         for name, server in (("the first", first), ("the second", second), ("the third", third)):
             undone[name] = await asked(server, fields) if server is not None else []
         for field in fields:
-            undone[f"the broker, {field.place.name}"] = await field.undone(3.0)
+            undone[f"the broker, {field.place.name}"] = await field.undone()
         undone["a watch"] = [line for each in heads for line in each.undone]
         assert min(each.changes for each in heads) > 0, "the watches have received changes"
     print(*(f"{who}: {len(lines)} undone; {', '.join(lines[:2])}" for who, lines in undone.items()), sep="\n")
