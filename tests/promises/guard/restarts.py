@@ -13,9 +13,9 @@ import asyncio
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.broker.pulsar_broker import Broker, OwnBroker
@@ -25,6 +25,7 @@ from tests.promises.shared.raw_log import now_ms
 from tests.promises.shared.rest import set_over_rest, wrongly_shown
 from tests.promises.shared.run import Place
 from tests.promises.shared.settings import Owned
+from tests.promises.shared.term import Term
 
 from .guarding import Guarding, launch
 from .healings import healings, taken_back
@@ -39,8 +40,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGKILL)
 class Lives:
     """The guards, one after the other."""
 
-    def __init__(self, run: Run, home: Path) -> None:
-        self._run = run
+    def __init__(self, place: Place, home: Path) -> None:
+        self._place = place
         self._home = home
         self._outputs: list[Path] = []
         self.guard: Guarding | None = None
@@ -48,18 +49,18 @@ class Lives:
     async def begin(self) -> None:
         """Starts the next guard, and returns when it has read the log."""
         self._outputs.append(self._home / f"guard-{len(self._outputs)}.log")
-        self.guard = launch(self._run.place.broker, self._outputs[-1], self._run.place.namespace)
+        self.guard = launch(self._place.broker, self._outputs[-1], self._place.namespace)
         await self.guard.loaded(1)
 
-    async def restart(self) -> None:
+    async def restart(self, run: Run) -> None:
         """Ends the guard, by the next signal in turn, and starts another."""
         number = _SIGNALS[(len(self._outputs) - 1) % len(_SIGNALS)]
-        async with self._run.attended:
+        async with run.attended:
             ended_at = now_ms()
             await self.end(number)
-            await self._run.compact_now()
+            await run.compact_now()
             await self.begin()
-        self._run.restarted(number.name, ended_at)
+        run.restarted(number.name, ended_at)
 
     async def end(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Ends the guard that runs."""
@@ -87,17 +88,17 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
     outcome = Outcome(f"a guard beside {broker.version}, restarted every {plan.restart_every:g} s, {place.name}", plan.seconds)
     acknowledged = Acknowledged()
     async with place.log() as log:
-        run = Run(place, log, outcome, progress)
-        lives = Lives(run, home)
+        lives = Lives(place, home)
         try:
             await lives.begin()
-            run.until = time.monotonic() + plan.seconds
+            run = Run(place, log, outcome, progress, Term(acknowledged, plan.seconds, {}))
             async with run.compacted_all_the_while(plan.compact_every):
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(overlapping(run, acknowledged))
-                    group.create_task(run.every(plan.restart_every, lives.restart))
+                with run.term:
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(overlapping(run, acknowledged))
+                        group.create_task(run.every(plan.restart_every, partial(lives.restart, run)))
                 await run.come_to_rest(plan.quiet, lives.repairs_due)
-            await lives.restart()  # one more guard, which finds everything healed
+            await lives.restart(run)  # one more guard, which finds everything healed
             await run.come_to_rest(_LAST_SECONDS, lives.repairs_due)
         finally:
             await lives.end()
@@ -120,7 +121,7 @@ async def overlapping(run: Run, acknowledged: Acknowledged) -> None:
                 set_over_rest(admin, Cell(topic, owned), acknowledged)
 
     with ThreadPoolExecutor(len(THREADS)) as threads:
-        while not run.over:
+        while not run.term.over:
             await asyncio.gather(*(loop.run_in_executor(threads, once, owned) for owned in THREADS))
             await asyncio.sleep(_PAUSE_SECONDS)
 

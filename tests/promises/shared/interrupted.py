@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 
 from .raw_log import RawLog, Wrong, now_ms
 from .run import Place
+from .term import Term
 
 _STORY = 20
 
@@ -33,7 +34,7 @@ class Plan:
     partitions: int = 0
     """Partitions of the change log; 0: it is not partitioned."""
     changes: int = 0
-    """How many changes each kind of writer makes at least: on a slow machine, the load lasts longer."""
+    """How many changes each kind of writer makes at least; on a slow machine, the load lasts longer (``Term``)."""
 
 
 @dataclass
@@ -100,29 +101,21 @@ class Run:
         attended: held during a compaction or a restart, which must not be interrupted.
     """
 
-    def __init__(
-        self, place: Place, log: RawLog, outcome: Outcome, progress: Callable[[str], None], enough: Callable[[], bool] = lambda: True
-    ) -> None:
-        """``enough``: whether so much has changed that the load may end."""
+    def __init__(self, place: Place, log: RawLog, outcome: Outcome, progress: Callable[[str], None], term: Term) -> None:
+        """``term``: how long the load lasts."""
         self.place = place
         self.log = log
         self.outcome = outcome
-        self.until = time.monotonic() + outcome.seconds
+        self.term = term
         self.ended: list[int] = []
         self.attended = asyncio.Lock()
         self._restarts: Counter[str] = Counter()
         self._progress = progress
-        self._enough = enough
-
-    @property
-    def over(self) -> bool:
-        """Whether the load is over."""
-        return time.monotonic() >= self.until and self._enough()
 
     async def every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         """Calls ``act`` again and again until the load is over, with a pause of at least half of ``seconds`` after each call."""
         due = time.monotonic() + seconds
-        while not self.over:
+        while not self.term.over:
             if time.monotonic() >= due:
                 await act()
                 due = max(due + seconds, time.monotonic() + seconds / 2)
@@ -147,8 +140,7 @@ class Run:
 
     def tell(self, what: str) -> None:
         """Reports progress."""
-        left = max(self.until - time.monotonic(), 0)
-        self._progress(f"{left:5.0f} s left: {what}; {dict(self.log.counts)}, {self.log.wrong} documents wrong")
+        self._progress(f"{self.term.seconds:5.0f} s: {what}; {dict(self.log.counts)}, {self.log.wrong} documents wrong")
 
     async def come_to_rest(self, seconds: float, repairs_due: Callable[[], Awaitable[float]]) -> None:
         """Waits until no document is wrong, no repair is due and no event is new, but at most ``seconds``."""
@@ -160,8 +152,9 @@ class Run:
             rests = not self.log.wrong and not due and before == dict(self.log.counts)
             before = dict(self.log.counts)
             await asyncio.sleep(1.0)
-        self.tell(f"{'' if rests else 'not '}at rest {time.monotonic() - self.until:.1f} s after the last change")
-        self.outcome.quiet_seconds = self.outcome.quiet_seconds or time.monotonic() - self.until
+        took = time.monotonic() - began
+        self.tell(f"{'' if rests else 'not '}at rest after {took:.1f} s")
+        self.outcome.quiet_seconds = self.outcome.quiet_seconds or took
 
     @contextlib.asynccontextmanager
     async def compacted_all_the_while(self, every: float) -> AsyncIterator[None]:

@@ -31,6 +31,7 @@ from .raw_log import now_ms
 from .rest import set_over_rest, wrongly_shown
 from .run import Place, scrape, sidecar
 from .settings import CLIENTS, REST, Owned
+from .term import Term
 
 _PAUSE_SECONDS = 0.02
 _AWAY_SECONDS = 0.2
@@ -96,11 +97,10 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
     acknowledged = Acknowledged()
     sidecars = [Sidecar(broker, place.namespace, home / f"sidecar-{number}.log") for number in range(2)]
     async with place.log() as log, contextlib.AsyncExitStack() as stack:
-        writers = ("admin REST", "sidecars")
-        run = Run(place, log, outcome, progress, lambda: min(acknowledged.changes[who] for who in writers) >= plan.changes)
         for each in sidecars:
             stack.push_async_callback(each.end, signal.SIGKILL)
             await each.begin()
+        run = Run(place, log, outcome, progress, Term(acknowledged, plan.seconds, dict.fromkeys(("admin REST", "sidecars"), plan.changes)))
 
         async def restart() -> None:
             number = len(run.ended)
@@ -110,14 +110,14 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
             await one.begin()
             run.restarted(f"{how.name} of sidecar {number % 2}", ended_at)
 
-        run.until = time.monotonic() + plan.seconds
         async with run.compacted_all_the_while(plan.compact_every):
-            async with asyncio.TaskGroup() as group:
-                for owned in REST:
-                    group.create_task(asyncio.to_thread(administrate, run, owned, acknowledged))
-                for number, owned in enumerate(CLIENTS):
-                    group.create_task(change(run, sidecars[number % 2].server, owned, acknowledged))
-                group.create_task(run.every(plan.restart_every, restart))
+            with run.term:
+                async with asyncio.TaskGroup() as group:
+                    for owned in REST:
+                        group.create_task(asyncio.to_thread(administrate, run, owned, acknowledged))
+                    for number, owned in enumerate(CLIENTS):
+                        group.create_task(change(run, sidecars[number % 2].server, owned, acknowledged))
+                    group.create_task(run.every(plan.restart_every, restart))
             await run.come_to_rest(plan.quiet, lambda: _due(sidecars))
         for _ in sidecars:
             await restart()  # once more each, after all repairs
@@ -133,7 +133,7 @@ def administrate(run: Run, owned: Owned, acknowledged: Acknowledged) -> None:
     """Changes one setting, of one topic after the other, as an administrator."""
     chance = random.Random(owned.setting)
     with run.place.broker.admin() as admin:
-        while not run.over:
+        while not run.term.over:
             set_over_rest(admin, Cell(chance.choice(run.place.topics), owned), acknowledged)
             time.sleep(_PAUSE_SECONDS)
 
@@ -142,7 +142,7 @@ async def change(run: Run, server: ServerProcess, owned: Owned, acknowledged: Ac
     """Changes one setting, of one topic after the other, as a client of a sidecar; pauses after an error."""
     chance = random.Random(owned.setting)
     async with Api(server.address) as api:
-        while not run.over:
+        while not run.term.over:
             cell = Cell(chance.choice(run.place.topics), owned)
             number = acknowledged.next(cell)
             try:
