@@ -15,7 +15,7 @@ from tests.clients.toolchains import run, typescript_program
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_the_typescript_clients_own_tests_pass() -> None:

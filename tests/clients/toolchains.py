@@ -127,7 +127,7 @@ def linting() -> dict[str, str]:
     }
 
 
-def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str:
+def run(command: Sequence[str], directory: Path, *, seconds: float = 500) -> str:
     """Runs a command; returns its standard output and error. Servers that it starts run in this interpreter, and cargo lints its builds.
 
     Raises:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from topicpolicies_spark.rows import ARROW_SCHEMA, SPARK_SCHEMA, Change
 
 NAMESPACE = "acme/orders"
+_DAY = 86_400_000_000
+"""In microseconds."""
 
 
 def change(number: int, topic: str, policies: dict[str, Any] | None, changed: list[str] | None = None, **more: Any) -> Change:
@@ -47,6 +50,23 @@ def gap(number: int, outcome: str, **more: Any) -> Change:
 
 def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:
     """Returns the changes as a DataFrame; ``previous`` is what the change before left."""
+    return spark.createDataFrame(_table(changes), SPARK_SCHEMA)
+
+
+def fill(archive: Path | str, changes: list[Change], batch: int = 0) -> None:
+    """Writes a batch of changes into an archive as an ingest does, a file a day, and commits it."""
+    rows = _table(changes)
+    days = [each.time // _DAY for each in changes]
+    for day in set(days):
+        folder = Path(archive) / "changes" / f"day={date(1970, 1, 1) + timedelta(day)}" / f"batch={batch}"
+        folder.mkdir(parents=True)
+        pq.write_table(rows.filter(pa.array(each == day for each in days)), folder / "part-0.parquet")
+    commits = Path(archive) / "checkpoint" / "commits"
+    commits.mkdir(parents=True, exist_ok=True)
+    (commits / str(batch)).write_text("v1\n{}")
+
+
+def _table(changes: list[Change]) -> pa.Table:
     documents: dict[tuple[str | None, ...], Any] = {}
     rows = []
     for each in changes:
@@ -55,13 +75,4 @@ def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:
         documents[key] = each.policies
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=ARROW_SCHEMA), SPARK_SCHEMA)
-
-
-def fill(spark: SparkSession, archive: Path | str, changes: list[Change], batch: int = 0) -> None:
-    """Writes a batch of changes into an archive, and commits it."""
-    days = frame(spark, changes).withColumns({"day": F.to_date("time"), "batch": F.lit(batch)})
-    days.write.mode("append").partitionBy("day", "batch").parquet(f"{archive}/changes")
-    commits = Path(archive) / "checkpoint" / "commits"
-    commits.mkdir(parents=True, exist_ok=True)
-    (commits / str(batch)).write_text("v1\n{}")
+    return pa.Table.from_arrays(arrays, schema=ARROW_SCHEMA)

@@ -25,9 +25,9 @@ def _sigterm() -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """A session on two local cores, with the data source registered.
 
-    It interprets expressions, and does not divide a query's rows: each of the tests' queries runs once, on a few rows, so generating and
-    compiling Java for it, and several tasks, would be more work than the query. Sessions in processes of their own (ingests, streams that
-    are killed, clusters, commands) do both.
+    It interprets expressions, does not divide a query's rows, and plans a query once: each of the tests' queries runs once, on a few rows,
+    so generating and compiling Java for it, several tasks, and new plans between its stages would be more work than the query. Sessions in
+    processes of their own (ingests, streams that are killed, clusters, commands) do all three.
     """
     from bench.harness.session import session  # noqa: PLC0415 - a process whose tests need no Spark does not load it
     from topicpolicies_spark import register  # noqa: PLC0415
@@ -37,6 +37,7 @@ def spark() -> Iterator[SparkSession]:
         with session("local[2]") as made:
             made.conf.set("spark.sql.codegen.wholeStage", "false")
             made.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+            made.conf.set("spark.sql.adaptive.enabled", "false")
             made.conf.set("spark.sql.shuffle.partitions", "1")
             made.conf.set("spark.sql.leafNodeDefaultParallelism", "1")
             register(made)

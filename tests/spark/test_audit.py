@@ -114,7 +114,7 @@ def test_documents_of_a_log_that_was_replaced_are_gone(spark: SparkSession) -> N
 
 
 def test_a_change_at_the_border_of_two_periods_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
-    fill(spark, tmp_path, CHANGES)
+    fill(tmp_path, CHANGES)
     counted = archived(spark, str(tmp_path), until=AT(4)).count(), archived(spark, str(tmp_path), AT(4)).count()
     assert counted == (3, len(CHANGES) - 3)
 

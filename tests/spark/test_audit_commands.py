@@ -143,10 +143,9 @@ def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = tmp_path / "archive"
-    fill(spark, archive, CHANGES)
+    fill(archive, CHANGES)
     for damaged in archive.rglob("*.parquet"):
         damaged.write_bytes(damaged.read_bytes()[:300])
-        (damaged.parent / f".{damaged.name}.crc").unlink()
     monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
     for arguments in (["state", str(archive)], ["who", str(archive)]):
         monkeypatch.setattr(sys, "argv", ["topicpolicies-audit", *arguments])
@@ -278,7 +277,7 @@ def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: 
         change(7, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 5}, ["message_ttl_in_seconds"], actor="one"),
     ]
     archive = str(tmp_path / "archive")
-    fill(spark, archive, rows)
+    fill(archive, rows)
     monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
     period = ("--since", "1970-01-01T00:00:05Z")
     who = [json.loads(line) for line in _run("who", archive, *period, "-o", "json").output.splitlines()]
@@ -301,7 +300,7 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
 
     monkeypatch.setattr(commands, "_spark", shared)
     archive = str(tmp_path / "archive")
-    fill(spark, archive, CHANGES)
+    fill(archive, CHANGES)
 
     assert archived(spark, archive).columns == list(Change._fields)
     state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")

@@ -45,10 +45,10 @@ def files(archive: str) -> Counter[str]:
 def archive(spark: SparkSession, tmp_path: Path) -> str:
     """An archive of two days in three committed batches and one that is being written, with a change of today."""
     today = int(time.time()) // DAY
-    fill(spark, tmp_path, [event(1, 0), event(2, 0), event(3, 1)])
-    fill(spark, tmp_path, [event(5, 0), event(4, 1), event(6, today)], 1)
-    fill(spark, tmp_path, [event(7, 0), event(8, today)], 2)
-    fill(spark, tmp_path, [event(9, 0)], 3)
+    fill(tmp_path, [event(1, 0), event(2, 0), event(3, 1)])
+    fill(tmp_path, [event(5, 0), event(4, 1), event(6, today)], 1)
+    fill(tmp_path, [event(7, 0), event(8, today)], 2)
+    fill(tmp_path, [event(9, 0)], 3)
     (tmp_path / "checkpoint" / "commits" / "3").unlink()
     return str(tmp_path)
 

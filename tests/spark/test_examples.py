@@ -37,7 +37,7 @@ def archive(spark: SparkSession, tmp_path: Path) -> str:
         change(4, "a", {PRODUCERS: 2, SECONDS: 6}, [PRODUCERS], actor="bot"),
         change(5, "b", {"retention_policies": {"retention_time_in_minutes": 14_400}}),
     ]
-    fill(spark, tmp_path / "archive", [each._replace(time=NOW + each.time) for each in rows])
+    fill(tmp_path / "archive", [each._replace(time=NOW + each.time) for each in rows])
     return str(tmp_path / "archive")
 
 

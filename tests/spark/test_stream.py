@@ -26,7 +26,7 @@ from topicpolicies_spark.histories import opened
 from topicpolicies_spark.options import read_options
 from topicpolicies_spark.source import HistoryReader, HistoryStreamReader, offset_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
 KILLED = ("acme/killed", "acme/killed-too")
 """Namespaces of the test that kills a query, which runs first if this module's tests run in one process."""
@@ -230,15 +230,14 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
             [sys.executable, "-c", _PROGRAM, target.address, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-        number = 0
+        rounds = number = 0
         try:
             while True:
                 assert killed.poll() is None, (tmp_path / "log").read_text()
-                number += 1
-                for namespace in KILLED:
-                    client.update(topic(namespace, "k"), max_producer_per_topic=number)
-                time.sleep(0.2)
-                if 3 <= _count(committed_at) < _count(planned_at):
+                if rounds <= _count(committed_at):  # there is something for each batch, however slow this is
+                    rounds, number = rounds + 1, _write(client, number)
+                time.sleep(0.05)
+                if 2 <= _count(committed_at) < _count(planned_at):
                     os.killpg(killed.pid, signal.SIGSTOP)
                     if _count(committed_at) < _count(planned_at):
                         break
@@ -247,11 +246,9 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
             os.killpg(killed.pid, signal.SIGKILL)
             killed.wait()
     assert _count(committed_at) < _count(planned_at), "it was killed during a batch"
-    for namespace in KILLED:
-        client.update(topic(namespace, "k"), max_producer_per_topic=number + 1)
+    number = _write(client, _write(client, number))  # more than one batch may have
     query = stream_into(spark, target.address, str(tmp_path), None)
-    query.awaitTermination(120)
-    assert query.exception() is None
+    assert query.awaitTermination(300) and query.exception() is None
     assert max(int(each["numInputRows"]) for each in query.recentProgress) <= 60
     assert compact(spark, str(tmp_path)) == 0, "today is not over"
     taken = archives.changes(spark, str(tmp_path))
@@ -260,7 +257,15 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
         rows = (
             taken.filter(taken.namespace == namespace).orderBy("position").selectExpr("policies.max_producer_per_topic as value", "actor")
         )
-        assert [(row.value, row.actor) for row in rows.collect()] == [(value, "bot") for value in range(1, number + 2)]
+        assert [(row.value, row.actor) for row in rows.collect()] == [(value, "bot") for value in range(1, number + 1)]
+
+
+def _write(client: Client, number: int) -> int:
+    """Makes 20 changes in each namespace, with the numbers that follow; returns the last one."""
+    for value in range(number + 1, number + 21):
+        for namespace in KILLED:
+            client.update(topic(namespace, "k"), max_producer_per_topic=value)
+    return number + 20
 
 
 def _count(directory: Path) -> int:

@@ -25,7 +25,7 @@ func TestACacheFollowsThroughARestartOfTheServer(t *testing.T) {
 	set(1)
 	cache := client.Cache(t.Context(), &pb.WatchPoliciesRequest{Topics: []string{namespace + "/x"}})
 	defer cache.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
 	if err := cache.WaitSynced(ctx); err != nil {
 		t.Fatal(err)

@@ -207,13 +207,13 @@ func TestAnErrorHasItsKindAndItsDetails(t *testing.T) {
 
 func TestAChangeWithoutAnAnswerHasAnUnknownOutcomeAndARequestID(t *testing.T) {
 	for name, failed := range map[string]func(int) error{
-		"too slow":    func(int) error { time.Sleep(300 * time.Millisecond); return nil },
+		"too slow":    func(int) error { time.Sleep(4 * time.Second); return nil },
 		"unknown":     func(int) error { return refusing(codes.DeadlineExceeded, "OUTCOME_UNKNOWN") },
 		"unavailable": func(int) error { return status.Error(codes.Unavailable, "gone") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := &fake{update: failed}
-			_, err := connected(t, service.serve(t), WithTimeout(100*time.Millisecond)).UpdatePolicy(t.Context(), update)
+			_, err := connected(t, service.serve(t), WithTimeout(2*time.Second)).UpdatePolicy(t.Context(), update)
 			var failure *Error
 			if !errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrUnavailable) || !errors.As(err, &failure) {
 				t.Fatal(err)

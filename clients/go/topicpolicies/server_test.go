@@ -79,9 +79,9 @@ func newNamespace() string { return fmt.Sprintf("go/n%d", namespaces.Add(1)) }
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(100 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("in 20 seconds not: %s", what)
+			t.Fatalf("in 100 seconds not: %s", what)
 		}
 	}
 }

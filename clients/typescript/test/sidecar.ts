@@ -121,9 +121,9 @@ function repository(): string {
 
 /** Waits until a condition holds. */
 export async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + 20_000;
+  const deadline = performance.now() + 100_000;
   while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`In 20 seconds not: ${what}`);
+    if (performance.now() > deadline) throw new Error(`In 100 seconds not: ${what}`);
     await sleep(5);
   }
 }

@@ -53,6 +53,6 @@ def topic(own: Admin) -> str:
 @pytest.fixture
 def client(pair: Pair) -> Iterator[pulsar.Client]:
     """A Pulsar client of that broker."""
-    made = pulsar.Client(pair.broker.service_url, operation_timeout_seconds=20, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    made = pulsar.Client(pair.broker.service_url, operation_timeout_seconds=60, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield made
     made.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 
 from tests.broker.admin import Admin
 from tests.broker.configuration import Ports
+from tests.broker.credentials import TokenKey
 from tests.broker.pulsar_broker import OwnBroker
 from tests.java_build import plugin_jar
 from tests.plain_http import NO_TLS
@@ -23,6 +24,12 @@ SERVICE = "topicpolicies.broker.SidecarTopicPoliciesService"
 KEEP_TOPICS = {"brokerDeleteInactiveTopicsEnabled": "false"}
 """Keeps topics without clients, which a broker would delete after a minute together with their policies."""
 
+KEY = TokenKey()
+"""Signs the token of the role ``brokers``, which the plug-in sends."""
+
+SHOW_SECRETS = "--show-secrets"
+"""The sidecar's option without which a broker can't have secrets, where the sidecar does not authenticate its callers."""
+
 
 class Pair:
     """A broker and its sidecar, which uses the embedded log or the broker's own ``__change_events``."""
@@ -33,7 +40,6 @@ class Pair:
         *,
         log_in_pulsar: bool = False,
         settings: Mapping[str, str] | None = None,
-        permitted: Sequence[str] = ("--show-secrets",),
     ) -> None:
         """Does not start the processes yet.
 
@@ -41,21 +47,22 @@ class Pair:
             directory: the directory for the sidecar's log and output.
             log_in_pulsar: whether the sidecar's log is in the broker, which then runs with ``systemTopicEnabled=false``.
             settings: further lines of ``standalone.conf``.
-            permitted: the sidecar's options that grant permissions to its callers: brokers need to see secrets.
         """
         self._log_in_pulsar = log_in_pulsar
         ports = Ports()
+        (directory / "token").write_text(KEY.token("brokers"))
         (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it LOCAL replication clusters are refused
         log = ["--data", str(directory / "policies.db"), "--cluster-file", str(directory / "cluster.toml")]
         bare = {}
         if log_in_pulsar:
             log = ["--pulsar", f"pulsar://127.0.0.1:{ports.service}", "--admin-url", f"http://127.0.0.1:{ports.web}"]
             bare = {"systemTopicEnabled": "false"}
-        self.sidecar = ServerProcess([*log, *permitted], directory / "sidecar.log")
+        self.sidecar = ServerProcess([*log, SHOW_SECRETS], directory / "sidecar.log")
         own = {
             "topicPoliciesServiceClassName": SERVICE,
             "topicPoliciesSidecarAddress": self.sidecar.address,
-            "topicPoliciesSidecarLoadTimeoutSeconds": "5",
+            "topicPoliciesSidecarTokenFilePath": str(directory / "token"),
+            "topicPoliciesSidecarLoadTimeoutSeconds": "10",
             "topicPoliciesSidecarRequestTimeoutSeconds": "8",
             **KEEP_TOPICS,
         }

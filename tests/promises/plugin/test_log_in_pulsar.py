@@ -47,7 +47,7 @@ def test_a_change_over_grpc_takes_effect_on_a_loaded_topic(bare: Pair) -> None:
     with bare.admin as admin:
         topic = f"{admin.create_namespace('bare')}/topic"
         admin.create_topic(topic)
-    client = pulsar.Client(bare.broker.service_url, operation_timeout_seconds=20, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = pulsar.Client(bare.broker.service_url, operation_timeout_seconds=60, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     client.create_producer(f"persistent://{topic}")
     bare.api.patiently(Update(topic, TopicPolicies(max_producer_per_topic=1)))
     soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")

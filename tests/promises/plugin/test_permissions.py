@@ -5,22 +5,19 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.broker.admin import Admin, AdminError
-from tests.broker.credentials import TokenKey
 from tests.promises.api import Refused
 from tests.promises.blocking import BlockingApi
 from tests.promises.documents import OFFLOAD
-from tests.promises.plugin.pair import Pair
+from tests.promises.plugin.pair import KEY, SHOW_SECRETS, Pair
 
 pytestmark = pytest.mark.broker
 
 PATIENCE = 60.0
-KEY = TokenKey()
 ROLES = """
 [[grants]]
 roles = ["brokers"]
@@ -43,20 +40,20 @@ def roles(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, roles: Path) -> Iterator[Pair]:
-    """A broker whose sidecar authenticates its callers."""
-    key, token = tmp_path / "secret.key", tmp_path / "token"
+def authenticating(pair: Pair, roles: Path, tmp_path: Path) -> Iterator[Pair]:
+    """The broker and its sidecar, which authenticates its callers during the test."""
+    key, usual = tmp_path / "secret.key", pair.sidecar.options
     key.write_bytes(KEY.secret)
-    token.write_text(KEY.token("brokers"))
-    with closing(
-        Pair(
-            tmp_path,
-            settings={"topicPoliciesSidecarTokenFilePath": str(token)},
-            permitted=["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)],
-        )
-    ) as made:
-        made.start()
-        yield made
+    options = ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
+    pair.sidecar.kill()
+    pair.sidecar.options = [*(each for each in usual if each != SHOW_SECRETS), *options]
+    try:
+        pair.start_sidecar()
+        yield pair
+    finally:
+        pair.sidecar.kill()
+        pair.sidecar.options = usual
+        pair.start_sidecar()
 
 
 def shown(pair: Pair, topic: str, role: str) -> str:
@@ -76,7 +73,8 @@ def secret(admin: Admin, topic: str) -> str | None:
     return None if found is None else found.get("s3ManagedLedgerOffloadCredentialSecret")
 
 
-def test_a_broker_with_the_permission_sees_secrets_and_keeps_them(pair: Pair, roles: Path) -> None:
+def test_a_broker_with_the_permission_sees_secrets_and_keeps_them(authenticating: Pair, roles: Path) -> None:
+    pair = authenticating
     with pair.admin as admin:
         topic = f"{admin.create_namespace('permitted')}/topic"
         admin.create_topic(topic)

@@ -12,7 +12,7 @@ import topicpolicies.client.PolicyCache;
 import topicpolicies.client.TopicPoliciesClient;
 
 /** The copies of namespaces that a broker keeps. */
-@Timeout(60)
+@Timeout(600)
 final class NamespaceCachesTest {
     @Test
     void aCopyWhoseWatchHasEndedIsReplaced() throws Exception {
@@ -20,7 +20,7 @@ final class NamespaceCachesTest {
                 TopicPoliciesClient client = TopicPoliciesClient.builder(sidecar.target()).build()) {
             NamespaceCaches caches = new NamespaceCaches(client, change -> { });
             PolicyCache first = caches.of("public/default");
-            first.whenSynced().get(20, TimeUnit.SECONDS);
+            first.whenSynced().get(120, TimeUnit.SECONDS);
             assertSame(first, caches.of("public/default"));
             first.close();
             while (!first.isEnded()) {
@@ -28,7 +28,7 @@ final class NamespaceCachesTest {
             }
             PolicyCache second = caches.of("public/default");
             assertNotSame(first, second);
-            second.whenSynced().get(20, TimeUnit.SECONDS);
+            second.whenSynced().get(120, TimeUnit.SECONDS);
             assertTrue(second.isSynced());
             assertFalse(second.isEnded());
         }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The updates of one topic. */
-@Timeout(60)
+@Timeout(600)
 final class UpdateChainTest {
     @Test
     void anUpdateThatCanNotBeSentFailsAndTheNextOneIsSent() throws Exception {
@@ -27,11 +27,11 @@ final class UpdateChainTest {
         }, () -> { });
         CompletableFuture<Void> first = chain.add(policies -> policies.setMaxProducerPerTopic(1), false);
         chain.start();
-        ExecutionException failure = assertThrows(ExecutionException.class, () -> first.get(20, TimeUnit.SECONDS));
+        ExecutionException failure = assertThrows(ExecutionException.class, () -> first.get(120, TimeUnit.SECONDS));
         assertInstanceOf(BrokerServiceException.class, failure.getCause());
         CompletableFuture<Void> second = chain.add(policies -> policies.setMaxProducerPerTopic(2), false);
         chain.start();
-        second.get(20, TimeUnit.SECONDS);
+        second.get(120, TimeUnit.SECONDS);
         assertEquals(2, edits.get());
         assertTrue(chain.idle());
     }

@@ -27,7 +27,7 @@ import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdatePolicyRequest;
 
 /** Calls of a service that fails as the tests want: repeats, request ids, batches, tokens and addresses. */
-@Timeout(60)
+@Timeout(600)
 final class CallsTest {
     private static final TopicPolicies FIVE = TopicPolicies.newBuilder().setMaxProducerPerTopic(5).build();
     private static final UpdatePolicyRequest REQUEST = UpdatePolicyRequest.newBuilder().setTopic("t/n/a").setPolicies(FIVE).build();
@@ -75,7 +75,7 @@ final class CallsTest {
         service.failures.add(FakeService.failure(Status.Code.ABORTED, "PRECONDITION_FAILED"));
         var failed = client.updateAsync(REQUEST, Duration.ofSeconds(20));
         assertInstanceOf(PreconditionFailedException.class,
-                assertThrows(ExecutionException.class, () -> failed.get(20, TimeUnit.SECONDS)).getCause());
+                assertThrows(ExecutionException.class, () -> failed.get(120, TimeUnit.SECONDS)).getCause());
     }
 
     @Test

@@ -17,7 +17,7 @@ import java.util.concurrent.ThreadLocalRandom;
  */
 final class RunningServer implements AutoCloseable {
     static final String COMMAND = "JAVA_TESTS_SERVER";
-    private static final Duration READY_TIME = Duration.ofSeconds(30);
+    private static final Duration READY_TIME = Duration.ofSeconds(120);
 
     private final List<String> command = new ArrayList<>();
     private final Path output;

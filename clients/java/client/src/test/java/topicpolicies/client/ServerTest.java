@@ -49,7 +49,7 @@ import topicpolicies.v1.WatchHistoryRequest;
 import topicpolicies.v1.WatchPoliciesRequest;
 
 /** The client against a server. */
-@Timeout(60)
+@Timeout(600)
 final class ServerTest extends WithAServer {
     private UpdatePolicyRequest.Builder update(int producers) {
         return UpdatePolicyRequest.newBuilder().setTopic(topic).setPolicies(producers(producers));
@@ -163,7 +163,7 @@ final class ServerTest extends WithAServer {
         BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
         WatchPoliciesRequest request = WatchPoliciesRequest.newBuilder().addNamespaces(namespace).putResumeTokens(namespace, token).build();
         try (Watch<WatchEvent> watch = client.watch(request, events::add)) {
-            assertEquals(version, events.poll(20, TimeUnit.SECONDS).getChange().getDocument().getVersion());
+            assertEquals(version, events.poll(120, TimeUnit.SECONDS).getChange().getDocument().getVersion());
             assertFalse(watch.whenEnded().isDone());
         }
     }
@@ -181,7 +181,7 @@ final class ServerTest extends WithAServer {
                 synced.complete(null);
             }
         })) {
-            synced.get(20, TimeUnit.SECONDS);
+            synced.get(120, TimeUnit.SECONDS);
             assertEquals(Set.of(namespace), watch.resumeTokens().keySet());
         }
         assertEquals(List.of(true, false), entries.stream().limit(2).map(entry -> entry.getDocument().hasPolicies()).toList());
@@ -192,7 +192,7 @@ final class ServerTest extends WithAServer {
         try (RunningServer restarting = new RunningServer(own)) {
             restarting.start();
             try (TopicPoliciesClient other = TopicPoliciesClient.builder(restarting.target()).build(); PolicyCache cache = other.cache(namespace)) {
-                cache.awaitSynced(Duration.ofSeconds(20));
+                cache.awaitSynced(Duration.ofSeconds(120));
                 BlockingQueue<PolicyCache.Change> changes = new LinkedBlockingQueue<>();
                 cache.listen(changes::add);
                 PolicyDocument written = other.update(topic, producers(1)).getDocument();
@@ -203,8 +203,8 @@ final class ServerTest extends WithAServer {
                 assertEquals(List.of(written), cache.documents());
                 restarting.start();
                 other.update(topic, producers(3));
-                changes.poll(20, TimeUnit.SECONDS);
-                assertEquals(producers(3), changes.poll(20, TimeUnit.SECONDS).after().orElseThrow().getPolicies());
+                changes.poll(120, TimeUnit.SECONDS);
+                assertEquals(producers(3), changes.poll(120, TimeUnit.SECONDS).after().orElseThrow().getPolicies());
                 assertTrue(cache.age().orElseThrow().toSeconds() < 20);
             }
         }
@@ -229,12 +229,12 @@ final class ServerTest extends WithAServer {
             secure.start();
             var mutual = TlsChannelCredentials.newBuilder().trustManager(authority)
                     .keyManager(certificate("client.pem"), certificate("client-key.pem")).build();
-            TopicPoliciesClient.Builder builder = TopicPoliciesClient.builder(secure.target()).timeout(Duration.ofSeconds(5));
+            TopicPoliciesClient.Builder builder = TopicPoliciesClient.builder(secure.target());
             try (TopicPoliciesClient right = builder.credentials(mutual).build()) {
                 assertFalse(right.get(topic).hasPolicies());
             }
             var anonymous = TlsChannelCredentials.newBuilder().trustManager(authority).build();
-            try (TopicPoliciesClient wrong = builder.credentials(anonymous).build()) {
+            try (TopicPoliciesClient wrong = builder.timeout(Duration.ofSeconds(5)).credentials(anonymous).build()) {
                 assertThrows(TopicPoliciesException.class, () -> wrong.get(topic));
             }
             try (TopicPoliciesClient elsewhere = builder.credentials(mutual).overrideAuthority("elsewhere").build()) {

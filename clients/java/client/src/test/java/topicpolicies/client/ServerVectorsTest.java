@@ -21,7 +21,7 @@ import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdatePolicyRequest;
 
 /** The effect of updates and edits on documents: the shared vectors, through the client and a server. */
-@Timeout(60)
+@Timeout(600)
 final class ServerVectorsTest extends WithAServer {
     @TestFactory
     Stream<DynamicTest> anUpdateDoesWhatTheVectorsSay() throws Exception {

@@ -24,7 +24,7 @@ import topicpolicies.v1.WatchEvent;
 import topicpolicies.v1.WatchPoliciesRequest;
 
 /** Watches and caches of a service whose streams break as the tests want. */
-@Timeout(60)
+@Timeout(600)
 final class WatchTest {
     private static final WatchPoliciesRequest REQUEST = WatchPoliciesRequest.newBuilder().addNamespaces("t/n").build();
 
@@ -45,15 +45,15 @@ final class WatchTest {
     }
 
     private FakeService.Watching opened() throws InterruptedException {
-        return service.watches.poll(20, TimeUnit.SECONDS);
+        return service.watches.poll(120, TimeUnit.SECONDS);
     }
 
     private WatchEvent next() throws InterruptedException {
-        return received.poll(20, TimeUnit.SECONDS);
+        return received.poll(120, TimeUnit.SECONDS);
     }
 
     private static Throwable failure(Watch<?> watch) {
-        return assertThrows(ExecutionException.class, () -> watch.whenEnded().get(20, TimeUnit.SECONDS)).getCause();
+        return assertThrows(ExecutionException.class, () -> watch.whenEnded().get(120, TimeUnit.SECONDS)).getCause();
     }
 
     @Test
@@ -101,7 +101,7 @@ final class WatchTest {
         service.failures.add(FakeService.failure(Status.Code.PERMISSION_DENIED, "PERMISSION_DENIED"));
         try (PolicyCache relentless = client.cache(REQUEST, true)) {
             opened().send(FakeService.synced("k1"));
-            relentless.awaitSynced(Duration.ofSeconds(20));
+            relentless.awaitSynced(Duration.ofSeconds(120));
             assertEquals("PERMISSION_DENIED", relentless.lastError().orElseThrow().reason());
         }
     }
@@ -123,9 +123,9 @@ final class WatchTest {
         opened();
         opened();
         client.close();
-        watch.whenEnded().get(20, TimeUnit.SECONDS);
+        watch.whenEnded().get(120, TimeUnit.SECONDS);
         assertTrue(cache.isEnded());
-        assertThrows(ExecutionException.class, () -> cache.whenSynced().get(20, TimeUnit.SECONDS));
+        assertThrows(ExecutionException.class, () -> cache.whenSynced().get(120, TimeUnit.SECONDS));
         assertThrows(TopicPoliciesException.class, () -> client.get("t/n/a"));
     }
 
