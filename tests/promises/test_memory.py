@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.service_pb2 import BatchUpdatePoliciesRequest, PolicyChangeRequest
 
 from .api import Api, Refused, Update
 from .conftest import Serving
@@ -42,9 +43,11 @@ async def test_refused_calls_leave_nothing_in_memory(serving: Serving, tmp_path:
     server = await serving(*Guarded(tmp_path).options, "--log-level", "warning")
     change = Update(TOPIC, TopicPolicies(max_producer_per_topic=1), version="another")
     conflict = change.message().SerializeToString() + BEYOND
+    one = PolicyChangeRequest(update=Update(TOPIC, reason="x" * 200).message())
+    batch = BatchUpdatePoliciesRequest(changes=[one] * 1_001).SerializeToString()
     async with Api(server.address, metadata=of("owner")) as owner, Api(server.address, metadata=of("stranger")) as stranger:
         refused: dict[str, Callable[[], Awaitable[object]]] = {
-            "INVALID_ARGUMENT of a batch": lambda: owner.batch([Update(TOPIC, reason="x" * 200)] * 1_001),
+            "INVALID_ARGUMENT of a batch": lambda: owner.send_bytes("BatchUpdatePolicies", batch),
             "ABORTED": lambda: owner.send_bytes("UpdatePolicy", conflict),
             "PERMISSION_DENIED": lambda: stranger.send_bytes("UpdatePolicy", conflict),
             "INVALID_ARGUMENT of a read": lambda: owner.get(LONG),

@@ -128,6 +128,8 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
 ]
 FOUND_AT: dict[Plant, int] = {
     leaders_that_read_nothing_first: 24,
+    a_log_that_fences_nobody: 4,
+    fenced_leaders_that_go_on_answering: 3,
     leaders_that_do_not_see_that_they_are_none: 13,
     turned_away_after_all: 61,
 }
