@@ -124,7 +124,7 @@ async def test_an_error_after_which_the_outcome_is_unknown_loses_the_log_and_reo
     disk.faults.gate.clear()
     disk.faults.statements.clear()
     append_all(log, recorder, "unknown")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while not disk.faults.statements:  # noqa: ASYNC110 (the writer has taken it)
             await asyncio.sleep(0.01)
     append_all(log, recorder, "behind it")

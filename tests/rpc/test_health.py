@@ -22,7 +22,7 @@ from .callers import of
 from .cluster import FakeCluster
 from .conftest import TOPIC, refused
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 UNKNOWN, SERVING, NOT_SERVING, SERVICE_UNKNOWN = range(4)
 SERVICE, HISTORY = "topicpolicies.v1.TopicPoliciesService", "topicpolicies.v1.PolicyHistoryService"
 UPDATE = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))

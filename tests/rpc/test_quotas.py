@@ -26,7 +26,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
 
-_SECONDS = 20
+_SECONDS = 100
 
 
 @pytest.fixture
