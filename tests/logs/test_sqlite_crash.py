@@ -21,10 +21,10 @@ from tests.logs.recorder import Recorder
 from topicpolicies_server.logs.sqlite import SqliteLog
 from topicpolicies_server.logs.sqlite.file import position_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # two dozen processes per test, even on a busy machine
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # a dozen processes per test, even on a busy machine
 
 NAMESPACE = "acme/orders"
-KILLS = 22
+KILLS = 12
 
 
 @dataclass
