@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> None:
+async def eventually(holds: Callable[[], Any], seconds: float = 100.0) -> None:
     """Waits until something holds that is not reported; ``holds`` may be a coroutine function."""
     async with asyncio.timeout(seconds):
         while True:

@@ -134,5 +134,5 @@ async def started(server: Server) -> tuple[str, dict[object, object]]:
 
 async def ready(registry: Registry) -> None:
     """Waits until the namespace is loaded."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         await registry.get(NAMESPACE).ready()

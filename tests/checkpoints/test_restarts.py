@@ -111,7 +111,7 @@ async def test_a_checkpoint_is_written_in_time_if_enough_changed(tmp_path: Path)
         await asyncio.sleep(0.2)
         assert server.checkpoints.written == written, "less than half of 40 keys changed"
         await server.set(registry, a_key(1), 3)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while server.checkpoints.written == written:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await server.set(registry, a_key(1), 4)

@@ -29,7 +29,7 @@ from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.cli.verbs import VERBS
 
 __all__ = ["sidecars"]  # a fixture of the gate
-_SECONDS = 30
+_SECONDS = 100
 _PAGE = Path(__file__).parents[2] / "docs" / "from-pulsar-admin.md"
 _RATE = {
     "dispatchThrottlingRateInMsg": -1,

@@ -199,7 +199,7 @@ def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(termina
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 100
         while A not in (resume_file.read_text() if resume_file.exists() else "") and process.poll() is None and time.monotonic() < give_up:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
@@ -229,4 +229,4 @@ def test_a_first_connection_that_is_not_answered_ends_with_the_timeout(terminal:
         began = time.monotonic()
         ended = terminal.run("watch", A, "--server", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1")
     assert ended.exit_code == 5 and "did not answer in time" in ended.stderr
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60

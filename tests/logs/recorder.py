@@ -100,7 +100,7 @@ class Recorder:
         await log.close()
         self.closed = True
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 100.0) -> None:
         """Waits until a condition holds that only reports can make true."""
         async with asyncio.timeout(seconds):
             while not condition():

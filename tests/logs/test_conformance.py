@@ -460,7 +460,7 @@ async def test_an_end_that_was_compacted_away_or_is_unreadable_is_reached_all_th
         """Opens the log and waits until all ends are reached: by what was read, or by what was compacted before the opening."""
         log, recorder = await bench.ready(namespace)
         read = by_partition(recorder.entries)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             for partition in range(log.partitions):
                 here = max(log.complete_after(partition) or "", *(placed.position for placed in read.get(partition, ())), "")
                 while await log.end(partition) > here:  # noqa: ASYNC110 (ends once the log knows that there is nothing to read)

@@ -272,7 +272,7 @@ async def test_compaction_runs_in_the_background_once_enough_events_are_supersed
         if n % 20 == 0:
             await asyncio.sleep(0.005)
     await recorder.until_settled(400)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while count(bench.path) >= 60:  # noqa: ASYNC110 (not reported: the file is compacted in the background)
             await asyncio.sleep(0.01)
     await bench.restart()

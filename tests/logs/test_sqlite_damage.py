@@ -331,7 +331,7 @@ async def test_no_flipped_bit_in_the_file_changes_what_is_read_without_a_report(
     chance = random.Random(4711)
     path = tmp_path / "changes.db"
     reported = 0
-    for _ in range(int(os.environ.get("FLIPS", "150"))):
+    for _ in range(int(os.environ.get("FLIPS", "100"))):
         damaged = bytearray(content)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         put(path, damaged, mark)

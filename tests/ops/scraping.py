@@ -25,7 +25,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.rpc.server import Server
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 TOPIC = "persistent://public/default/orders"
 
 

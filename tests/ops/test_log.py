@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.ops import log as log_module
 from topicpolicies_server.ops.log import Json, Lines, Plain, write_all
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 def record(message: str, *, error: BaseException | None = None, **fields: object) -> logging.LogRecord:

@@ -242,6 +242,17 @@ class Event:
     """All of it, as it came."""
 
 
+def batch_message(changes: Sequence[Update | Delete]) -> messages.BatchUpdatePoliciesRequest:
+    """Returns the request of a batch."""
+    request = messages.BatchUpdatePoliciesRequest()
+    for change in changes:
+        if isinstance(change, Update):
+            request.changes.add(update=change.message())
+        else:
+            request.changes.add(delete=change.message())
+    return request
+
+
 class Api:
     """One caller of a server. Methods raise :class:`Refused`."""
 
@@ -295,13 +306,7 @@ class Api:
 
     async def batch(self, changes: Sequence[Update | Delete], timeout: float = _SECONDS) -> list[Change | Refused]:
         """Makes several changes in one request; each has its own answer, in their order."""
-        request = messages.BatchUpdatePoliciesRequest()
-        for change in changes:
-            if isinstance(change, Update):
-                request.changes.add(update=change.message())
-            else:
-                request.changes.add(delete=change.message())
-        answer = await self._call(self._stub.BatchUpdatePolicies, request, timeout)
+        answer = await self._call(self._stub.BatchUpdatePolicies, batch_message(changes), timeout)
         return [
             Refused(result.error) if result.WhichOneof("result") == "error" else _change(result.success, change)
             for result, change in zip(answer.results, changes, strict=True)

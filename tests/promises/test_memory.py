@@ -10,7 +10,7 @@ import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import Api, Refused, Update
+from .api import Api, Refused, Update, batch_message
 from .conftest import Serving
 from .server_process import ServerProcess
 from .test_security import NAMESPACE, TOPIC, Guarded, of
@@ -42,9 +42,10 @@ async def test_refused_calls_leave_nothing_in_memory(serving: Serving, tmp_path:
     server = await serving(*Guarded(tmp_path).options, "--log-level", "warning")
     change = Update(TOPIC, TopicPolicies(max_producer_per_topic=1), version="another")
     conflict = change.message().SerializeToString() + BEYOND
+    batch = batch_message([Update(TOPIC, reason="x" * 200)] * 1_001).SerializeToString()
     async with Api(server.address, metadata=of("owner")) as owner, Api(server.address, metadata=of("stranger")) as stranger:
         refused: dict[str, Callable[[], Awaitable[object]]] = {
-            "INVALID_ARGUMENT of a batch": lambda: owner.batch([Update(TOPIC, reason="x" * 200)] * 1_001),
+            "INVALID_ARGUMENT of a batch": lambda: owner.send_bytes("BatchUpdatePolicies", batch),
             "ABORTED": lambda: owner.send_bytes("UpdatePolicy", conflict),
             "PERMISSION_DENIED": lambda: stranger.send_bytes("UpdatePolicy", conflict),
             "INVALID_ARGUMENT of a read": lambda: owner.get(LONG),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,9 +9,10 @@ import pytest
 
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.pulsar_broker import Broker
+from tests.cli.programs import Ended
 
 from .api import GLOBAL, Api, Delete, Refused, Update
-from .server_process import ServerProcess
+from .server_process import ServerProcess, run
 
 _NAMESPACE = "public/default"
 _SYSTEM_TOPICS = [
@@ -65,12 +63,9 @@ async def test_a_file_does_not_set_them_and_its_patterns_skip_them(server: Serve
     known, file = tmp_path / "topics.txt", tmp_path / "policies.yaml"
     known.write_text(f"{_NAMESPACE}/{CHANGE_EVENTS}\n{_NAMESPACE}/orders\n")
 
-    def apply(entry: str) -> subprocess.CompletedProcess[str]:
+    def apply(entry: str) -> Ended:
         file.write_text(f"version: 1\npolicies:\n  - {entry}\n    set: {{max_producer_per_topic: 5}}\n")
-        command = [sys.executable, "-m", "topicpolicies_server", "--server", server.address, "apply", "-f", str(file)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command += ["--topics", str(known)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return run("--server", server.address, "apply", "-f", str(file), "--topics", str(known))
 
     applied = apply(f'pattern: "{_NAMESPACE}/*"')
     assert applied.returncode == 0, applied.stderr

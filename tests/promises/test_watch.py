@@ -12,7 +12,7 @@ import pytest
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import GLOBAL, LOCAL, MALFORMED_TOKENS, Api, Document, Refused
+from .api import GLOBAL, LOCAL, MALFORMED_TOKENS, Api, Document, Event, Refused
 from .conftest import Serving
 from .watching import Copy, Watching, documents, kinds, whole
 
@@ -140,6 +140,7 @@ async def test_under_load_nothing_is_missed_repeated_or_goes_back(api: Api, name
     seen: list[str] = []
     late: list[Any] = []
     last: list[Document] = []
+    bookmarks: list[Event] = []
     writers = [asyncio.create_task(load.writer(api)) for _ in range(6)]
     while len(load.made) < 50:  # noqa: ASYNC110 (each answer counts)
         await asyncio.sleep(0.01)
@@ -149,6 +150,8 @@ async def test_under_load_nothing_is_missed_repeated_or_goes_back(api: Api, name
             while not last or copy.documents.get((last[0].topic, LOCAL)) != last[0]:
                 event = await watch.next()
                 copy.take(event)
+                if event.kind == "bookmark":
+                    bookmarks.append(event)
                 if event.kind in ("synced", "bookmark"):
                     newest = {(each.topic, each.scope): each.version for at, each in load.made if at < event.confirmed - 0.001}
                     late.extend(key for key, version in newest.items() if key in copy.documents and copy.documents[key].version < version)
@@ -156,7 +159,8 @@ async def test_under_load_nothing_is_missed_repeated_or_goes_back(api: Api, name
                     seen.append(event.document.version)
 
         async def end() -> None:
-            await asyncio.sleep(3.5)
+            while len(bookmarks) < 3:  # noqa: ASYNC110 (each second one comes)
+                await asyncio.sleep(0.01)
             load.stopping = True
             await asyncio.gather(*writers)
             last.append(await put(api, f"persistent://{namespace}/last", 7))
@@ -348,7 +352,7 @@ async def test_bookmarks_come_on_a_timer_and_their_time_and_place_go_on(api: Api
         assert kinds(marks) == ["bookmark"] * 3
         times = [synced.confirmed, *(mark.confirmed for mark in marks)]
         assert times == sorted(times) and len(set(times)) == 4
-        assert 0 <= time.time() - times[-1] < 5
+        assert 0 <= time.time() - times[-1] < 30
     namespace = marks[-1].namespace
     events = await whole(api, topics=[topic], scopes=[LOCAL], resume={namespace: marks[-1].token})
     assert not documents(events), "the place of the bookmark is behind the change of another topic"

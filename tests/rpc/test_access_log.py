@@ -39,7 +39,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, refused
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 SECRET = "wjalrXUtnFEMI"
 ID = "3f2c1b9e8a444c559a301d0f6f5d6a01"
 

@@ -20,7 +20,7 @@ from .conftest import TOPIC, refused
 
 ALICE = Caller("alice", Way.TOKEN)
 REFUSAL = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "Nobody may call.")
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 class Identifying:

@@ -24,7 +24,7 @@ from topicpolicies_server.rpc.listening import read_pem
 from topicpolicies_server.rpc.server import Server
 
 TOPIC = "persistent://public/default/orders"
-_SECONDS = 20
+_SECONDS = 100
 
 
 @pytest.fixture

@@ -246,7 +246,7 @@ async def test_each_change_of_a_batch_has_the_leaders_result_and_those_that_were
         {"request_id": each} for each in ids
     ]
     assert not any(each.unsure for each in changes)
-    async with asyncio.timeout(10):  # until the connection is known to be closed, the changes may have been made
+    async with asyncio.timeout(100):  # until the connection is known to be closed, the changes may have been made
         while await peers.batch(call, leader.address, changes) != [None] * 3:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.05)
 

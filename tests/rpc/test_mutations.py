@@ -87,7 +87,7 @@ async def test_mutated_requests_are_served_or_refused_and_nothing_is_left_of_the
     assert served == {method for method in VALID if method.startswith(SERVICE)} - {f"{SERVICE}/GetEffectivePolicy"}  # others need files
     await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=f"{TOPIC}-other", policies=DOCUMENT))
     assert (await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=f"{TOPIC}-other"))).policies == DOCUMENT
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while len(server.calls) or any(namespace._watching for namespace in server.registry.namespaces()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -22,7 +22,7 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 SLOW, FAST = "persistent://slow/space/t", "persistent://fast/space/t"
 
 

@@ -26,7 +26,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
 
-_SECONDS = 20
+_SECONDS = 100
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_a_batch_is_made_as_a_whole_and_the_next_changes_wait_until_all_of
     results = (await stub.BatchUpdatePolicies(many(150), metadata=ALICE)).results
     assert len(results) == 150 and all(result.HasField("success") for result in results)
     seconds = retry_seconds(await refusal(stub.UpdatePolicy(update(1), metadata=ALICE)))
-    assert seconds is not None and 1 < seconds <= 2.02
+    assert seconds is not None and 2 - (time.monotonic() - began) <= seconds <= 2.02
     assert retry_seconds(await refusal(stub.BatchUpdatePolicies(many(2), metadata=ALICE, timeout=0.5))) is not None
     await stub.UpdatePolicy(update(1), metadata=BOB)
     async with asyncio.timeout(_SECONDS):

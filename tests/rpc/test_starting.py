@@ -21,7 +21,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 NEVER = 600.0
 
 

@@ -33,7 +33,7 @@ from topicpolicies_server.rpc.server import Server
 from .conftest import TOPIC, Refusal, refused
 
 NAMESPACE = "public/default"
-PATIENCE = 20.0
+PATIENCE = 100.0
 """Seconds after which a test fails instead of hanging."""
 NEVER = 600.0
 """A limit in seconds that no test waits for: a test that needs it hangs."""

@@ -54,7 +54,7 @@ async def update(stub: AsyncStub, value: int, metadata: Metadata = TRACE) -> Non
 async def history(stub: AsyncStub, entries: int) -> list[str]:
     """Returns the trace parents of the history, once it has so many entries."""
     request = history_pb2.ListHistoryRequest(topic=TOPIC, oldest_first=True)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 100
     while len(found := (await stub.ListHistory(request)).entries) < entries:
         assert time.monotonic() < deadline, found
         await asyncio.sleep(0.01)

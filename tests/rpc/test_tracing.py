@@ -39,7 +39,7 @@ class Traced:
 
     async def spans(self) -> Sequence[ReadableSpan]:
         """Returns the spans of all calls that have ended; a call ends a moment after its answer."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while len(self._server.calls):  # noqa: ASYNC110 (nothing signals it)
                 await asyncio.sleep(0.01)
         self.tracing._provider.force_flush()
@@ -169,7 +169,7 @@ async def test_calls_succeed_and_the_server_stops_although_the_collector_can_not
         listen=parse_address("127.0.0.1:0"),
         telemetry=TelemetryConfig(endpoint=f"http://127.0.0.1:{free_port()}", trace_ratio=1.0),
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
             for value in range(1, 20):
                 await update(async_stub(channel), value)

@@ -21,7 +21,7 @@ from topicpolicies_server.rpc.server import POLICIES, Server
 
 from .conftest import TOPIC, Refusal
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 SERVICE = POLICIES.full_name
 UNARY = [f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListPolicies")]

@@ -34,7 +34,7 @@ from topicpolicies_server.rpc import server as servers
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.watching import stream as streams
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 ONE, OTHER = "acme/orders", "acme/stock"
 EVERYTHING = frozenset(Permission)
 MODES = (WATCH_MODE_LATEST, WATCH_MODE_EVERY)

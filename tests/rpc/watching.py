@@ -17,7 +17,7 @@ from topicpolicies_server.rpc.watching.policy_part import PolicyPart
 from topicpolicies_server.rpc.watching.requests import Watch
 from topicpolicies_server.rpc.watching.stream import WatchStreams
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 _Event = TypeVar("_Event", WatchEvent, WatchHistoryEvent)
 
 
