@@ -403,7 +403,7 @@ async def test_a_watch_ends_when_its_token_has_expired(guarded: ServerProcess) -
             async for _ in api.watch([NAMESPACE], timeout=30):
                 pass
     assert (ended.value.code, ended.value.reason) == ("UNAUTHENTICATED", "CREDENTIALS_EXPIRED")
-    assert 1 < time.time() - begun < 30
+    assert 1 < time.time() - begun < 10
 
 
 # How callers connect
@@ -554,7 +554,7 @@ async def test_one_principal_beyond_its_limits_does_not_affect_another(serving: 
         begun = time.monotonic()
         for number in range(5):
             await modest.update(f"{TOPIC}-modest", {"max_producer_per_topic": number})
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 5
         outcomes = await many
         refused = [each for each in outcomes if isinstance(each, Refused)]
         assert refused and {each.reason for each in refused} == {"LIMIT_REACHED"}
