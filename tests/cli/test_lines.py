@@ -8,13 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import grpc
 import pytest
 
-from tests.cli import programs
 from tests.ports import free_port
 from tests.promises.api import RECONNECTING
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -45,31 +43,24 @@ runpy.run_module("topicpolicies_server", run_name="__main__")
 """A server whose log also gets a Python warning and a thread's failure."""
 
 
-def serve(*arguments: str, calls: int = 1, noise: bool = False) -> tuple[int, bytes]:
+def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:
     """Runs a server, makes ``calls`` updates and stops it; returns its exit code and its standard error."""
     address = f"127.0.0.1:{free_port()}"
-    command = ["serve", "--listen", address, *arguments]
-    with tempfile.TemporaryFile() as errors:
-        if noise:
-            process: subprocess.Popen[bytes] | programs.Process = subprocess.Popen(
-                [sys.executable, "-c", NOISE, *command], env=_PATHS, stderr=errors
-            )
-        else:
-            process = programs.start(command, _PATHS, stdout=errors, stderr=errors)
+    command = [sys.executable, "-c", NOISE, "serve", "--listen", address, *arguments]
+    with subprocess.Popen(command, env=_PATHS, stderr=subprocess.PIPE) as process:
         try:
             with grpc.insecure_channel(address, RECONNECTING) as channel:
                 for _ in range(calls):
                     TopicPoliciesServiceStub(channel).UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
             process.send_signal(signal.SIGTERM)
-            code = process.wait(60)
+            _, output = process.communicate(timeout=30)
         finally:
             process.kill()
-        errors.seek(0)
-        return code, errors.read()
+    return process.returncode, output
 
 
 def test_every_line_of_a_run_is_structured(tmp_path: Path) -> None:
-    code, output = serve("--data", str(tmp_path / "p.db"), "--log-format", "json", calls=3, noise=True)
+    code, output = serve("--data", str(tmp_path / "p.db"), "--log-format", "json", calls=3)
     assert code == 0
     lines = [json.loads(line) for line in output.decode("ascii").splitlines()]
     assert all({"ts", "level", "logger", "msg"} <= line.keys() for line in lines)
@@ -84,10 +75,10 @@ def test_every_line_of_a_run_is_structured(tmp_path: Path) -> None:
 
 
 def test_a_server_that_can_not_start_logs_one_structured_line(tmp_path: Path) -> None:
-    command = ["serve", "--data", str(tmp_path / "p.db"), "--log-format", "json"]
+    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--data", str(tmp_path / "p.db"), "--log-format", "json"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        ended = programs.run([*command, "--listen", address], _PATHS)
+        ended = subprocess.run([*command, "--listen", address], env=_PATHS, capture_output=True, check=False, timeout=30)
     assert ended.returncode == 9
     (line,) = [json.loads(line) for line in ended.stderr.splitlines()]
     assert line["level"] == "critical" and line["msg"].startswith("the server could not start: ") and line["reason"] == "ADDRESS"
@@ -106,16 +97,18 @@ def test_in_text_format_the_record_of_calls_is_on_standard_error_in_a_file_or_of
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_a_server_whose_standard_error_is_not_read_serves_calls_and_stops(form: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
-    command = ["serve", "--listen", address, "--data", str(tmp_path / "p.db"), "--log-format", form]
-    unread, errors = os.pipe()
-    with os.fdopen(unread), os.fdopen(errors, "wb") as written, programs.start(command, _PATHS, stdout=written, stderr=written) as process:
-        with grpc.insecure_channel(address, RECONNECTING) as channel:
-            stub = TopicPoliciesServiceStub(channel)
-            stub.UpdatePolicy(UPDATE, wait_for_ready=True, timeout=60)
-            for _ in range(600):  # a pipe has room for some hundred lines
-                stub.UpdatePolicy(UPDATE, timeout=60)
-            for _ in range(20):
-                process.send_signal(signal.SIGHUP)  # logs a line in the event loop
-                stub.UpdatePolicy(UPDATE, timeout=60)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+    command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", address, "--data", str(tmp_path / "p.db")]
+    with subprocess.Popen([*command, "--log-format", form], env=_PATHS, stderr=subprocess.PIPE) as process:
+        try:
+            with grpc.insecure_channel(address, RECONNECTING) as channel:
+                stub = TopicPoliciesServiceStub(channel)
+                stub.UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
+                for _ in range(600):  # a pipe has room for some hundred lines
+                    stub.UpdatePolicy(UPDATE, timeout=30)
+                for _ in range(20):
+                    process.send_signal(signal.SIGHUP)  # logs a line in the event loop
+                    stub.UpdatePolicy(UPDATE, timeout=30)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()

@@ -66,6 +66,7 @@ def test_a_forked_command_that_does_not_end_in_time_is_killed_and_the_next_one_r
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(programs, "_SECONDS", 1)
+    programs._forking.cache_clear()
     with pytest.raises(TimeoutError):
         programs.run(["serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0"], {})
     monkeypatch.undo()

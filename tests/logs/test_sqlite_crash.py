@@ -7,13 +7,10 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -44,20 +41,21 @@ class Life:
 class Nursery:
     """Starts processes that append, and kills them."""
 
-    def __init__(self, asked: IO[bytes], printed: IO[bytes]) -> None:
-        """``asked``: what ``sqlite_child`` reads. ``printed``: what it prints."""
-        self._asked, self._printed = asked, printed
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
 
     async def live(
         self, path: Path, *, keys: int = 5, compact: bool = False, file_limit: int = 0, kill_after: int = 0, delay: float = 0
     ) -> Life:
         """Runs one process. It is killed ``delay`` seconds after ``kill_after`` acknowledgements; if that is 0, it ends by itself."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         wanted = {"path": str(path), "keys": keys, "compact": compact, "file_limit": file_limit}
-        self._asked.write(json.dumps(wanted).encode() + b"\n")
+        self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
         life = Life()
         pid = 0
-        async with asyncio.timeout(100), self._lines() as lines:
-            async for line in lines:
+        async with asyncio.timeout(30):
+            async for line in self._process.stdout:
                 words = line.decode().split()
                 match words[0]:
                     case "pid":
@@ -76,27 +74,17 @@ class Nursery:
                         life.rest.append(line.decode().strip())
         raise AssertionError("the process ended")
 
-    @asynccontextmanager
-    async def _lines(self) -> AsyncIterator[asyncio.StreamReader]:
-        """Yields what one process prints, in the present event loop."""
-        lines = asyncio.StreamReader()
-        pipe = os.fdopen(os.dup(self._printed.fileno()), "rb")
-        reading, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), pipe)
-        try:
-            yield lines
-        finally:
-            reading.close()
 
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    command = [sys.executable, "-m", "tests.logs.sqlite_child"]
+@pytest.fixture
+async def nursery() -> AsyncIterator[Nursery]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment) as process:
-        assert process.stdin is not None and process.stdout is not None
-        yield Nursery(process.stdin, process.stdout)
-        process.stdin.close()
-        assert process.wait() == 0
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.logs.sqlite_child", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    yield Nursery(process)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert await process.wait() == 0
 
 
 async def what_is_there(path: Path) -> tuple[str, Recorder]:

@@ -301,7 +301,7 @@ async def test_closing_is_bounded_in_time_while_the_disk_hangs_and_the_lock_is_k
     append_all(log, recorder, "held")
     began = asyncio.get_running_loop().time()
     await disk.change_log.close()
-    assert asyncio.get_running_loop().time() - began < 60
+    assert asyncio.get_running_loop().time() - began < 5
     recorder.closed = True
     assert failures(recorder) == [("held", True)]
     with pytest.raises(LogError, match="in use"):

@@ -1,4 +1,4 @@
-"""A server in a process of its own, with the options of an operator, which can be killed at any time; and commands beside it."""
+"""A server in a process of its own, which is started as an operator starts it, and can be killed at any time; and commands beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,13 +58,13 @@ class ServerProcess:
         self.options = list(options)
         self.output = output
         self._credentials = credentials
-        self._process: programs.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self.address = f"127.0.0.1:{free_port()}"
         self.lives = 0
         """How often the process was started."""
 
     @property
-    def running(self) -> programs.Process:
+    def running(self) -> subprocess.Popen[bytes]:
         """The process while it runs."""
         assert self._process is not None, "it runs"
         return self._process
@@ -79,14 +80,14 @@ class ServerProcess:
         return self.output.read_text()
 
     async def start(self) -> None:
-        """Starts the process, forked once everything is imported, and waits until it serves.
+        """Starts the process, and waits until it serves.
 
         Raises:
             AssertionError: it did not serve in time; the message has the end of its output.
         """
-        command = ["serve", "--listen", self.address, *self.options]
+        command = [*COMMAND, "serve", "--listen", self.address, *self.options]
         with self.output.open("ab") as output:
-            self._process = programs.start(command, environment(), stdout=output, stderr=output)
+            self._process = subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: ASYNC220
         self.lives += 1
         deadline = asyncio.get_running_loop().time() + _READY_SECONDS
         async with self.channel() as channel:
@@ -119,7 +120,8 @@ class ServerProcess:
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(number)
+        if process.poll() is None:
+            process.send_signal(number)
         return process.wait(timeout=60)
 
     def pause(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import programs
-
 from .conftest import Serving
-from .server_process import ServerProcess, environment
+from .server_process import COMMAND, ServerProcess, environment
 
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,7 +33,8 @@ async def shell(server: ServerProcess, folder: Path, commands: str) -> subproces
     """Runs commands in a folder, where ``topicpolicies`` is the program of this checkout, and the default server is this one."""
     program = folder / "bin" / "topicpolicies"
     program.parent.mkdir(exist_ok=True)
-    programs.write_program(program)
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    program.chmod(0o700)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": path, "TOPICPOLICIES_SERVER": server.address, "TOPICPOLICIES_ACTOR": "ann"}
     return await asyncio.to_thread(

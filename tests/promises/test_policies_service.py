@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -18,13 +20,15 @@ from tests.broker.pulsar_broker import OwnBroker
 from tests.ports import free_port
 
 from .api import Api, Refused, Update
-from .server_process import COMMAND, ServerProcess, environment, run
+from .server_process import ServerProcess
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 _SETTINGS = {"topicPoliciesServiceClassName": "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService"}
 _SAYS = "metadata store"
 _OLDER = "public/older"
+_PROGRAM = (sys.executable, "-m", "topicpolicies_server")
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +76,13 @@ def _has_log(admin: Admin, namespace: str) -> bool:
     return f"persistent://{namespace}/{CHANGE_EVENTS}" in admin.call("GET", f"persistent/{namespace}", includeSystemTopic="true")
 
 
+def _command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*_PROGRAM, *words], env=_ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+
+
 @contextlib.contextmanager
 def _guard(*options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [*COMMAND, "guard", "public/*", *options]
-    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as guard:
+    with subprocess.Popen([*_PROGRAM, "guard", "public/*", *options], env=_ENVIRONMENT, stderr=subprocess.PIPE, text=True) as guard:
         try:
             yield guard
         finally:
@@ -121,7 +128,7 @@ async def test_start_readiness_doctor_and_guard_name_the_other_service(api: Api,
         ready = (await http.get(f"http://{metrics}/readyz?verbose")).text
     assert _SAYS in ready
     assert _SAYS in (tmp_path / "server.log").read_text()
-    doctor = await asyncio.to_thread(run, "doctor", "--pre", *options)
+    doctor = await asyncio.to_thread(_command, "doctor", "--pre", *options)
     assert doctor.returncode != 0
     assert _SAYS in doctor.stdout
     with _guard(*options) as guard:

@@ -73,6 +73,7 @@ _INDEXES = (
     "INDEX by_namespace ON entries (namespace, at)",
     "INDEX by_namespace_and_actor ON entries (namespace, actor, at)",
     "INDEX by_topic ON entries (topic, at)",
+    "INDEX by_version ON entries (topic, scope, version)",
     "INDEX by_position ON entries (stream, position)",
     "INDEX gaps_by_time ON gaps (namespace, until)",
     "INDEX gaps_by_position ON gaps (stream, position)",
@@ -413,14 +414,12 @@ class HistoryFile:
         start, end = at if last is None else last.at, LATEST if first is None else first.at
         return last, first, self._gaps(namespace, start, end)
 
-    def entry_of_version(self, namespace: str, key: PolicyKey, version: Position) -> Entry | None:
-        """Returns the entry that gave a policy key a version, which is the entry's position; None: there is none."""
-        streams = "SELECT id FROM streams WHERE namespace = (SELECT id FROM namespaces WHERE name = ?)"
-        rest = f"INDEXED BY by_position WHERE topic = ? AND scope = ? AND position = ? AND stream IN ({streams}) ORDER BY id"
-        return self._one(key, rest, version, namespace)
+    def entry_of_version(self, key: PolicyKey, version: Position) -> Entry | None:
+        """Returns an entry at which a policy key had a version; None: there is none."""
+        return self._one(key, "INDEXED BY by_version WHERE topic = ? AND scope = ? AND version = ? ORDER BY id", version)
 
-    def _one(self, key: PolicyKey, rest: str, *values: int | str) -> Entry | None:
-        for entry in map(Entry._make, self._rows("entries", f"{rest} LIMIT 1", (key.topic, int(key.scope), *values))):
+    def _one(self, key: PolicyKey, rest: str, value: int | str) -> Entry | None:
+        for entry in map(Entry._make, self._rows("entries", f"{rest} LIMIT 1", (key.topic, int(key.scope), value))):
             if (entry.topic, entry.scope) != (key.topic, key.scope):
                 raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
             return entry

@@ -135,7 +135,7 @@ class History:
             PolicyError: OUT_OF_RANGE: the history does not know the document for certain; UNAVAILABLE, as ``page``.
         """
         if version:
-            unwritten, entry = await self._ask(namespace, lambda opened, gaps: (gaps, opened.entry_of_version(namespace, key, version)))
+            unwritten, entry = await self._ask(namespace, lambda opened, unwritten: (unwritten, opened.entry_of_version(key, version)))
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
             return document_of_version(entry, version, head)

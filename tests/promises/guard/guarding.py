@@ -1,20 +1,22 @@
-"""``topicpolicies guard`` in a process of its own."""
+"""``topicpolicies guard`` in a process of its own, as an operator starts it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
 
 from tests.broker.pulsar_broker import Broker
-from tests.cli import programs
 from tests.ports import free_port
-from tests.promises.server_process import environment
 from tests.promises.shared.run import scrape
 
+_ROOT = Path(__file__).parents[3]
 _SECONDS = 60
 _QUIET_SECONDS = 0.5
 
@@ -22,7 +24,7 @@ _QUIET_SECONDS = 0.5
 class Guarding:
     """A running guard."""
 
-    def __init__(self, process: programs.Process, metrics_at: str, output: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], metrics_at: str, output: Path) -> None:
         self.process = process
         self._metrics_at = metrics_at
         self._output = output
@@ -66,9 +68,11 @@ class Guarding:
 def launch(broker: Broker, output: Path, *arguments: str) -> Guarding:
     """Starts a guard of a broker's namespaces, which the caller must end; the arguments are patterns and options."""
     metrics_at = f"127.0.0.1:{free_port()}"
-    options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--metrics-listen", metrics_at]
+    command = [sys.executable, "-m", "topicpolicies_server", "guard", *arguments]
+    command += ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--metrics-listen", metrics_at]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
     with output.open("wb") as log:
-        process = programs.start(["guard", *arguments, *options], environment(), stdout=log, stderr=log)
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     return Guarding(process, metrics_at, output)
 
 
@@ -82,3 +86,4 @@ async def guarding(broker: Broker, output: Path, *arguments: str) -> AsyncIterat
         assert await asyncio.to_thread(guard.process.wait, 30) == 0
     finally:
         guard.process.kill()
+        guard.process.wait()

@@ -9,7 +9,7 @@ import pulsar
 import pytest
 
 from tests.broker.admin import Admin
-from tests.promises.plugin.pair import Pair
+from tests.promises.plugin.pair import KEY, Pair
 
 BARE = {
     "forceDeleteNamespaceAllowed": "true",
@@ -22,7 +22,10 @@ BARE = {
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A broker with the plug-in, and a sidecar on the embedded log; each test leaves both running."""
-    with closing(Pair(tmp_path_factory.mktemp("plugin"))) as made:
+    directory = tmp_path_factory.mktemp("plugin")
+    token = directory / "token"
+    token.write_text(KEY.token("brokers"))
+    with closing(Pair(directory, settings={"topicPoliciesSidecarTokenFilePath": str(token)})) as made:
         made.start()
         yield made
 

@@ -50,7 +50,6 @@ class Pair:
         """
         self._log_in_pulsar = log_in_pulsar
         ports = Ports()
-        (directory / "token").write_text(KEY.token("brokers"))
         (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it LOCAL replication clusters are refused
         log = ["--data", str(directory / "policies.db"), "--cluster-file", str(directory / "cluster.toml")]
         bare = {}
@@ -61,7 +60,6 @@ class Pair:
         own = {
             "topicPoliciesServiceClassName": SERVICE,
             "topicPoliciesSidecarAddress": self.sidecar.address,
-            "topicPoliciesSidecarTokenFilePath": str(directory / "token"),
             "topicPoliciesSidecarLoadTimeoutSeconds": "10",
             "topicPoliciesSidecarRequestTimeoutSeconds": "8",
             **KEEP_TOPICS,
