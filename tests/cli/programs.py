@@ -1,6 +1,6 @@
 """Commands as real processes that start with everything imported: imports are most of the cost of a command's process.
 
-One process imports the command line and is forked for each command. The fork has its own arguments, environment and streams, and exits as
+One process imports the whole program and is forked for each command. The fork has its own arguments, environment and streams, and exits as
 the interpreter exits. ``test_programs`` shows that its output equals that of a new process; ``test_starting`` and ``test_serving`` start
 new processes.
 """

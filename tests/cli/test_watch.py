@@ -229,4 +229,4 @@ def test_a_first_connection_that_is_not_answered_ends_with_the_timeout(terminal:
         began = time.monotonic()
         ended = terminal.run("watch", A, "--server", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1")
     assert ended.exit_code == 5 and "did not answer in time" in ended.stderr
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 10

@@ -16,6 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from proto.tools import ROOT
+from tests.plain_http import NO_TLS
 from tests.ports import free_port
 from tests.promises.server_process import COMMAND, environment
 from topicpolicies_server.config.building import server_config
@@ -134,7 +135,7 @@ def answered(url: str, process: subprocess.Popen[bytes]) -> int:
     deadline = time.monotonic() + 30
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            return httpx.get(url, trust_env=False).status_code
+            return httpx.get(url, trust_env=False, verify=NO_TLS).status_code
         except httpx.TransportError:
             time.sleep(0.05)
     return 0

@@ -1,4 +1,4 @@
-"""Servers for the gate, with the options of an operator: one on the embedded log for all tests, or one of a test's own."""
+"""Servers for the gate, started as an operator starts them: one on the embedded log for all tests, or one of a test's own."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ async def test_what_was_truncated_is_gone_and_can_be_set_again(
         raise AssertionError(f"the broker has {[on_broker(name) for name in names]}")
 
     watching = asyncio.create_task(follow())
-    await within(60, lambda: len(shown) == len(topics))
+    await within(10, lambda: len(shown) == len(topics))
 
     admin.compact_change_events(namespace)
     await reloaded(SETTING["message_ttl_in_seconds"])
@@ -141,10 +141,10 @@ async def test_what_was_truncated_is_gone_and_can_be_set_again(
     assert await api.documents(namespace) == []
     assert "truncated" in server.output.read_text()
     assert (await api.update(topics[1], later)).outcome == "APPLIED"
-    await within(60, lambda: on_broker(names[1]) == later.message_ttl_in_seconds)
+    await within(10, lambda: on_broker(names[1]) == later.message_ttl_in_seconds)
     admin.call("POST", f"persistent/{names[0]}/maxProducers", 7)
     left = {topics[0]: TopicPolicies(max_producer_per_topic=7), topics[1]: later}
-    await within(60, lambda: {topic: policies for topic, policies in shown.items() if policies is not None} == left)
+    await within(10, lambda: {topic: policies for topic, policies in shown.items() if policies is not None} == left)
     assert not watching.done()
     watching.cancel()
 

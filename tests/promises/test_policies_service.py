@@ -17,6 +17,7 @@ import pytest
 
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.pulsar_broker import OwnBroker
+from tests.plain_http import NO_TLS
 from tests.ports import free_port
 
 from .api import Api, Refused, Update
@@ -124,7 +125,7 @@ async def test_a_namespace_that_brokers_still_read_from_its_log_is_served(api: A
 
 
 async def test_start_readiness_doctor_and_guard_name_the_other_service(api: Api, metrics: str, options: list[str], tmp_path: Path) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=NO_TLS) as http:
         ready = (await http.get(f"http://{metrics}/readyz?verbose")).text
     assert _SAYS in ready
     assert _SAYS in (tmp_path / "server.log").read_text()

@@ -61,4 +61,4 @@ def test_a_mask_of_very_many_paths_is_refused_before_they_are_read() -> None:
     with pytest.raises(PolicyError) as refusal:
         read_change(request)
     assert refusal.value.violations[0].reason == "TOO_MANY_PATHS"
-    assert time.thread_time() - began < 0.2, "reading them takes seconds"
+    assert time.thread_time() - began < 0.01

@@ -74,7 +74,7 @@ async def churn(
                 left[cell] = value
         if at_rest is not None:
             await at_rest()
-        seconds = 15.0 if at_rest is not None else 0.5
+        seconds = 3.0 if at_rest is not None else 0.5
         wrong = await asyncio.to_thread(still_wrong, connect, left, lambda cell, shown: shown == left[cell], seconds)
         result.rested(wrong, left, log)
     return result

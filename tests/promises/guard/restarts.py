@@ -103,7 +103,7 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
         finally:
             await lives.end()
         run.close()
-        wrong = await asyncio.to_thread(wrongly_shown, broker.admin, acknowledged)
+        wrong = await asyncio.to_thread(wrongly_shown, broker.admin, acknowledged, 3.0)
         outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
         outcome.lost["the broker"] = [f"{cell}: {number}, not {acknowledged.newest[cell]}" for cell, number in wrong.items()]
         outcome.undone = [str(each) for each in taken_back(healings(lives.lines()))]

@@ -43,21 +43,17 @@ async def overlapping_changes(
     connect: Callable[[], Admin],
     topics: Sequence[str],
     acknowledged: Acknowledged,
-    threads: Sequence[Owned] = THREADS,
-    *,
-    abreast: bool = False,
 ) -> None:
-    """Has every thread set its setting on each topic once, all at the same time; ``abreast``: all threads begin each topic together."""
-    begin = threading.Barrier(len(threads), timeout=60)
+    """Has every thread set its setting on each topic once. All begin each topic together: on busy processors they would drift apart."""
+    begin = threading.Barrier(len(THREADS), timeout=60)
 
     def once(owned: Owned) -> None:
         with connect() as admin:
             for topic in topics:
-                if abreast:
-                    begin.wait()
+                begin.wait()
                 set_over_rest(admin, Cell(topic, owned), acknowledged)
 
-    await asyncio.gather(*(asyncio.to_thread(once, owned) for owned in threads))
+    await asyncio.gather(*(asyncio.to_thread(once, owned) for owned in THREADS))
 
 
 async def storm(
@@ -66,9 +62,6 @@ async def storm(
     rounds: int,
     at_rest: Callable[[], Awaitable[None]] | None = None,
     log: RawLog | None = None,
-    threads: Sequence[Owned] = THREADS,
-    *,
-    abreast: bool = False,
 ) -> Storm:
     """Has every thread set its setting on each topic once in each round; then waits for a rest, and checks what brokers show.
 
@@ -78,15 +71,13 @@ async def storm(
         rounds: how many rounds there are.
         at_rest: returns when nothing is left to be healed; None: no guard runs.
         log: the log whose events are reported if a change is lost.
-        threads: the setting of each thread.
-        abreast: as for ``overlapping_changes``.
     """
     acknowledged, result = Acknowledged(), Storm()
     for _ in range(rounds):
-        await overlapping_changes(connect, topics, acknowledged, threads, abreast=abreast)
+        await overlapping_changes(connect, topics, acknowledged)
         if at_rest is not None:
             await at_rest()
-        wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 15.0 if at_rest is not None else 0.5)
+        wrong = await asyncio.to_thread(wrongly_shown, connect, acknowledged, 3.0 if at_rest is not None else 0.5)
         result.rested(wrong, acknowledged.newest, log)
     assert not acknowledged.errors, acknowledged.errors
     result.changes = acknowledged.total

@@ -12,7 +12,7 @@ import pytest
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
 from tests.promises.shared.acknowledged import Acknowledged, Cell
-from tests.promises.shared.late_repairs import LateRepair, late_repairs
+from tests.promises.shared.late_repairs import LateRepair, late_repairs, write_stale
 from tests.promises.shared.raw_log import RawLog
 from tests.promises.shared.rest import set_over_rest, wrongly_shown
 from tests.promises.shared.run import Place
@@ -82,25 +82,19 @@ async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
         async with guarding(old, second_log, place.namespace, *RECALLS_NOTHING) as second:
             await second.loaded(1)
             await asyncio.sleep(WATCHED_SECONDS)
-        wrong = await asyncio.to_thread(wrongly_shown, old.admin, acknowledged)
+        wrong = await asyncio.to_thread(wrongly_shown, old.admin, acknowledged, 3.0)
         healed, by_the_second = (healings(path.read_text().splitlines()) for path in (first_log, second_log))
     lost = [f"{cell} is {number}\n{log.story(cell.topic)}" for cell, number in wrong.items()]
     return Ending(late, len(healed), taken_back([*healed, *by_the_second]), lost)
 
 
 def lose_changes(place: Place, log: RawLog, acknowledged: Acknowledged) -> None:
-    """Changes three settings of each topic at the broker, then a fourth one as a broker does that has only read the first change yet.
-
-    The last change is written into the log as a broker writes it: a real one loses changes only if calls meet within milliseconds.
-    """
+    """Changes three settings of each topic at the broker, then a fourth one as a broker does that has only read the first change yet."""
     *known, first, second, last = REST
     with place.broker.admin() as admin:
         for topic in place.topics:
             for owned in (*known, first, second):
                 set_over_rest(admin, Cell(topic, owned), acknowledged)
-            cell, document = Cell(topic, last), dict[str, object]()
-            for owned in known:
-                document = owned.put(document, acknowledged.newest[Cell(topic, owned)])
-            number = acknowledged.next(cell)
-            log.log.write(topic, last.put(document, number))
-            acknowledged.acknowledge(cell, number, "another broker")
+            read = {owned: acknowledged.newest[Cell(topic, owned)] for owned in known}
+            write_stale(log, Cell(topic, last), read, acknowledged)
+    assert not acknowledged.errors, acknowledged.errors

@@ -103,7 +103,7 @@ async def test_report_only_logs_and_writes_nothing(old: Broker, tmp_path: Path) 
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace, "--report-only") as guard:
         await guard.loaded(1)
         for _ in range(100):
-            await storm(old.admin, place.topics, 1, abreast=True)  # else the threads drift apart on busy processors, and nothing clashes
+            await storm(old.admin, place.topics, 1)
             await guard.at_rest()
             if log.counts["stale"]:
                 break

@@ -60,7 +60,7 @@ class Pair:
         own = {
             "topicPoliciesServiceClassName": SERVICE,
             "topicPoliciesSidecarAddress": self.sidecar.address,
-            "topicPoliciesSidecarLoadTimeoutSeconds": "10",
+            "topicPoliciesSidecarLoadTimeoutSeconds": "5",
             "topicPoliciesSidecarRequestTimeoutSeconds": "8",
             **KEEP_TOPICS,
         }

@@ -40,7 +40,7 @@ def roles(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def authenticating(pair: Pair, roles: Path, tmp_path: Path) -> Iterator[Pair]:
+def pair(pair: Pair, roles: Path, tmp_path: Path) -> Iterator[Pair]:
     """The broker and its sidecar, which authenticates its callers during the test."""
     key, usual = tmp_path / "secret.key", pair.sidecar.options
     key.write_bytes(KEY.secret)
@@ -73,8 +73,7 @@ def secret(admin: Admin, topic: str) -> str | None:
     return None if found is None else found.get("s3ManagedLedgerOffloadCredentialSecret")
 
 
-def test_a_broker_with_the_permission_sees_secrets_and_keeps_them(authenticating: Pair, roles: Path) -> None:
-    pair = authenticating
+def test_a_broker_with_the_permission_sees_secrets_and_keeps_them(pair: Pair, roles: Path) -> None:
     with pair.admin as admin:
         topic = f"{admin.create_namespace('permitted')}/topic"
         admin.create_topic(topic)

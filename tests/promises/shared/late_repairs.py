@@ -1,16 +1,19 @@
-"""Documents that were repaired late, as a reader finds them that starts to read a compacted log after the repair.
+"""Documents that are left stale on purpose, and repaired late, as a reader finds them that starts to read a compacted log after the repair.
 
 Compaction has left a broker's stale event of such a topic, followed by a repair that was published half a minute later, or more.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from tests.promises.change_log import ChangeLog, Stored
 
+from .acknowledged import Acknowledged, Cell
+from .raw_log import RawLog
 from .run import Place
-from .settings import ALL
+from .settings import ALL, Owned
 
 LATE_MS = 30_000
 
@@ -22,6 +25,18 @@ class LateRepair(NamedTuple):
     late_ms: int
     restored: tuple[str, ...]
     """The settings that the repair restores."""
+
+
+def write_stale(log: RawLog, cell: Cell, read: Mapping[Owned, int], acknowledged: Acknowledged) -> None:
+    """Sets the cell's next number as a broker does that has read nothing but ``read`` of the topic. Blocking.
+
+    The document is written into the log as a broker writes it: a real one is so late only if requests meet within some milliseconds.
+    """
+    number, document = acknowledged.next(cell), dict[str, Any]()
+    for owned, value in {**read, cell.owned: number}.items():
+        document = owned.put(document, value)
+    log.log.write(cell.topic, document)
+    acknowledged.acknowledge(cell, number, "a late broker")
 
 
 def late_repairs(place: Place) -> list[LateRepair]:

@@ -160,7 +160,7 @@ async def judge(run: Run, sidecars: list[Sidecar], acknowledged: Acknowledged, h
     """Notes what the broker, both sidecars and one that starts now show wrongly in the end."""
     outcome, place = run.outcome, run.place
     outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
-    wrong = {"the broker": await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged)}
+    wrong = {"the broker": await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, 3.0)}
     for number, each in enumerate(sidecars):
         async with Api(each.server.address) as api:
             wrong[f"sidecar {number}"] = await wrongly_answered(api, place.topics, acknowledged)

@@ -176,7 +176,7 @@ def lost(report: Report, who: str, wrong: dict[Cell, int], log: RawLog) -> None:
         report.stories.append(f"events of {topic}, of which {who} shows {report.lost[who][:5]}:\n{log.story(topic)}")
 
 
-async def quiet(log: RawLog, metrics_at: list[str], seconds: float = 60.0) -> None:
+async def quiet(log: RawLog, metrics_at: list[str], seconds: float = 20.0) -> None:
     """Waits until no repair is due and no document is wrong, but at most ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -20,7 +20,7 @@ from tests.promises.server_process import ServerProcess
 from .acknowledged import Acknowledged, Cell
 from .clients import wrongly_answered
 from .heads import Heads
-from .late_repairs import late_repairs
+from .late_repairs import late_repairs, write_stale
 from .raw_log import RawLog
 from .rest import wrongly_shown
 from .run import Place, sidecar
@@ -45,26 +45,18 @@ class Field:
         self.log = log
         self.acknowledged = Acknowledged()
 
-    async def undone(self) -> list[str]:
-        """Describes the cells that the broker still shows wrongly after a while."""
-        wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged)
+    async def undone(self, seconds: float) -> list[str]:
+        """Describes the cells that the broker still shows wrongly after this time."""
+        wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged, seconds)
         return [f"the broker shows {cell} as {number}, not {self.acknowledged.newest[cell]}" for cell, number in wrong.items()]
 
     async def leave_stale(self, api: Api) -> None:
-        """Has the newest document of each topic lack the client's last change, as if a broker had not read it when it computed its own.
-
-        These documents are written into the log as a broker writes them: a real one would have to be met within some milliseconds.
-        """
+        """Has the newest document of each topic lack the client's last change."""
         for topic in self.place.topics:
             await self._change(api, topic)
-            known = {cell.owned: number for cell, number in self.acknowledged.newest.items() if cell.topic == topic}
+            read = {cell.owned: number for cell, number in self.acknowledged.newest.items() if cell.topic == topic}
             await self._change(api, topic)
-            cell, document = Cell(topic, ALONE), dict[str, object]()
-            known[ALONE] = self.acknowledged.next(cell)
-            for owned, number in known.items():
-                document = owned.put(document, number)
-            await asyncio.to_thread(self.log.log.write, topic, document)
-            self.acknowledged.acknowledge(cell, known[ALONE], "broker")
+            await asyncio.to_thread(write_stale, self.log, Cell(topic, ALONE), read, self.acknowledged)
         async with asyncio.timeout(60):
             while self.log.wrong_topics != frozenset(self.place.topics):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
@@ -122,7 +114,7 @@ async def repaired(fields: list[Field]) -> None:
                 break
             await asyncio.sleep(0.2)
     for field in fields:
-        assert await field.undone() == [] and not field.acknowledged.errors, "every stale document was repaired"
+        assert await field.undone(5.0) == [] and not field.acknowledged.errors, "every stale document was repaired"
 
 
 async def met(fields: list[Field]) -> None:
@@ -169,7 +161,7 @@ async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields:
         for name, server in (("the first", first), ("the second", second), ("the third", third)):
             undone[name] = await asked(server, fields) if server is not None else []
         for field in fields:
-            undone[f"the broker, {field.place.name}"] = await field.undone()
+            undone[f"the broker, {field.place.name}"] = await field.undone(3.0)
         undone["a watch"] = [line for each in heads for line in each.undone]
         assert min(each.changes for each in heads) > 0, "the watches have received changes"
     print(*(f"{who}: {len(lines)} undone; {', '.join(lines[:2])}" for who, lines in undone.items()), sep="\n")
